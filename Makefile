@@ -1,0 +1,99 @@
+# Everything runs in $(VENV), which the first target that needs it builds: with uv where it is installed, else with
+# venv and pip. A stamp file per dependency group, older than pyproject.toml or absent, is what triggers an install.
+VENV ?= .venv
+PYTHON ?= $(shell scripts/find-python)
+
+BIN := $(VENV)/bin
+RUN := $(BIN)/python -m
+UV := $(shell command -v uv 2>/dev/null)
+# The extras light enough for everyday work; frameworks have environments of their own.
+EXTRAS := cli,tokens,otel,batch,testing
+CORE := model scorers slicers placers pipeline
+VERSIONS := 3.11 3.12 3.13
+FRAMEWORKS := dask haystack langchain llamaindex mcp pydantic-ai sdks
+
+ifdef UV
+NEW_VENV = uv venv --quiet --seed --clear --python "$(PYTHON)" $(VENV)
+INSTALL = uv pip install --quiet --python $(BIN)/python
+else
+NEW_VENV = "$(PYTHON)" -m venv --clear $(VENV)
+# Dependency groups need pip 25.1; an interpreter may bring an older one.
+INSTALL = $(RUN) pip install --quiet 'pip>=25.1' && $(RUN) pip install --quiet
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format test-all test-integrations fuzz-messages coverage mutants docs pages build clean
+.SECONDARY:
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.stamp-demo ## Select the context of a coding-agent session and write the page that explains it
+	@$(BIN)/cupel demo
+
+test: $(VENV)/.stamp-dev ## Run the tests, the doctests and every example in the documentation
+	$(RUN) pytest -n auto
+
+check: $(VENV)/.stamp-dev ## Lint, check formatting, types, layers and dependencies
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy src tests/typing
+	$(RUN) pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/deptry src
+
+format: $(VENV)/.stamp-dev ## Format the code and fix what ruff can fix
+	$(RUN) ruff format .
+	$(RUN) ruff check --fix .
+
+test-all: ## Run the tests on every supported Python that is found
+	@for version in $(VERSIONS); do \
+	  if python=$$(scripts/find-python $$version 2>/dev/null); then \
+	    echo "== Python $$version: $$python"; \
+	    $(MAKE) --no-print-directory test VENV=.venvs/$$version PYTHON="$$python" || exit 1; \
+	  else echo "== Python $$version: not found, skipped"; fi; \
+	done
+
+coverage: $(VENV)/.stamp-dev ## Require 100 % branch coverage of the core packages
+	$(RUN) pytest --cov --cov-fail-under=100
+
+mutants: $(VENV)/.stamp-dev $(VENV)/.stamp-mutants ## Try every 10th mutant of the core and print the surviving share (PACKAGES="slicers placers" EVERY=1)
+	$(BIN)/python scripts/mutants.py --every $(or $(EVERY),10) $(or $(PACKAGES),$(CORE))
+
+test-integrations: $(VENV)/.stamp-dev ## Run the tests and pages of each framework against the real package, in its own environment
+	@for name in $(FRAMEWORKS); do PATH="$(abspath $(BIN)):$$PATH" $(MAKE) --no-print-directory \
+	  integration-$$name VENV=.venvs/$$name EXTRAS=testing,tokens || exit 1; done
+
+integration-%: $(VENV)/.stamp-integration-%
+	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/batch/test_$*.py) \
+	  $(if $(wildcard docs/how-to/$*.md),"tests/test_docs.py::test_page[docs/how-to/$*.md]")
+
+fuzz-messages: $(VENV)/.stamp-dev ## Check 200,000 fits of generated chat histories against the providers' rules
+	CUPEL_FUZZ_CASES=200000 $(RUN) pytest -q -s tests/integrations/test_messages_fuzz.py
+
+docs: $(VENV)/.stamp-docs ## Build the site into site/, strictly
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
+
+pages: $(VENV)/.stamp-dev $(VENV)/.stamp-pages ## Try the page in the machine's Chromium (apt-get install chromium)
+	$(RUN) pytest tests/pages
+
+build: $(VENV)/.stamp-dev ## Build the wheel and the source distribution into dist/
+	$(RUN) hatchling build
+
+clean: ## Remove environments, caches and everything built
+	rm -rf .venv .venvs dist site build htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@echo "creating $(VENV) with $(PYTHON)"
+	@$(NEW_VENV)
+
+$(VENV)/.stamp-demo: pyproject.toml | $(BIN)/python
+	@$(INSTALL) --editable '.[cli,tokens]'
+	@touch $@
+
+$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+	@echo "installing cupel for development ($*) into $(VENV)"
+	@$(INSTALL) --editable '.[$(EXTRAS)]' --group $*
+	@touch $@

@@ -1,0 +1,173 @@
+"""`python -m benchmarks`: measure, print, and write the figures, the curves and the tables of the documentation."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import chart, knapsack_solver, quality, tables
+from benchmarks.construction import measure_construction
+from benchmarks.growth import measure_growth
+from benchmarks.machine import facts
+from benchmarks.memory import measure_import, measure_memory
+from benchmarks.naive import measure_naive
+from benchmarks.peers import measure_peers
+from benchmarks.speed import measure_report, measure_rows
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+RESULTS = HERE / "results.json"
+PERFORMANCE_PAGE = DOCS / "explanation" / "performance.md"
+QUALITY_PAGE = DOCS / "explanation" / "choosing-a-slicer.md"
+GROWTH_CHART = DOCS / "assets" / "growth.svg"
+NAIVE_CHART = DOCS / "assets" / "growth-naive.svg"
+
+
+def main() -> None:
+    """Measure what is asked for; only a complete run writes anything."""
+    options = _options()
+    found: dict[str, Any] = {"machine": facts()}
+    for part in options.parts or PARTS:
+        print(f"== {part}", flush=True)
+        found[part] = MEASUREMENTS[part](quick=options.quick)
+    if options.quick or options.parts:
+        print("not everything was measured in full, so nothing is written")
+        return
+    RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_pages(found)
+
+
+def speed(*, quick: bool) -> Any:
+    print("best of several runs, in microseconds of processor time")
+    return measure_rows(10_000 if quick else 1_000_000, seconds=_seconds(quick=quick))
+
+
+def growth(*, quick: bool) -> Any:
+    return _shown(tables.growth_table, measure_growth(seconds=_seconds(quick=quick)))
+
+
+def items(*, quick: bool) -> Any:
+    return _shown(tables.items_table, measure_construction(seconds=_seconds(quick=quick)))
+
+
+def footprint(*, quick: bool) -> Any:
+    figures = {
+        "memory": measure_memory(),
+        "import": measure_import(3 if quick else 9),
+        "report": measure_report(seconds=_seconds(quick=quick)),
+    }
+    return _shown(tables.footprint_table, figures)
+
+
+def naive(*, quick: bool) -> Any:
+    return _shown(tables.naive_table, measure_naive(100 if quick else 1_000, seconds=_seconds(quick=quick)))
+
+
+def peers(*, quick: bool) -> Any:
+    sizes = (100, 1_000) if quick else (100, 1_000, 10_000)
+    return _shown(tables.peers_table, measure_peers(sizes, seconds=_seconds(quick=quick)))
+
+
+def selected(*, quick: bool) -> Any:
+    return _shown(quality.table, quality.measure_quality(3 if quick else quality.REPETITIONS))
+
+
+def solver(*, quick: bool) -> Any:
+    knapsack_solver.main(1 if quick else 3)
+
+
+MEASUREMENTS: dict[str, Callable[..., Any]] = {
+    "speed": speed,
+    "growth": growth,
+    "items": items,
+    "footprint": footprint,
+    "naive": naive,
+    "peers": peers,
+    "quality": selected,
+    "solver": solver,
+}
+PARTS = tuple(part for part in MEASUREMENTS if part != "solver")  # the solver beside a plain table: only on request
+
+
+def write_pages(found: dict[str, Any]) -> None:
+    """Bring the tables and curves of the documentation up to date with the figures."""
+    for path, fill in ((PERFORMANCE_PAGE, performance_page), (QUALITY_PAGE, quality_page)):
+        path.write_text(fill(path.read_text("utf-8"), found), "utf-8")
+    for path, svg in charts(found).items():
+        path.write_text(svg, "utf-8")
+
+
+def quality_page(page: str, found: dict[str, Any]) -> str:
+    """The page about choosing a slicer with its table made anew."""
+    return tables.put(page, "quality", quality.table(found["quality"]))
+
+
+def performance_page(page: str, found: dict[str, Any]) -> str:
+    """The page with every table made anew."""
+    machine = found["machine"]
+    about = (
+        f"Measured on {machine['date']} with cupel {machine['cupel']} on {machine['python']}, {machine['system']} "
+        f"{machine['architecture']}, {machine['cores']} cores of “{machine['processor']}”."
+    )
+    contents = {
+        "machine": about,
+        "speed": tables.speed_table(found["speed"]),
+        "traced": tables.speed_table(found["speed"], "traced"),
+        "growth": tables.growth_table(found["growth"]),
+        "items": tables.items_table(found["items"]),
+        "footprint": tables.footprint_table(found["footprint"]),
+        "naive": tables.naive_table(found["naive"]),
+        "peers": tables.peers_table(found["peers"]),
+    }
+    for name, content in contents.items():
+        page = tables.put(page, name, content)
+    return page
+
+
+def charts(found: dict[str, Any]) -> dict[Path, str]:
+    """The two drawings: every row by itself, and the pseudocode beside the library."""
+    own: dict[str, list[tuple[float, float]]] = {}
+    for cell in found["speed"]:
+        own.setdefault(cell["row"], []).append((cell["items"], cell["gc on"]["best"]))
+    beside: dict[str, list[tuple[float, float]]] = {}
+    for cell in found["naive"]:
+        if cell["row"].startswith(("recency", "scaled", "frequency")):
+            beside.setdefault(f"pseudocode: {_short(cell['row'])}", []).append((cell["items"], cell["naive"]))
+            beside.setdefault(f"cupel: {_short(cell['row'])}", []).append((cell["items"], cell["cupel"]))
+    curves = {_short(name): points for name, points in own.items() if len(points) > 1}
+    return {
+        GROWTH_CHART: chart.draw("Time of a run by number of items", curves),
+        NAIVE_CHART: chart.draw("The library beside the pseudocode", beside),
+    }
+
+
+def _short(row: str) -> str:
+    return row.replace(" + chronological", "").replace(" (recency, priority, kind)", "").replace("reflexive + ", "")
+
+
+def _shown(render: Callable[[Any], str], figures: Any) -> Any:
+    print(render(figures), flush=True)
+    return figures
+
+
+def _seconds(*, quick: bool) -> float:
+    return 0.1 if quick else 0.4
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"measure only these, and write nothing: {', '.join(MEASUREMENTS)}"
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer runs; writes nothing")
+    options = parser.parse_args()
+    if unknown := [part for part in options.parts if part not in MEASUREMENTS]:
+        parser.error(f"unknown: {', '.join(unknown)} (choose from {', '.join(MEASUREMENTS)})")
+    return options
+
+
+if __name__ == "__main__":
+    main()

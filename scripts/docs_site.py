@@ -1,0 +1,60 @@
+"""What the site is built with beyond its pages: the order of the sections, and the pages of the API reference.
+
+mkdocs loads this file as a hook. A new page needs no entry anywhere: its folder decides where it goes.
+"""
+
+from pathlib import Path
+from typing import Any
+
+SECTIONS = {"Tutorial": "tutorial", "How to": "how-to", "Explanation": "explanation", "Reference": "reference"}
+NAMESPACES = (
+    "cupel.pipeline",
+    "cupel.model",
+    "cupel.scorers",
+    "cupel.slicers",
+    "cupel.placers",
+    "cupel.diagnostics",
+    "cupel.policy",
+    "cupel.presets",
+    "cupel.analytics",
+    "cupel.tokens",
+    "cupel.testing",
+    "cupel.batch",
+    "cupel.report",
+    "cupel.errors",
+)
+
+
+def on_config(config: Any) -> Any:
+    """Order the pages: by section, then those numbered by name, then by title."""
+    docs = Path(config["docs_dir"])
+    nav: list[Any] = [{"Home": "index.md"}]
+    for title, folder in SECTIONS.items():
+        pages = sorted(page.relative_to(docs).as_posix() for page in (docs / folder).glob("*.md"))
+        entries: list[Any] = [page for page in pages if page.endswith("index.md")]
+        entries += [page for page in pages if not page.endswith("index.md")]
+        if folder == "reference":
+            entries.append({"API": [{name: f"reference/api/{name}.md"} for name in _existing()]})
+        if entries:
+            nav.append({title: entries})
+    config["nav"] = nav
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add a page for each public namespace; its content is the docstrings."""
+    from mkdocs.structure.files import File
+
+    for name in _existing():
+        page = f"::: {name}\n    options:\n      heading_level: 1\n"
+        files.append(File.generated(config, f"reference/api/{name}.md", content=page))
+    return files
+
+
+def _existing() -> list[str]:
+    root = Path(__file__).parents[1] / "src"
+    return [
+        name
+        for name in NAMESPACES
+        if (root / name.replace(".", "/") / "__init__.py").exists() or (root / f"{name.replace('.', '/')}.py").exists()
+    ]

@@ -1,0 +1,207 @@
+"""Choose what goes into a context window: deterministically, explainably, fast.
+
+Candidates and a token budget go in; an ordered selection comes out, with the reason for every item. The everyday names
+are here; each family has a namespace of its own: `cupel.scorers`, `cupel.slicers`, `cupel.placers`,
+`cupel.diagnostics`, `cupel.policy`, `cupel.presets`, `cupel.analytics`, `cupel.testing`.
+"""
+
+from __future__ import annotations
+
+from cupel._version import __version__
+
+TYPE_CHECKING = False  # what type checkers look for; the real one would load typing, most of what this import costs
+if TYPE_CHECKING:
+    from cupel import presets
+    from cupel.diagnostics import (
+        DiagnosticTraceCollector,
+        ExcludedItem,
+        IncludedItem,
+        InclusionReason,
+        NullTraceCollector,
+        OverflowEvent,
+        PipelineStage,
+        SelectionReport,
+        TraceCollector,
+        TraceDetailLevel,
+        TraceEvent,
+    )
+    from cupel.errors import (
+        BudgetOverflowError,
+        ConfigurationError,
+        CupelError,
+        InvalidBudgetError,
+        InvalidItemError,
+        MissingExtraError,
+        PinnedExceedsBudgetError,
+        PipelineConfigError,
+        PolicyConfigError,
+        ReportFormatError,
+        ScarcityError,
+        ScorerConfigError,
+        SelectionError,
+        SlicerConfigError,
+        StrategyContractError,
+        TableTooLargeError,
+    )
+    from cupel.model import (
+        PRIORITY_KEY,
+        SOURCE_TYPE_KEY,
+        TRUST_KEY,
+        ContextBudget,
+        ContextItem,
+        ContextKind,
+        ContextSource,
+        OverflowStrategy,
+        ScoredItem,
+    )
+    from cupel.pipeline import ContextResult, Pipeline, PreparedSelection
+    from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
+    from cupel.policy import Policy
+    from cupel.scorers import (
+        CompositeScorer,
+        DecayScorer,
+        Exponential,
+        FixedClock,
+        FrequencyScorer,
+        KindScorer,
+        MetadataKeyScorer,
+        MetadataTrustScorer,
+        PriorityScorer,
+        RecencyScorer,
+        ReflexiveScorer,
+        ScaledScorer,
+        Scorer,
+        Step,
+        SystemClock,
+        TagScorer,
+        Window,
+    )
+    from cupel.slicers import (
+        CountConstrainedKnapsackSlice,
+        CountQuotaEntry,
+        CountQuotaSlice,
+        GreedySlice,
+        KnapsackSlice,
+        QuotaEntry,
+        QuotaSlice,
+        ScarcityBehavior,
+        Slicer,
+        StreamSlice,
+    )
+
+__all__ = [
+    "PRIORITY_KEY",
+    "SOURCE_TYPE_KEY",
+    "TRUST_KEY",
+    "BudgetOverflowError",
+    "ChronologicalPlacer",
+    "CompositeScorer",
+    "ConfigurationError",
+    "ContextBudget",
+    "ContextItem",
+    "ContextKind",
+    "ContextResult",
+    "ContextSource",
+    "CountConstrainedKnapsackSlice",
+    "CountQuotaEntry",
+    "CountQuotaSlice",
+    "CupelError",
+    "DecayScorer",
+    "DiagnosticTraceCollector",
+    "ExcludedItem",
+    "Exponential",
+    "FixedClock",
+    "FrequencyScorer",
+    "GreedySlice",
+    "IncludedItem",
+    "InclusionReason",
+    "InvalidBudgetError",
+    "InvalidItemError",
+    "KindScorer",
+    "KnapsackSlice",
+    "MetadataKeyScorer",
+    "MetadataTrustScorer",
+    "MissingExtraError",
+    "NullTraceCollector",
+    "OverflowEvent",
+    "OverflowStrategy",
+    "PinnedExceedsBudgetError",
+    "Pipeline",
+    "PipelineConfigError",
+    "PipelineStage",
+    "Placer",
+    "Policy",
+    "PolicyConfigError",
+    "PreparedSelection",
+    "PriorityScorer",
+    "QuotaEntry",
+    "QuotaSlice",
+    "RecencyScorer",
+    "ReflexiveScorer",
+    "ReportFormatError",
+    "ScaledScorer",
+    "ScarcityBehavior",
+    "ScarcityError",
+    "ScoredItem",
+    "Scorer",
+    "ScorerConfigError",
+    "SelectionError",
+    "SelectionReport",
+    "Slicer",
+    "SlicerConfigError",
+    "Step",
+    "StrategyContractError",
+    "StreamSlice",
+    "SystemClock",
+    "TableTooLargeError",
+    "TagScorer",
+    "TraceCollector",
+    "TraceDetailLevel",
+    "TraceEvent",
+    "UShapedPlacer",
+    "Window",
+    "__version__",
+    "presets",
+]
+
+_NAMESPACES = frozenset(
+    {
+        "analytics",
+        "batch",
+        "conformance",
+        "diagnostics",
+        "errors",
+        "integrations",
+        "model",
+        "pipeline",
+        "placers",
+        "policy",
+        "presets",
+        "report",
+        "scorers",
+        "slicers",
+        "testing",
+        "tokens",
+    }
+)
+_FAMILIES = ("errors", "model", "diagnostics", "scorers", "slicers", "placers", "pipeline", "policy")
+
+
+def __getattr__(name: str) -> object:
+    """Load a name's family on first use, lowest layer first, so that `import cupel` costs next to nothing."""
+    from importlib import import_module
+
+    if name in _NAMESPACES:
+        return import_module(f"cupel.{name}")
+    if name in __all__:
+        for family in _FAMILIES:
+            module = import_module(f"cupel.{family}")
+            if name in module.__all__:
+                value = globals()[name] = getattr(module, name)
+                return value
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

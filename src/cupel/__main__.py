@@ -1,0 +1,7 @@
+"""`python -m cupel` is the command `cupel`."""
+
+import sys
+
+from cupel.cli import main
+
+sys.exit(main())

@@ -1,0 +1,42 @@
+"""Questions about selections: how good, how full, and what would change under another budget or policy."""
+
+from cupel.analytics._budget_simulation import find_min_budget_for, get_marginal_items
+from cupel.analytics._counterfactual import Counterfactual, counterfactual, counterfactuals
+from cupel.analytics._metrics import (
+    QuotaMode,
+    QuotaUtilization,
+    budget_utilization,
+    kind_diversity,
+    quota_utilization,
+    timestamp_coverage,
+)
+from cupel.analytics._optimality import OptimalityGap, optimality_gap
+from cupel.analytics._policy_sensitivity import (
+    ItemStatus,
+    PolicySensitivityDiff,
+    PolicySensitivityReport,
+    policy_sensitivity,
+)
+from cupel.analytics._sweep import SweepRow, sweep
+
+__all__ = [
+    "Counterfactual",
+    "ItemStatus",
+    "OptimalityGap",
+    "PolicySensitivityDiff",
+    "PolicySensitivityReport",
+    "QuotaMode",
+    "QuotaUtilization",
+    "SweepRow",
+    "budget_utilization",
+    "counterfactual",
+    "counterfactuals",
+    "find_min_budget_for",
+    "get_marginal_items",
+    "kind_diversity",
+    "optimality_gap",
+    "policy_sensitivity",
+    "quota_utilization",
+    "sweep",
+    "timestamp_coverage",
+]

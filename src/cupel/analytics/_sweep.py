@@ -1,0 +1,64 @@
+"""The selection over many budgets, at the price of one scoring pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cupel.analytics._quiet import prepare_quietly
+from cupel.errors import (
+    BudgetOverflowError,
+    PinnedExceedsBudgetError,
+    ScarcityError,
+    SelectionError,
+    TableTooLargeError,
+)
+from cupel.model import ContextBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cupel.model import ContextItem
+    from cupel.pipeline import Pipeline, PreparedSelection
+
+_OUTCOMES = (PinnedExceedsBudgetError, BudgetOverflowError, TableTooLargeError, ScarcityError)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """What one budget selects: the items in placed order, or the error that a run with this budget raises."""
+
+    budget: ContextBudget
+    items: list[ContextItem]
+    total_tokens: int
+    error: SelectionError | None = None
+
+
+def sweep(pipeline: Pipeline, items: Iterable[ContextItem], budgets: Iterable[ContextBudget | int]) -> list[SweepRow]:
+    """Select under every budget; scoring, deduplication and sorting happen once.
+
+    An integer stands for a budget with that window and that target. A budget that a run would refuse, because the
+    pinned items do not fit for instance, becomes a row with that error and no items.
+
+    >>> from cupel import ContextItem, Pipeline, RecencyScorer
+    >>> items = [ContextItem("a", 60), ContextItem("b", 30)]
+    >>> for row in sweep(Pipeline(scorer=RecencyScorer()), items, range(0, 101, 50)):
+    ...     print(row.budget.max_tokens, [item.content for item in row.items])
+    0 []
+    50 ['b']
+    100 ['a', 'b']
+    """
+    prepared = prepare_quietly(pipeline, items)
+    return [_row(prepared, _as_budget(budget)) for budget in budgets]
+
+
+def _row(prepared: PreparedSelection, budget: ContextBudget) -> SweepRow:
+    try:
+        selected = prepared.run(budget)
+    except _OUTCOMES as error:
+        return SweepRow(budget, [], 0, error)
+    return SweepRow(budget, selected, sum(item.tokens for item in selected))
+
+
+def _as_budget(budget: ContextBudget | int) -> ContextBudget:
+    return budget if isinstance(budget, ContextBudget) else ContextBudget(budget, budget)

@@ -1,0 +1,9 @@
+"""What stops a whole job."""
+
+from __future__ import annotations
+
+from cupel.errors import CupelError
+
+
+class BatchError(CupelError):
+    """A job cannot start or go on: its input, output or state is not what it must be."""

@@ -1,0 +1,99 @@
+"""Selection as a function from Arrow table to Arrow table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cupel.batch._arrow import arrow
+from cupel.batch._choice import Choice, choose
+from cupel.batch._columns import RequestColumns
+from cupel.batch._errors import BatchError
+from cupel.model import ContextBudget
+from cupel.policy import Policy
+
+RESULT_COLUMNS: Final = ("items", "selected", "total_tokens", "total_candidates", "report", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSelector:
+    """Selects for every row of an Arrow table: requests in, selections out, the same rows in the same order.
+
+    A request has a column `items`, a list of structs with the fields of `ContextItem`, and a column `budget`, a struct
+    with the fields of `ContextBudget` or just a number of tokens; `budget` here is for rows that have none. The answer
+    keeps all other columns, and has the selected `items` in placed order, their positions in the request (`selected`),
+    `total_tokens`, `total_candidates`, with `report=True` the `report` as JSON, and `error`, which is null unless the
+    row could not be selected for. A selector pickles, so it can be sent to the workers of any engine.
+
+    >>> import pyarrow as pa
+    >>> from cupel import ContextBudget, presets
+    >>> items = [{"content": "hello", "tokens": 2}, {"content": "a long story", "tokens": 900}]
+    >>> requests = pa.table({"items": [items]})
+    >>> answer = BatchSelector(presets.chat(), ContextBudget(100, 100))(requests)
+    >>> answer.select(["selected", "total_tokens", "total_candidates", "error"]).to_pylist()
+    [{'selected': [0], 'total_tokens': 2, 'total_candidates': 2, 'error': None}]
+    """
+
+    policy: Policy
+    budget: ContextBudget | None = None
+    report: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"policy must be a Policy, got {type(self.policy).__name__}: {self.policy!r}"
+            raise TypeError(msg)
+        if self.budget is not None and not isinstance(self.budget, ContextBudget):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"budget must be a ContextBudget or None, got {type(self.budget).__name__}: {self.budget!r}"
+            raise TypeError(msg)
+        if not isinstance(self.report, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"report must be True or False, got {type(self.report).__name__}: {self.report!r}"
+            raise TypeError(msg)
+
+    def __call__(self, requests: Any) -> Any:
+        """Select for every row of a `pyarrow.Table` or `RecordBatch`; gives a table."""
+        pa = arrow()
+        if isinstance(requests, pa.RecordBatch):
+            requests = pa.Table.from_batches([requests])
+        if not isinstance(requests, pa.Table):
+            msg = f"requests must be a pyarrow.Table or RecordBatch, got {type(requests).__name__}"
+            raise TypeError(msg)
+        kept = [name for name in requests.column_names if name not in ("items", "budget")]
+        for name in kept:
+            if name in RESULT_COLUMNS:
+                msg = f"the requests have a column {name!r}, which the answer needs for itself: rename it"
+                raise BatchError(msg)
+        columns = RequestColumns(requests, self.budget)
+        if "budget" not in requests.column_names and self.budget is None:
+            msg = "the requests have no column 'budget', and no budget is given for all of them"
+            raise BatchError(msg)
+        pipeline = self.policy.pipeline()
+        choices = [choose(pipeline, read, report=self.report) for read in columns]
+        return _answer(pa, requests.select(kept), columns, choices, report=self.report)
+
+
+def _answer(pa: Any, kept: Any, columns: RequestColumns, choices: list[Choice], *, report: bool) -> Any:
+    failed = pa.array([choice.error is not None for choice in choices], pa.bool_())
+    offsets = [0]
+    taken: list[int] = []
+    for choice, start in zip(choices, columns.starts, strict=False):
+        taken.extend([start + position for position in choice.selected])
+        offsets.append(len(taken))
+    offsets_array = pa.array(offsets, pa.int32())
+    items = pa.ListArray.from_arrays(offsets_array, columns.values.take(pa.array(taken, pa.int64())), mask=failed)
+    positions = pa.array([position for choice in choices for position in choice.selected], pa.int32())
+    answer = {
+        "items": items,
+        "selected": pa.ListArray.from_arrays(offsets_array, positions, mask=failed),
+        "total_tokens": _numbers(pa, [choice.total_tokens for choice in choices], failed),
+        "total_candidates": _numbers(pa, [choice.total_candidates for choice in choices], failed),
+    }
+    if report:
+        answer["report"] = pa.array([choice.report for choice in choices], pa.string())
+    answer["error"] = pa.array([choice.error for choice in choices], pa.string())
+    for name, column in answer.items():
+        kept = kept.append_column(name, column)
+    return kept
+
+
+def _numbers(pa: Any, values: list[int], failed: Any) -> Any:
+    return pa.compute.if_else(failed, pa.scalar(None, pa.int64()), pa.array(values, pa.int64()))

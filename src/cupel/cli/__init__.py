@@ -1,0 +1,5 @@
+"""The `cupel` command."""
+
+from cupel.cli._main import main
+
+__all__ = ["main"]

@@ -1,0 +1,104 @@
+"""Select for every request in a file, on all cores or on a cluster.
+
+REQUESTS is Parquet or JSON lines, one request a row: items, a budget (or --budget for all), and what else you like,
+such as an id. OUT gets the selections in the same order. While the job runs, finished shards are kept in OUT.parts; a
+job that was interrupted goes on with --resume.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from cupel.batch import BatchError, BatchSummary, run_batch
+from cupel.cli._options import add_budget, add_policy, read_budget, read_policy, whole_number
+from cupel.cli._progress import progress_bar
+
+SOME_FAILED: Final = 3
+"""Exit code for a finished job with rows in the errors file."""
+_EPILOG: Final = """\
+examples:
+  cupel batch requests.parquet -o windows.parquet --policy rag
+  cupel batch requests.jsonl -o windows.jsonl --budget 8000 --report
+  cupel batch requests.parquet -o windows.parquet --engine dask --scheduler tcp://10.0.0.1:8786
+
+exit codes:
+  0    done
+  2    the arguments or the input cannot be used; nothing was written
+  3    done, but some rows could not be selected for: they are in OUT.errors.jsonl
+  130  interrupted; go on with --resume"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    parser.add_argument("requests", type=Path, metavar="REQUESTS", help="a .parquet or .jsonl file of requests")
+    parser.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="a .parquet or .jsonl file")
+    parser.add_argument("--report", action="store_true", help="write each selection's report too, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON to standard output")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary on standard error")
+    add_policy(parser)
+    add_budget(parser, required=False)
+    running = parser.add_argument_group("running")
+    running.add_argument(
+        "--engine", choices=("local", "dask"), default="local", help="processes here, or a Dask cluster; default: local"
+    )
+    running.add_argument(
+        "--scheduler", metavar="ADDRESS", help="the cluster's scheduler; default: a cluster of its own"
+    )
+    running.add_argument("--workers", type=whole_number, metavar="N", help="processes to start; default: one a core")
+    running.add_argument("--resume", action="store_true", help="go on with an interrupted run, if there is one")
+    running.add_argument("--restart", action="store_true", help="discard an interrupted run")
+    running.add_argument("--shard-rows", type=whole_number, metavar="N", help="rows a shard; default: by their size")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the job and say how it went."""
+    if args.resume and args.restart:
+        msg = "--resume and --restart exclude each other"
+        raise BatchError(msg)
+    with progress_bar("selecting", "rows", quiet=args.quiet) as show:
+        try:
+            done = run_batch(
+                args.requests,
+                args.output,
+                read_policy(args.policy, args.overrides).policy,
+                budget=None if args.budget is None else read_budget(args),
+                report=args.report,
+                engine=args.engine,
+                workers=args.workers,
+                scheduler=args.scheduler,
+                resume=args.resume,
+                restart=args.restart,
+                shard_rows=args.shard_rows,
+                on_progress=lambda progress: show(progress.done, progress.total, progress.resumed),
+            )
+        except KeyboardInterrupt:
+            print(f"cupel batch: interrupted; go on with --resume ({args.output}.parts)", file=sys.stderr)
+            raise
+    if args.json:
+        print(json.dumps(_as_dict(done)))
+    if not args.quiet:
+        print(_sentence(done), file=sys.stderr)
+    return SOME_FAILED if done.errors else 0
+
+
+def _as_dict(done: BatchSummary) -> dict[str, object]:
+    return {
+        "rows": done.rows,
+        "written": done.written,
+        "errors": done.errors,
+        "resumed": done.resumed,
+        "output": str(done.output),
+        "errors_file": None if done.errors_file is None else str(done.errors_file),
+    }
+
+
+def _sentence(done: BatchSummary) -> str:
+    resumed = f" ({done.resumed:,} of them by an earlier run)" if done.resumed else ""
+    bad = f"; {done.errors:,} bad rows, see {done.errors_file}" if done.errors else ""
+    return f"{done.written:,} selections{resumed} written to {done.output}{bad}"

@@ -1,0 +1,59 @@
+"""Run conformance vectors (TOML files) and say which level of conformance they show.
+
+Exit code: 0 all passed, 1 some failed, 2 something could not be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from cupel.conformance import SuiteReport, VectorResult, run_suite
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a vector file, or a directory to search for them")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list passing vectors too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the vectors, print what they show, and return the exit code."""
+    report = run_suite(args.paths)
+    if args.json:
+        print(json.dumps(report.to_dict(), ensure_ascii=False, indent=2, allow_nan=False))
+    else:
+        _print_text(report, verbose=args.verbose)
+    if report.unreadable:
+        return 2
+    return 1 if report.failed else 0
+
+
+def _print_text(report: SuiteReport, *, verbose: bool) -> None:
+    for result in report.results:
+        if not result.passed:
+            print(_failure(result))
+        elif verbose:
+            print(f"pass {result.path}: {result.name}")
+    for error in report.unreadable:
+        print(f"unreadable {error}", file=sys.stderr)
+    for (level, stage), (passed, total) in report.categories.items():
+        print(f"{f'{level.value} {stage}':<20} {passed:>4} of {total}")
+    print(_summary(report))
+
+
+def _summary(report: SuiteReport) -> str:
+    total = f"{len(report.results)} vector{'' if len(report.results) == 1 else 's'}"
+    unreadable = f", {len(report.unreadable)} unreadable" if report.unreadable else ""
+    return f"{total}: {len(report.passed)} passed, {len(report.failed)} failed{unreadable} — {report.level.value}"
+
+
+def _failure(result: VectorResult) -> str:
+    return f"FAIL {result.path}: {result.message}: expected {_show(result.expected)}, got {_show(result.actual)}"
+
+
+def _show(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)

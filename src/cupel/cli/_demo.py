@@ -1,0 +1,116 @@
+"""Try cupel on a session that ships with it: a coding agent hunts a flaky payment-webhook test.
+
+Prints what the policies select under a tight budget, and writes the session, the policy and the interactive page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cupel.cli._inspect import page
+from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._options import NamedPolicy, add_format, describe, preset, preset_names, whole_number
+from cupel.cli._writing import write_whole
+from cupel.demo import BUDGET, policy_text, session_items, session_policy, session_text
+from cupel.diagnostics import SelectionReport
+from cupel.model import ContextBudget
+from cupel.report import Cell, Column, Table, print_table, reason_name, summary
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    describe(parser, "  cupel demo\n  cupel demo --budget 2500 -o /tmp/demo --open")
+    add_format(parser, ("text", "json"))
+    parser.add_argument(
+        "--budget",
+        type=whole_number,
+        default=BUDGET,
+        metavar="N",
+        help=f"tokens the selection may use; default: {BUDGET}",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("cupel-demo"),
+        metavar="DIRECTORY",
+        help="where to write; default: cupel-demo",
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Select, print and write."""
+    items = session_items()
+    budget = ContextBudget(args.budget, args.budget)
+    folder: Path = args.output
+    session, policy_file, page_file = folder / "session.jsonl", folder / "policy.toml", folder / "page.html"
+    start = session_policy()
+    report = start.pipeline().dry_run(items, budget)
+    policies = [NamedPolicy(start, str(start.name), f"--policy {policy_file}")]
+    policies += [NamedPolicy(preset(name), name, f"--policy {name}") for name in preset_names()]
+    title = "An agent hunts a flaky test"
+    text = page(items, budget, policies, title=title, sources=[str(session)], fixed_window=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(session, session_text())
+    write_whole(policy_file, policy_text())
+    write_whole(page_file, text)
+    if args.format == "json":
+        print(to_json(_document(report, budget, folder), indent=2))
+    else:
+        _print(report, budget, session, policy_file, page_file)
+    if args.open:
+        webbrowser.open(page_file.resolve().as_uri())
+    return 0
+
+
+def _print(report: SelectionReport, budget: ContextBudget, session: Path, policy: Path, page_file: Path) -> None:
+    print("A coding agent's session, 120 items, and a window that holds a fraction of it.\n")
+    print_table(_by_kind(report))
+    print()
+    print(summary(report, budget, "coding-agent"))
+    print(f"\nThe page:  {page_file}  (open it in a browser: move the budget, switch the policy)")
+    print(f"Try also:  cupel explain {session} --budget {budget.target_tokens} --policy {policy} --counterfactual")
+    print(f"           cupel compare {session} --budget {budget.target_tokens} --policy chat --policy rag")
+
+
+def _by_kind(report: SelectionReport) -> Table:
+    table = Table(
+        [
+            Column("kind"),
+            Column("in", number=True),
+            Column("tokens in", number=True),
+            Column("out", number=True),
+            Column("tokens out", number=True),
+            Column("why out"),
+        ]
+    )
+    for kind in dict.fromkeys(entry.item.kind for entry in report):
+        inside = [entry.item.tokens for entry in report.included if entry.item.kind == kind]
+        outside = [entry for entry in report.excluded if entry.item.kind == kind]
+        reasons = Counter(entry.reason.name for entry in outside)
+        table.add(
+            Cell(str(kind), "strong"),
+            f"{len(inside):,}",
+            f"{sum(inside):,}",
+            f"{len(outside):,}",
+            f"{sum(max(0, entry.item.tokens) for entry in outside):,}",
+            Cell(", ".join(f"{count} {reason_name(name)}" for name, count in reasons.most_common()), "soft"),
+        )
+    return table
+
+
+def _document(report: SelectionReport, budget: ContextBudget, folder: Path) -> dict[str, Any]:
+    return {
+        "budget": budget_to_dict(budget),
+        "included": len(report.included),
+        "excluded": len(report.excluded),
+        "total_tokens": sum(entry.item.tokens for entry in report.included),
+        "page": str(folder / "page.html"),
+        "session": str(folder / "session.jsonl"),
+        "policy": str(folder / "policy.toml"),
+    }

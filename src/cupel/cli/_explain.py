@@ -1,0 +1,128 @@
+"""Explain a selection: every item, its score and tokens, in or out, and why."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from cupel.analytics import counterfactual
+from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._options import (
+    add_budget,
+    add_format,
+    add_items,
+    add_policy,
+    describe,
+    read_budget,
+    read_input,
+    read_policy,
+)
+from cupel.diagnostics import IncludedItem, SelectionReport
+from cupel.model import ContextBudget, ContextItem
+from cupel.pipeline import PreparedSelection
+from cupel.report import Cell, Column, Table, excluded_words, included_words, preview, print_table, summary
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    describe(
+        parser,
+        "  cupel explain session.jsonl --budget 8000\n"
+        "  cupel explain session.jsonl --budget 8000 --counterfactual --only out\n"
+        "  cupel explain session.jsonl --budget 8000 --format json | jq '.excluded[].reason'",
+    )
+    add_items(parser)
+    add_budget(parser)
+    add_policy(parser)
+    add_format(parser, ("text", "json"))
+    parser.add_argument("--only", choices=("in", "out"), help="show only the items that are in, or out")
+    parser.add_argument(
+        "--counterfactual",
+        action="store_true",
+        help="for each item left out, how many tokens more let it in",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain and print."""
+    chosen = read_policy(args.policy, args.overrides)
+    budget = read_budget(args)
+    items = read_input(args)
+    prepared = chosen.policy.pipeline().prepare(items)
+    report = prepared.dry_run(budget)
+    found = _admissions(prepared, report) if args.counterfactual else None
+    if args.format == "json":
+        print(to_json(_document(report, items, budget, chosen.name, found), indent=2))
+        return 0
+    print_table(_table(report, args.only, found))
+    print(summary(report, budget, chosen.name), file=sys.stderr)
+    for short in report.count_requirement_shortfalls:
+        print(
+            f"short of {short.kind}: {short.satisfied_count} of {short.required_count} required items", file=sys.stderr
+        )
+    return 0
+
+
+def _admissions(prepared: PreparedSelection, report: SelectionReport) -> dict[int, int | None]:
+    """Find, for each item (by `id`) left out, how many tokens more in budget and window would let it in."""
+    left_out = [entry.item for entry in report.excluded]
+    budget: ContextBudget = report.origin.budget
+    return {id(item): counterfactual(prepared, budget, item).extra_tokens for item in left_out}
+
+
+def _table(report: SelectionReport, only: str | None, found: dict[int, int | None] | None) -> Table:
+    columns = [
+        Column("", number=True),
+        Column("in"),
+        Column("kind"),
+        Column("tokens", number=True),
+        Column("score", number=True),
+        Column("item", flexible=True),
+        Column("why"),
+    ]
+    if found is not None:
+        columns.append(Column("gets in with", number=True))
+    table = Table(columns)
+    for entry in report:
+        inside = isinstance(entry, IncludedItem)
+        if only is not None and inside != (only == "in"):
+            continue
+        cells: list[Cell | str] = [
+            Cell(str(len(table.rows) + 1), "soft"),
+            Cell("in", "good") if inside else Cell("out", "bad"),
+            preview(entry.item.kind.value, 16),
+            f"{entry.item.tokens:,}",
+            f"{entry.score:.3f}",
+            preview(entry.item.content),
+            Cell(included_words(entry) if isinstance(entry, IncludedItem) else excluded_words(entry.reason), "soft"),
+        ]
+        if found is not None:
+            cells.append(_admission(found, entry.item, inside=inside))
+        table.add(*cells)
+    return table
+
+
+def _admission(found: dict[int, int | None], item: ContextItem, *, inside: bool) -> Cell | str:
+    if inside:
+        return ""
+    extra = found[id(item)]
+    return Cell("–", "soft") if extra is None else f"+{extra:,}"
+
+
+def _document(
+    report: SelectionReport,
+    items: Sequence[ContextItem],
+    budget: ContextBudget,
+    policy: str,
+    found: dict[int, int | None] | None,
+) -> dict[str, Any]:
+    """Give the report's wire form, with the positions of the items in the input beside it."""
+    positions = {id(item): position for position, item in enumerate(items)}
+    document = report.to_dict()
+    for form, entry in zip(document["included"] + document["excluded"], report, strict=True):
+        form["position"] = positions[id(entry.item)]
+        if found is not None and not isinstance(entry, IncludedItem):
+            form["extra_tokens"] = found[id(entry.item)]
+    return {"policy": policy, "budget": budget_to_dict(budget), **document}

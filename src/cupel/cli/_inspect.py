@@ -1,0 +1,88 @@
+"""Write the interactive page: one HTML file with the window, what was left out, a budget slider and a policy switch.
+
+The file needs no network and no server. Without several --policy options the presets are there to switch to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import webbrowser
+from pathlib import Path
+
+from cupel.cli._compare import chosen_policies
+from cupel.cli._items_out import to_json
+from cupel.cli._options import (
+    NamedPolicy,
+    add_budget,
+    add_format,
+    add_items,
+    add_policy,
+    describe,
+    read_budget,
+    read_input,
+)
+from cupel.cli._writing import write_whole
+from cupel.model import ContextBudget, ContextItem
+from cupel.report import Variant, page_payload, render_page
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    describe(
+        parser,
+        "  cupel inspect session.jsonl --budget 8000 -o page.html --open\n"
+        "  cupel inspect session.jsonl --budget 8000 --policy chat --policy mine.toml -o page.html",
+    )
+    add_items(parser)
+    add_budget(parser)
+    add_policy(parser, several=True)
+    add_format(parser, ("html", "json"))
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write; default: standard output")
+    parser.add_argument("--title", help="the page's heading; default: the name of ITEMS")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser; needs -o")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compute the page and write it."""
+    if args.open and args.output is None:
+        print("cupel inspect: error: --open needs -o FILE", file=sys.stderr)
+        return 2
+    policies = chosen_policies(args.policy or ["chat"], args.overrides)
+    budget = read_budget(args)
+    items = read_input(args)
+    title = args.title or ", ".join(Path(name).name if name != "-" else "standard input" for name in args.items[:3])
+    text = page(
+        items, budget, policies, title=title, sources=args.items, fixed_window=args.max is not None, form=args.format
+    )
+    if args.output is None:
+        sys.stdout.write(text)
+        return 0
+    write_whole(args.output, text)
+    print(f"wrote {args.output}", file=sys.stderr)
+    if args.open:
+        webbrowser.open(args.output.resolve().as_uri())
+    return 0
+
+
+def page(
+    items: list[ContextItem],
+    budget: ContextBudget,
+    policies: list[NamedPolicy],
+    *,
+    title: str,
+    sources: list[str],
+    fixed_window: bool,
+    form: str = "html",
+) -> str:
+    """Give the page, or the data behind it."""
+    payload = page_payload(
+        items,
+        budget,
+        [Variant(one.policy, one.name, one.flags) for one in policies],
+        title=title,
+        source=shlex.join(sources),
+        fixed_window=fixed_window,
+    )
+    return render_page(payload) if form == "html" else to_json(payload, indent=1) + "\n"

@@ -1,0 +1,68 @@
+"""Items written out: as the context itself, as JSON, or as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from cupel.diagnostics import IncludedItem, SelectionReport, item_to_dict
+from cupel.model import ContextBudget
+from cupel.report import visible
+
+
+def as_text(included: Sequence[IncludedItem]) -> str:
+    """Give the contents in placed order, a blank line between them."""
+    text = "\n\n".join(entry.item.content for entry in included)
+    if sys.stdout.isatty():  # a tool's output must not drive the reader's terminal
+        text = visible(text)
+    return f"{text}\n" if text else ""
+
+
+def as_jsonl(included: Sequence[IncludedItem]) -> str:
+    """Give one item a line; the result can be read back as ITEMS."""
+    return "".join(f"{to_json(item_to_dict(entry.item))}\n" for entry in included)
+
+
+def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
+    """Give the items and the facts about the selection; the result can be read back as ITEMS."""
+    tokens = sum(entry.item.tokens for entry in report.included)
+    document = {
+        "policy": policy,
+        "budget": budget_to_dict(budget),
+        "total_tokens": tokens,
+        "total_candidates": report.total_candidates,
+        "items": [item_to_dict(entry.item) for entry in report.included],
+    }
+    return to_json(document, indent=2) + "\n"
+
+
+def as_markdown(included: Sequence[IncludedItem]) -> str:
+    """Give each item under a heading, in a fence that its content cannot close."""
+    parts: list[str] = []
+    for number, entry in enumerate(included, 1):
+        longest = max((len(run) for run in re.findall(r"`+", entry.item.content)), default=0)
+        fence = "`" * max(3, longest + 1)
+        heading = f"### {number}. {visible(entry.item.kind.value)}, {entry.item.tokens:,} tokens"
+        parts.append(f"{heading}\n\n{fence}text\n{entry.item.content}\n{fence}\n")
+    return "\n".join(parts)
+
+
+def budget_to_dict(budget: ContextBudget) -> dict[str, Any]:
+    """Give a budget's wire form."""
+    form: dict[str, Any] = {"maxTokens": budget.max_tokens, "targetTokens": budget.target_tokens}
+    if budget.output_reserve:
+        form["outputReserve"] = budget.output_reserve
+    if budget.estimation_safety_margin_percent:
+        form["estimationSafetyMarginPercent"] = budget.estimation_safety_margin_percent
+    return form
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Write JSON that stays readable: text as it is, except what would not survive UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return (
+        text if text.isascii() or text.encode("utf-8", "ignore").decode() == text else json.dumps(value, indent=indent)
+    )

@@ -1,0 +1,107 @@
+"""The entry point: one lazily imported module per command.
+
+A command module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from cupel.errors import CupelError, SelectionError
+
+TYPE_CHECKING = False  # `typing` and `argparse` would cost more than all the rest of `cupel --version`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from io import TextIOWrapper
+    from typing import TextIO
+
+COMMANDS = {
+    "select": ("cupel.cli._select", "print the context that fits a budget"),
+    "explain": ("cupel.cli._explain", "list every item: score, in or out, and why"),
+    "compare": ("cupel.cli._compare", "show what swings between policies"),
+    "simulate": ("cupel.cli._simulate", "ask what other budgets would select"),
+    "inspect": ("cupel.cli._inspect", "write the interactive page"),
+    "batch": ("cupel.cli._batch", "select for every request in a file, on all cores or on a cluster"),
+    "demo": ("cupel.cli._demo", "try it all on a session that ships with cupel"),
+    "policy": ("cupel.cli._policy", "show, validate or describe policy documents"),
+    "presets": ("cupel.cli._presets", "list the ready policies"),
+    "completion": ("cupel.cli._completion", "print a completion script for bash, zsh or fish"),
+    "conformance": ("cupel.cli._conformance", "run conformance vectors and say which level they show"),
+}
+NO = 1
+"""Exit code for a question that was understood and answered with no: no selection at this budget, a failed check."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+UNUSABLE = 2
+"""Exit code for input or arguments that cannot be used; argparse has the same."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; the arguments are those of the process unless given."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] not in COMMANDS:
+        return _explain(arguments)
+    name = arguments[0]
+    _tolerate(sys.stdout)
+    try:
+        code = _run(name, arguments[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe has seen enough; keep the interpreter's own flush quiet too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except SelectionError as error:
+        print(f"cupel {name}: {error}", file=sys.stderr)
+        return NO
+    except (CupelError, OSError) as error:
+        print(f"cupel {name}: error: {error}", file=sys.stderr)
+        return UNUSABLE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    """Import a command, let it describe its arguments, and carry it out."""
+    import argparse
+
+    location, summary = COMMANDS[name]
+    module = import_module(location)
+    parser = argparse.ArgumentParser(prog=f"cupel {name}", description=module.__doc__ or summary)
+    module.configure(parser)
+    return int(module.run(parser.parse_args(arguments)))
+
+
+def _tolerate(stream: TextIO | TextIOWrapper) -> None:
+    """Show what the output's encoding cannot express in escaped form: an item may hold anything."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _explain(arguments: list[str]) -> int:
+    """Answer the options of `cupel` itself, or say what the commands are."""
+    from cupel._version import __version__
+
+    if arguments == ["--version"]:
+        print(f"cupel {__version__}")
+        return 0
+    import argparse
+
+    width = max(map(len, COMMANDS))
+    listing = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="cupel",
+        usage="cupel [-h] [--version] COMMAND ...",
+        description="Decide which items go into a context window, and say why.",
+        epilog=f"commands:\n{listing}\n\n`cupel COMMAND --help` describes a command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"cupel {__version__}")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
+    command = parser.parse_args(arguments[:1]).command
+    if command is not None:
+        parser.error(f"unknown command {command!r}, expected one of: {', '.join(COMMANDS)}")
+    parser.print_help(sys.stderr)
+    return UNUSABLE

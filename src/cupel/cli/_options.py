@@ -1,0 +1,202 @@
+"""The arguments that commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cupel.cli._formats import NAMES as INPUT_FORMATS
+from cupel.cli._overrides import overridden
+from cupel.cli._reading import Input, read_items
+from cupel.errors import ConfigurationError, PolicyConfigError
+from cupel.model import ContextBudget, ContextItem
+from cupel.policy import Policy
+
+EXIT_CODES: Final = """\
+exit codes:
+  0  done
+  1  no: there is no selection at this budget, or the check failed
+  2  the arguments or the input cannot be used; nothing was written"""
+_ITEMS_HELP: Final = (
+    "a file of items (.json, .jsonl, .csv, .parquet), a text file, a directory or a glob of text files "
+    "(each file becomes one item of kind Document), or - for standard input"
+)
+
+
+def describe(parser: argparse.ArgumentParser, examples: str = "") -> None:
+    """Give a parser the epilog that all commands have: examples, then exit codes."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = (f"examples:\n{examples}\n\n" if examples else "") + EXIT_CODES
+
+
+def add_items(parser: argparse.ArgumentParser) -> None:
+    """Add ITEMS and how it is read."""
+    parser.add_argument("items", metavar="ITEMS", nargs="+", help=_ITEMS_HELP)
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--input-format", choices=INPUT_FORMATS, default="auto", help="what ITEMS is, if its name does not tell"
+    )
+    group.add_argument(
+        "--tokens",
+        metavar="COUNTER",
+        help="how to count items that come without a token count: tiktoken:o200k_base, tiktoken:cl100k_base or chars "
+        "(an estimate from the length); default: the best one installed",
+    )
+    group.add_argument(
+        "--skip-bad", action="store_true", help="leave out records that cannot be read, and say how many"
+    )
+
+
+def add_budget(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add the budget; a command whose input brings budgets of its own does not require it."""
+    group = parser.add_argument_group("budget")
+    group.add_argument(
+        "--budget", type=whole_number, required=required, metavar="N", help="tokens the selection may use"
+    )
+    group.add_argument("--max", type=whole_number, metavar="N", help="the model's whole window; default: the budget")
+    group.add_argument(
+        "--reserve", type=whole_number, default=0, metavar="N", help="tokens of the window kept for the answer"
+    )
+    group.add_argument(
+        "--margin", type=float, default=0.0, metavar="PERCENT", help="keep this much back because counts are estimates"
+    )
+
+
+def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the policy and its overrides; `several` lets the option repeat."""
+    group = parser.add_argument_group("policy")
+    again = "; repeat it to compare" if several else ""
+    group.add_argument(
+        "--policy",
+        action="append" if several else "store",
+        metavar="NAME|FILE",
+        help=f"a preset (see `cupel presets`) or a policy file, .json or .toml; default: chat{again}",
+    )
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        metavar="PATH=VALUE",
+        help="change the policy document: slicer=knapsack, slicer.bucket_size=10, deduplication=false",
+    )
+
+
+def add_format(parser: argparse.ArgumentParser, choices: Sequence[str]) -> None:
+    """Add the output format; the first choice is the default."""
+    parser.add_argument("--format", choices=choices, default=choices[0], help=f"what to print; default: {choices[0]}")
+
+
+def whole_number(text: str) -> int:
+    try:
+        value = int(text.replace("_", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected zero or more, got {value}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPolicy:
+    """A policy, the name it goes by, and the arguments that choose it."""
+
+    policy: Policy
+    name: str
+    flags: str
+
+
+def read_input(args: argparse.Namespace) -> list[ContextItem]:
+    """Read ITEMS as the arguments say; what was skipped or counted is noted on standard error."""
+    counter_name: str | None = args.tokens
+    if counter_name is not None:
+        _check_counter(counter_name)
+    found = read_items(
+        args.items, lambda: make_counter(counter_name), input_format=args.input_format, skip_bad=args.skip_bad
+    )
+    note_reading(found, counter_name)
+    return found.items
+
+
+def note_reading(found: Input, counter_name: str | None) -> None:
+    """Say what had to be skipped or counted."""
+    if found.skipped:
+        print(f"skipped {found.skipped} bad record{'s' if found.skipped != 1 else ''}", file=sys.stderr)
+    if found.counted:
+        name = counter_name or default_counter_name()
+        print(
+            f"counted the tokens of {found.counted} item{'s' if found.counted != 1 else ''} with {name}",
+            file=sys.stderr,
+        )
+
+
+def read_budget(args: argparse.Namespace) -> ContextBudget:
+    """Build the budget; the window is the budget itself unless `--max` says otherwise."""
+    return ContextBudget(
+        args.budget if args.max is None else args.max,
+        args.budget,
+        output_reserve=args.reserve,
+        estimation_safety_margin_percent=args.margin,
+    )
+
+
+def read_policy(name: str | None, overrides: Sequence[str]) -> NamedPolicy:
+    """Find a policy by preset name or file, and apply the overrides."""
+    wanted = name or "chat"
+    found = overridden(_find(wanted), overrides)
+    flags = " ".join([f"--policy {shlex.quote(wanted)}", *(f"--set {shlex.quote(change)}" for change in overrides)])
+    label = found.name or Path(wanted).stem
+    return NamedPolicy(found, f"{label} ({', '.join(overrides)})" if overrides else label, flags)
+
+
+def preset_names() -> list[str]:
+    """Name the presets as the command line spells them."""
+    from cupel import presets
+
+    return [name.replace("_", "-") for name in presets.__all__]
+
+
+def preset(name: str) -> Policy:
+    """Give a preset by name; `_` and `-` are the same."""
+    from cupel import presets
+
+    build: Callable[[], Policy] = getattr(presets, name.replace("-", "_"))
+    return build()
+
+
+def _find(name: str) -> Policy:
+    if name.replace("_", "-") in preset_names():
+        return preset(name)
+    if Path(name).exists():
+        return Policy.load(name)
+    raise PolicyConfigError(f"--policy {name}: neither a file nor a preset; presets: {', '.join(preset_names())}")
+
+
+def _check_counter(name: str) -> None:
+    if name != "chars" and not name.startswith("tiktoken:"):
+        raise ConfigurationError(f"--tokens {name}: expected chars, tiktoken:o200k_base or tiktoken:cl100k_base")
+
+
+def make_counter(name: str | None) -> Callable[[str], int]:
+    """Give the counting function behind a `--tokens` name."""
+    from cupel import tokens
+
+    if name is None:
+        return tokens.default_counter().count
+    if name == "chars":
+        return tokens.CharacterEstimate().count
+    return tokens.CachedCounter(tokens.TiktokenCounter(name.removeprefix("tiktoken:"))).count
+
+
+def default_counter_name() -> str:
+    """Say which counter is used when none is asked for."""
+    from cupel import tokens
+
+    counter = tokens.default_counter()
+    inner = counter.inner if isinstance(counter, tokens.CachedCounter) else counter
+    return f"tiktoken:{inner.encoding}" if isinstance(inner, tokens.TiktokenCounter) else "chars, an estimate"

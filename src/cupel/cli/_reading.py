@@ -1,0 +1,170 @@
+"""ITEMS: everything the arguments name, read completely or not at all."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from io import TextIOWrapper
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from cupel.cli._formats import SUFFIXES, Fault, Found, read_csv, read_json, read_jsonl, read_parquet, read_text
+from cupel.cli._records import BadRecordError, Record, item_of
+from cupel.errors import CupelError
+from cupel.model import ContextItem
+
+_LARGE: Final = 4_000_000
+"""Bytes from which reading shows a progress bar."""
+
+
+class InputError(CupelError):
+    """The input is not whole; `faults` says what is wrong with each bad record."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+    def __str__(self) -> str:
+        lines = "".join(f"\n  {fault.where}: {fault.message}" for fault in self.faults)
+        count = f"{len(self.faults)} bad record" + ("s" if len(self.faults) != 1 else "")
+        return f"{count}; nothing was written. Leave them out with --skip-bad.{lines}"
+
+
+@dataclass(slots=True)
+class Input:
+    """The items that were read, and how many records were skipped or counted on the way."""
+
+    items: list[ContextItem] = field(default_factory=list[ContextItem])
+    skipped: int = 0
+    counted: int = 0
+
+
+def read_items(
+    sources: Sequence[str],
+    counter: Callable[[], Callable[[str], int]],
+    *,
+    input_format: str = "auto",
+    skip_bad: bool = False,
+) -> Input:
+    """Read every source; raises `InputError` with all bad records unless they are to be skipped.
+
+    `counter` makes the token counter; it is called once, and only if some record has no token count.
+    """
+    result = Input()
+    faults: list[Fault] = []
+    made: list[Callable[[str], int]] = []
+
+    def count(text: str) -> int:
+        if not made:
+            made.append(counter())
+        result.counted += 1
+        return made[0](text)
+
+    for found in _records(sources, input_format):
+        fault = found if isinstance(found, Fault) else _take(found, count, result.items)
+        if fault is not None:
+            faults.append(fault)
+    if faults and not skip_bad:
+        raise InputError(faults)
+    result.skipped = len(faults)
+    return result
+
+
+def _take(record: Record, count: Callable[[str], int], items: list[ContextItem]) -> Fault | None:
+    try:
+        items.append(item_of(record, count))
+    except BadRecordError as error:
+        return Fault(record.where, str(error))
+    return None
+
+
+def _records(sources: Sequence[str], input_format: str) -> Iterator[Found]:
+    for source in sources:
+        if source == "-":
+            yield from _standard_input(input_format)
+            continue
+        paths, as_text = _paths(source)
+        for path in paths:
+            yield from _file(path, "text" if as_text and input_format == "auto" else input_format)
+
+
+def _paths(source: str) -> tuple[list[Path], bool]:
+    """Give the files a source names, and whether each of them is one document."""
+    path = Path(source)
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        return [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)], True
+    if path.exists():
+        return [path], False
+    matches = sorted(Path(match) for match in glob.glob(source, recursive=True))  # noqa: PTH207  (absolute patterns)
+    files = [match for match in matches if match.is_file()]
+    if not files:
+        raise FileNotFoundError(f"{source}: no such file, directory or glob match")
+    return files, False
+
+
+def _file(path: Path, input_format: str) -> Iterator[Found]:
+    chosen = SUFFIXES.get(path.suffix.lower(), "text") if input_format == "auto" else input_format
+    if chosen == "parquet":
+        yield from read_parquet(str(path), path)
+        return
+    with _opened(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
+        yield from _decoded(str(path), stream, chosen)
+
+
+def _standard_input(input_format: str) -> Iterator[Found]:
+    if input_format == "parquet":
+        yield Fault("-", "Parquet cannot be read from standard input; give a file")
+        return
+    stream = TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+    try:
+        yield from _decoded("-", stream, input_format)
+    finally:
+        stream.detach()
+
+
+def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
+    try:
+        if chosen == "jsonl":
+            yield from read_jsonl(name, stream)
+        elif chosen == "csv":
+            yield from read_csv(name, stream)
+        elif chosen == "text":
+            yield from read_text(name, stream)
+        elif chosen == "json":
+            yield from read_json(name, stream.read())
+        else:
+            yield from _guessed(name, stream.read())
+    except UnicodeDecodeError as error:
+        yield Fault(name, f"not UTF-8 text: {error.reason} at byte {error.start}")
+
+
+def _guessed(name: str, text: str) -> Iterator[Found]:
+    """Tell JSON lines from one JSON document by whether the first line is a whole object."""
+    from json import JSONDecodeError, loads
+
+    start = text.lstrip()
+    if start[:1] == "{":
+        try:
+            first = loads(start.split("\n", 1)[0])
+        except JSONDecodeError:
+            first = {}
+        if "content" in first:
+            yield from read_jsonl(name, text.split("\n"))
+            return
+    yield from read_json(name, text)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file; a large one with a progress bar on standard error, if a person is at a terminal."""
+    if path.stat().st_size < _LARGE or not sys.stderr.isatty():
+        return path.open("rb")
+    try:
+        from rich.console import Console
+        from rich.progress import open as watched
+    except ImportError:
+        return path.open("rb")
+    bar = watched(path, "rb", description=f"reading {path.name}", console=Console(stderr=True), transient=True)
+    return cast("BinaryIO", bar)

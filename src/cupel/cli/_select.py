@@ -1,0 +1,63 @@
+"""Select what goes into the context window and print it.
+
+The selection goes to standard output and a one-line summary to standard error, so that pipes work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from cupel.cli._items_out import as_json, as_jsonl, as_markdown, as_text
+from cupel.cli._options import (
+    add_budget,
+    add_format,
+    add_items,
+    add_policy,
+    describe,
+    read_budget,
+    read_input,
+    read_policy,
+)
+from cupel.cli._writing import write_whole
+from cupel.report import summary
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    describe(
+        parser,
+        "  cupel select session.jsonl --budget 8000\n"
+        "  cupel select docs/ --budget 4000 --policy rag --format markdown\n"
+        "  cat items.json | cupel select - --budget 8000 --set slicer=knapsack --format jsonl > window.jsonl",
+    )
+    add_items(parser)
+    add_budget(parser)
+    add_policy(parser)
+    add_format(parser, ("text", "json", "jsonl", "markdown"))
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write here instead of to standard output")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no summary on standard error")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Select and print."""
+    chosen = read_policy(args.policy, args.overrides)
+    budget = read_budget(args)
+    report = chosen.policy.pipeline().dry_run(read_input(args), budget)
+    match args.format:
+        case "json":
+            text = as_json(report, budget, chosen.name)
+        case "jsonl":
+            text = as_jsonl(report.included)
+        case "markdown":
+            text = as_markdown(report.included)
+        case _:
+            text = as_text(report.included)
+    if args.output is None:
+        sys.stdout.write(text)
+    else:
+        write_whole(args.output, text)
+    if not args.quiet:
+        print(summary(report, budget, chosen.name), file=sys.stderr)
+    return 0

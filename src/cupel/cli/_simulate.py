@@ -1,0 +1,174 @@
+"""Ask what other budgets would select: a sweep, the marginal items, and the smallest budget for one item."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from cupel.analytics import SweepRow, find_min_budget_for, get_marginal_items, sweep
+from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._options import (
+    add_budget,
+    add_format,
+    add_items,
+    add_policy,
+    describe,
+    read_budget,
+    read_input,
+    read_policy,
+    whole_number,
+)
+from cupel.diagnostics import item_to_dict
+from cupel.errors import InvalidItemError
+from cupel.model import ContextBudget, ContextItem
+from cupel.report import Cell, Column, Table, plural, preview, print_table
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    describe(
+        parser,
+        "  cupel simulate session.jsonl --budget 8000\n"
+        "  cupel simulate session.jsonl --budget 8000 --slack 1000\n"
+        "  cupel simulate session.jsonl --budget 8000 --item 'System prompt'",
+    )
+    add_items(parser)
+    add_budget(parser)
+    add_policy(parser)
+    add_format(parser, ("text", "json"))
+    group = parser.add_argument_group("questions")
+    group.add_argument("--steps", type=whole_number, default=16, metavar="N", help="budgets in the sweep; default: 16")
+    group.add_argument(
+        "--to", type=whole_number, metavar="N", help="the largest budget of the sweep; default: where everything fits"
+    )
+    group.add_argument(
+        "--slack",
+        type=whole_number,
+        metavar="N",
+        help="name the items that N tokens less would cost; default: a tenth of the budget",
+    )
+    group.add_argument(
+        "--item",
+        metavar="TEXT|#N",
+        help="the smallest budget that selects the first item starting with TEXT, or the N-th item",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate and print."""
+    chosen = read_policy(args.policy, args.overrides)
+    budget = read_budget(args)
+    items = read_input(args)
+    pipeline = chosen.policy.pipeline()
+    target = None if args.item is None else _find(items, args.item)
+    slack = max(1, budget.target_tokens // 10) if args.slack is None else args.slack
+    rows = sweep(pipeline, items, _budgets(items, budget, args.steps, args.to, fixed=args.max is not None))
+    marginal = get_marginal_items(pipeline, items, budget, slack)
+    ceiling = sum(max(0, item.tokens) for item in items) + 1
+    least = (
+        None
+        if target is None
+        else find_min_budget_for(pipeline, items, target, max(ceiling, target.tokens), exact=True)
+    )
+    if args.format == "json":
+        document = _document(budget, rows, slack, marginal)
+        if target is not None:
+            document["item"] = {"content": target.content, "min_budget": least}
+        print(to_json(document, indent=2))
+        return 0
+    print_table(_chart(rows, budget, len(items)))
+    print()
+    print_table(_marginal(marginal, slack, budget.target_tokens))
+    if target is not None:
+        answer = "no budget selects it" if least is None else f"the smallest budget that selects it is {least:,}"
+        print(f"\n{preview(target.content)}: {answer}")
+    return 0
+
+
+def _find(items: Sequence[ContextItem], wanted: str) -> ContextItem:
+    if wanted.startswith("#") and wanted[1:].isdecimal():
+        number = int(wanted[1:])
+        if not 1 <= number <= len(items):
+            raise InvalidItemError(f"--item {wanted}: there are {plural(len(items), 'item')}, numbered from #1")
+        return items[number - 1]
+    found = next((item for item in items if item.content.startswith(wanted)), None)
+    if found is None:
+        raise InvalidItemError(f"--item {wanted}: no item starts with this text")
+    return found
+
+
+def _budgets(
+    items: Sequence[ContextItem], budget: ContextBudget, steps: int, top: int | None, *, fixed: bool
+) -> list[ContextBudget]:
+    """Spread budgets evenly from the reserve to the top, the given one among them."""
+    everything = sum(max(0, item.tokens) for item in items) + budget.total_reserved
+    highest = budget.max_tokens if fixed else max(top or everything, budget.output_reserve, 1)
+    lowest = 0 if fixed else budget.output_reserve
+    count = max(1, steps)
+    targets = {lowest + (highest - lowest) * step // count for step in range(1, count + 1)}
+    return [
+        ContextBudget(
+            budget.max_tokens if fixed else target,
+            target,
+            output_reserve=budget.output_reserve,
+            estimation_safety_margin_percent=budget.estimation_safety_margin_percent,
+        )
+        for target in sorted(targets | {budget.target_tokens})
+    ]
+
+
+def _chart(rows: Sequence[SweepRow], budget: ContextBudget, candidates: int) -> Table:
+    table = Table(
+        [
+            Column("budget", number=True),
+            Column("items", number=True),
+            Column("tokens", number=True),
+            Column(f"of {candidates:,} items"),
+        ],
+        title="What each budget selects",
+    )
+    for row in rows:
+        tokens = row.budget.target_tokens
+        mark = Cell(f"{tokens:,}", "strong") if tokens == budget.target_tokens else f"{tokens:,}"
+        if row.error is not None:
+            table.add(mark, "–", "–", Cell(str(row.error), "bad"))
+            continue
+        table.add(mark, f"{len(row.items):,}", f"{row.total_tokens:,}", Cell(_bar(len(row.items), candidates), "good"))
+    return table
+
+
+def _bar(value: int, whole: int, width: int = 40) -> str:
+    """Draw a bar in eighths of a character, or in whole ones where the output has no blocks."""
+    eighths = 8 * width * value // max(1, whole)
+    try:
+        "█▏".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return "#" * (eighths // 8)
+    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def _marginal(items: Sequence[ContextItem], slack: int, given: int) -> Table:
+    table = Table(
+        [Column("kind"), Column("tokens", number=True), Column("item", flexible=True)],
+        title=f"{plural(len(items), 'item')} would go if the budget were {slack:,} tokens smaller than {given:,}",
+    )
+    for item in items:
+        table.add(preview(item.kind.value, 16), f"{item.tokens:,}", preview(item.content))
+    return table
+
+
+def _document(
+    budget: ContextBudget, rows: Sequence[SweepRow], slack: int, marginal: Sequence[ContextItem]
+) -> dict[str, Any]:
+    return {
+        "budget": budget_to_dict(budget),
+        "sweep": [
+            {"budget": row.budget.target_tokens, "items": len(row.items), "tokens": row.total_tokens}
+            | ({} if row.error is None else {"error": str(row.error)})
+            for row in rows
+        ],
+        "slack_tokens": slack,
+        "marginal": [item_to_dict(item) for item in marginal],
+    }

@@ -1,0 +1,93 @@
+"""Items, scored items and budgets, built from their tables."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from cupel.conformance._vector import Table
+from cupel.model import ContextBudget, ContextItem, ScoredItem
+
+ITEM_FIELDS = {
+    "kind": "kind",
+    "source": "source",
+    "priority": "priority",
+    "tags": "tags",
+    "metadata": "metadata",
+    "timestamp": "timestamp",
+    "pinned": "pinned",
+    "futureRelevanceHint": "future_relevance_hint",
+    "future_relevance_hint": "future_relevance_hint",
+    "originalTokens": "original_tokens",
+    "original_tokens": "original_tokens",
+}
+BUDGET_FIELDS = ("output_reserve", "reserved_slots", "estimation_safety_margin_percent")
+
+
+def build_items(tables: list[Table]) -> list[ContextItem]:
+    """Build the items in file order; a table with `same_as` repeats an earlier object instead of making its twin."""
+    items: list[ContextItem] = []
+    for table in tables:
+        if table.has("same_as"):
+            items.append(items[position_of(table, "same_as", items)])
+        else:
+            items.append(_build_item(table))
+    return items
+
+
+def _build_item(table: Table) -> ContextItem:
+    fields: dict[str, Any] = {name: table.values[key] for key, name in ITEM_FIELDS.items() if table.has(key)}
+    if isinstance(timestamp := fields.get("timestamp"), str):
+        fields["timestamp"] = instant(table, "timestamp", timestamp)
+    return ContextItem(table.need("content"), table.need("tokens"), **fields)
+
+
+def build_scored(tables: list[Table]) -> list[ScoredItem]:
+    """Build scored items; without a score a pinned item has the 1.0 that the Place stage gives it, another one 0.0."""
+    items = build_items(tables)
+    return [
+        ScoredItem(item, table.number("score") if table.has("score") else float(item.pinned))
+        for item, table in zip(items, tables, strict=True)
+    ]
+
+
+def build_budget(table: Table) -> ContextBudget:
+    """Build a budget whose ceiling is its target unless the vector sets one (ruling 11.2)."""
+    target = table.need("target_tokens")
+    options = {key: table.values[key] for key in BUDGET_FIELDS if table.has(key)}
+    return ContextBudget(table.option("max_tokens", default=target), target, **options)
+
+
+def instant(table: Table, key: str, value: Any) -> datetime:
+    """Read a date-time that may also be written as an RFC 3339 string."""
+    try:
+        return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise table.error(key, f"must be a date-time, not {value!r}") from None
+
+
+def position_of(table: Table, key: str, items: list[ContextItem]) -> int:
+    """Read a field that points at one of the items by position."""
+    return check_position(table, key, table.need(key), items)
+
+
+def check_position(table: Table, key: str, position: Any, items: list[ContextItem]) -> int:
+    """Check that a number is the position of an item."""
+    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(items):
+        raise table.error(key, f"must be the position of one of {len(items)} items, not {position!r}")
+    return position
+
+
+def first_positions(items: list[ContextItem]) -> dict[int, int]:
+    """Number the items by identity; an object listed twice goes by its first position."""
+    return {id(item): position for position, item in reversed(list(enumerate(items)))}
+
+
+def find_item(table: Table, items: list[ContextItem]) -> ContextItem:
+    """Return the item that an expectation means: the one at `index` if given, else the first with its content."""
+    content = table.text("content")
+    candidates = [items[position_of(table, "index", items)]] if table.has("index") else items
+    for item in candidates:
+        if item.content == content:
+            return item
+    raise table.error("content", f"no such item has the content {content!r}")

@@ -1,0 +1,157 @@
+"""Run whole pipelines: the output, the report, the overflow notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cupel.conformance._compare import Mismatch, compare_rows, compare_value, epsilon_of, first
+from cupel.conformance._inputs import build_budget, build_items, first_positions
+from cupel.conformance._strategies import build_pipeline_scorer, build_placer, build_slicer
+from cupel.conformance._vector import Table
+from cupel.diagnostics import (
+    DiagnosticTraceCollector,
+    OverflowEvent,
+    SelectionReport,
+    TraceDetailLevel,
+)
+from cupel.model import ContextItem, OverflowStrategy
+from cupel.pipeline import Pipeline
+from cupel.placers import ChronologicalPlacer
+from cupel.slicers import GreedySlice
+
+INCLUDED = {"content": "content", "score_approx": "score", "inclusion_reason": "reason", "index": "index"}
+EXCLUDED = {"content": "content", "score_approx": "score", "exclusion_reason": "reason", "index": "index"}
+REASON_FIELDS = {
+    "BudgetExceeded": ("item_tokens", "available_tokens"),
+    "Deduplicated": ("deduplicated_against",),
+    "NegativeTokens": ("tokens",),
+    "PinnedOverride": ("displaced_by",),
+    "CountCapExceeded": ("kind", "cap", "count"),
+}
+SHORTFALL = {name: name for name in ("kind", "required_count", "satisfied_count")}
+EVENT = {"stage": "stage", "item_count": "item_count"}
+
+Check = Callable[[], Mismatch | None]
+
+
+def build_pipeline(config: Table, on_overflow: Callable[[OverflowEvent], None] | None = None) -> Pipeline:
+    """Build the pipeline a vector configures; the listener is used only where the strategy is to proceed."""
+    value = config.option("overflow_strategy", "overflow", default="throw")
+    try:
+        overflow = OverflowStrategy(value.lower())
+    except (AttributeError, ValueError):
+        raise config.error("overflow_strategy", f"must be throw, truncate or proceed, not {value!r}") from None
+    return Pipeline(
+        scorer=build_pipeline_scorer(config),
+        slicer=build_slicer(config, "slicer", config) if config.has("slicer") else GreedySlice(),
+        placer=build_placer(config, "placer") if config.has("placer") else ChronologicalPlacer(),
+        deduplicate=config.option("deduplication", default=True),
+        overflow=overflow,
+        on_overflow=on_overflow if overflow is OverflowStrategy.PROCEED else None,
+    )
+
+
+def pipeline(document: Table) -> Check:
+    """Build a pipeline with its items and budget; the check compares every list and table the vector expects."""
+    if not document.has("config"):
+        raise document.error("config", "is missing")
+    notices: list[OverflowEvent] = []
+    built = build_pipeline(document.table("config"), notices.append)
+    items = build_items(document.tables("items"))
+    budget = build_budget(document.table("budget"))
+    expected = document.table("expected")
+
+    def check() -> Mismatch | None:
+        output = built.run(items, budget)
+        mismatch = compare_output(document, items, output)
+        if mismatch is None and expected.has("overflow"):
+            mismatch = first(_overflow_differences(expected.table("overflow"), notices))
+        if mismatch is None and expected.has("diagnostics"):
+            collector = DiagnosticTraceCollector(TraceDetailLevel.ITEM)
+            built.run(items, budget, trace=collector)
+            wanted = expected.table("diagnostics")
+            report, traced = built.dry_run(items, budget), collector.build_report()
+            mismatch = first(_differences(wanted, report, traced, items, epsilon_of(document)))
+        return mismatch
+
+    return check
+
+
+def compare_output(document: Table, items: list[ContextItem], output: list[ContextItem]) -> Mismatch | None:
+    """Compare an ordered selection with `expected_output`, whose entries are tables or bare contents."""
+    wanted = document.tables("expected_output", short="content")
+    contents, actual = [row.text("content") for row in wanted], [item.content for item in output]
+    if contents != actual:
+        return Mismatch("expected_output", contents, actual)
+    index = first_positions(items)
+    rows = [{"index": index[id(item)]} for item in output]
+    return compare_rows("expected_output", wanted, rows, {"index": "index"}, 0.0)
+
+
+def _overflow_differences(expected: Table, notices: list[OverflowEvent]) -> Iterator[Mismatch | None]:
+    yield compare_value("overflow notices", 1, len(notices))
+    over, contents = expected.option("tokens_over_budget"), expected.option("overflowing_contents")
+    if over is not None:
+        yield compare_value("overflow.tokens_over_budget", over, notices[0].tokens_over_budget)
+    if contents is not None:
+        actual = [item.content for item in notices[0].overflowing_items]
+        yield compare_value("overflow.overflowing_contents", contents, actual)
+
+
+def _differences(
+    wanted: Table, report: SelectionReport, traced: SelectionReport, items: list[ContextItem], epsilon: float
+) -> Iterator[Mismatch | None]:
+    index = first_positions(items)
+    if wanted.has("included"):
+        yield compare_rows("included", wanted.tables("included"), _included(report, index), INCLUDED, epsilon)
+    if wanted.has("excluded"):
+        tables, rows = wanted.tables("excluded"), _excluded(report, index)
+        yield compare_rows("excluded", tables, rows, EXCLUDED, epsilon)
+        for position, (table, row) in enumerate(zip(tables, rows, strict=True)):
+            columns = {name: name for name in REASON_FIELDS.get(row["reason"], ())}
+            yield compare_rows(f"excluded[{position}]", [table], [row], columns, epsilon)
+    summary = wanted.table("summary")
+    for name in ("total_candidates", "total_tokens_considered"):
+        if summary.has(name):
+            yield compare_value(f"summary.{name}", summary.values[name], getattr(report, name))
+    if wanted.has("shortfalls"):
+        rows = [
+            {"kind": str(row.kind), "required_count": row.required_count, "satisfied_count": row.satisfied_count}
+            for row in report.count_requirement_shortfalls
+        ]
+        yield compare_rows("shortfalls", wanted.tables("shortfalls"), rows, SHORTFALL, epsilon)
+    if wanted.has("events"):
+        rows = [{"stage": event.stage.value, "item_count": event.item_count} for event in report.events]
+        yield compare_rows("events", wanted.tables("events"), rows, EVENT, epsilon)
+    if wanted.has("item_events"):
+        yield _item_event_difference(wanted.tables("item_events"), traced)
+
+
+def _item_event_difference(wanted: list[Table], traced: SelectionReport) -> Mismatch | None:
+    """Compare the events about single exclusions: stage, and a message that begins as the vector says (ruling 7.9)."""
+    messages = [
+        (event.stage.value, event.message or "")
+        for event in traced.events
+        if event.message and event.message.partition(":")[0] in REASON_FIELDS
+    ]
+    expected = [(row.text("stage"), row.text("message_prefix")) for row in wanted]
+    same = len(messages) == len(expected) and all(
+        stage == wanted_stage and message.startswith(prefix)
+        for (stage, message), (wanted_stage, prefix) in zip(messages, expected, strict=True)
+    )
+    return None if same else Mismatch("item_events", expected, messages)
+
+
+def _included(report: SelectionReport, index: dict[int, int]) -> list[dict[str, Any]]:
+    return [
+        {"content": row.item.content, "index": index[id(row.item)], "score": row.score, "reason": row.reason.value}
+        for row in report.included
+    ]
+
+
+def _excluded(report: SelectionReport, index: dict[int, int]) -> list[dict[str, Any]]:
+    return [
+        {"content": row.item.content, "index": index[id(row.item)], "score": row.score, **row.reason.to_dict()}
+        for row in report.excluded
+    ]

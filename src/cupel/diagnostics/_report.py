@@ -1,0 +1,153 @@
+"""The full account of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cupel.diagnostics._events import CountRequirementShortfall, TraceEvent
+from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
+from cupel.errors import SelectionError
+from cupel.model import EMPTY, ContextItem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from cupel.analytics import Counterfactual
+    from cupel.testing import SelectionReportAssertionChain
+
+
+class IncludedItem(msgspec.Struct, frozen=True):
+    """A selected item, the score it was selected with, and why."""
+
+    item: ContextItem
+    score: float
+    reason: InclusionReason | UnknownInclusionReason
+
+
+class ExcludedItem(msgspec.Struct, frozen=True):
+    """An item that was left out, its score at that moment (0 if it was never scored), and why."""
+
+    item: ContextItem
+    score: float
+    reason: ExclusionReason
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SelectionReport:
+    """Every candidate of a run with the decision and its reason, the events of the stages, and the totals.
+
+    `included` is in placed order; `excluded` goes from the highest score down. Iterating gives both, one after the
+    other, and `len` counts both.
+
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
+    >>> items = [ContextItem("keep", 60, future_relevance_hint=0.9), ContextItem("drop", 60, future_relevance_hint=0.1)]
+    >>> report = Pipeline(scorer=ReflexiveScorer()).dry_run(items, ContextBudget(100, 100))
+    >>> report
+    <SelectionReport: 1 in (60 tokens), 1 out: 1 BudgetExceeded>
+    >>> report.why(items[1]).reason
+    BudgetExceeded(item_tokens=60, available_tokens=40)
+    """
+
+    events: tuple[TraceEvent, ...]
+    included: tuple[IncludedItem, ...]
+    excluded: tuple[ExcludedItem, ...]
+    total_candidates: int
+    total_tokens_considered: int
+    count_requirement_shortfalls: tuple[CountRequirementShortfall, ...] = ()
+    origin: Any = field(default=None, kw_only=True, compare=False)
+    """The prepared selection and the budget the report comes from; None for a report that was read."""
+    extra: Mapping[tuple[str | int, ...], Mapping[str, Any]] = field(default=EMPTY, kw_only=True, compare=False)
+    """Fields that a newer producer wrote, by path, to be written back."""
+
+    def why(self, item: ContextItem) -> IncludedItem | ExcludedItem:
+        """Give the decision on an item: by identity, or else on the first equal item."""
+        entries = list(self)
+        for entry in entries:
+            if entry.item is item:
+                return entry
+        for entry in entries:
+            if entry.item == item:
+                return entry
+        msg = f"the report has no decision on {item!r}: it was not among the candidates"
+        raise SelectionError(msg)
+
+    def find(self, content_prefix: str) -> list[IncludedItem | ExcludedItem]:
+        """Give the decisions on all items whose content starts with this."""
+        return [entry for entry in self if entry.item.content.startswith(content_prefix)]
+
+    def explain(self, item: ContextItem | None = None) -> str:
+        """Say in plain English why an item is in or out, or, without one, why each of them is.
+
+        For a single item that more budget would let in, the smallest such budget is looked up by re-running.
+        """
+        from cupel.diagnostics._explain import explain_all, explain_item  # words only on request
+
+        return explain_all(self) if item is None else explain_item(self, item)
+
+    def counterfactual(self, item: ContextItem) -> Counterfactual:
+        """Find the smallest extra budget at which the pipeline would include an item it left out."""
+        from cupel.analytics import counterfactual  # a higher layer: it re-runs the pipeline
+
+        if self.origin is None:
+            msg = "counterfactual needs a report made by dry_run, select or a traced run; this one was read or copied"
+            raise SelectionError(msg)
+        return counterfactual(self.origin.prepared, self.origin.budget, self.why(item).item)
+
+    def should(self) -> SelectionReportAssertionChain:
+        """Start a chain of assertions about this report."""
+        from cupel.testing import should  # a higher layer, for tests only
+
+        return should(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the wire form as plain values."""
+        from cupel.diagnostics._wire import report_to_dict  # only when a report travels
+
+        return report_to_dict(self)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Give the wire form as JSON."""
+        from cupel.diagnostics._wire import encode_json  # only when a report travels
+
+        return encode_json(self.to_dict(), indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> SelectionReport:
+        """Read a report; unknown reasons and stages are kept, anything malformed or not adding up is refused."""
+        from cupel.diagnostics._wire import report_from_json  # only when a report travels
+
+        return report_from_json(text)
+
+    def __len__(self) -> int:
+        return len(self.included) + len(self.excluded)
+
+    def __iter__(self) -> Iterator[IncludedItem | ExcludedItem]:
+        yield from self.included
+        yield from self.excluded
+
+    def __repr__(self) -> str:
+        tokens = sum(entry.item.tokens for entry in self.included)
+        reasons: dict[str, int] = {}
+        for entry in self.excluded:
+            reasons[entry.reason.name] = reasons.get(entry.reason.name, 0) + 1
+        listed = ": " + ", ".join(f"{count} {name}" for name, count in reasons.items()) if reasons else ""
+        return f"<SelectionReport: {len(self.included)} in ({tokens} tokens), {len(self.excluded)} out{listed}>"
+
+    def __reduce__(self) -> tuple[Callable[..., SelectionReport], tuple[Any, ...]]:
+        # A copy leaves its origin behind: the pipeline may hold callbacks that cannot travel.
+        return _rebuild, (
+            self.extra,
+            self.events,
+            self.included,
+            self.excluded,
+            self.total_candidates,
+            self.total_tokens_considered,
+            self.count_requirement_shortfalls,
+        )
+
+
+def _rebuild(extra: Mapping[tuple[str | int, ...], Mapping[str, Any]], *fields: Any) -> SelectionReport:
+    return SelectionReport(*fields, extra=extra)

@@ -1,0 +1,170 @@
+"""The errors the library raises on purpose.
+
+```text
+CupelError
+├ InvalidItemError            (also ValueError)   an item cannot be built
+├ InvalidBudgetError          (also ValueError)   a budget cannot be built
+├ ConfigurationError          (also ValueError)   a strategy, pipeline or policy cannot be built
+│   ├ ScorerConfigError
+│   ├ SlicerConfigError
+│   ├ PipelineConfigError
+│   └ PolicyConfigError
+├ SelectionError                                  a run cannot be completed; the numbers are attributes
+│   ├ PinnedExceedsBudgetError
+│   ├ BudgetOverflowError
+│   ├ TableTooLargeError
+│   ├ ScarcityError
+│   └ StrategyContractError
+├ ReportFormatError           (also ValueError)   a serialised report cannot be read
+└ MissingExtraError           (also ImportError)  an optional dependency is not installed
+```
+
+Three errors live with what raises them: `cupel.pipeline.SourceError` (a SelectionError), `cupel.batch.BatchError` and
+`cupel.conformance.VectorError` (both CupelErrors).
+
+A value of the wrong *type* raises the built-in `TypeError` instead. All of these survive pickling, so they cross
+process boundaries with their attributes.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetOverflowError",
+    "ConfigurationError",
+    "CupelError",
+    "InvalidBudgetError",
+    "InvalidItemError",
+    "MissingExtraError",
+    "PinnedExceedsBudgetError",
+    "PipelineConfigError",
+    "PolicyConfigError",
+    "ReportFormatError",
+    "ScarcityError",
+    "ScorerConfigError",
+    "SelectionError",
+    "SlicerConfigError",
+    "StrategyContractError",
+    "TableTooLargeError",
+]
+
+
+class CupelError(Exception):
+    """Root of the tree: `except CupelError` catches everything the library raises on purpose."""
+
+
+class InvalidItemError(CupelError, ValueError):
+    """A context item, kind or source was given a value it cannot hold."""
+
+
+class InvalidBudgetError(CupelError, ValueError):
+    """A budget's numbers contradict each other or are out of range."""
+
+
+class ConfigurationError(CupelError, ValueError):
+    """A strategy, pipeline or policy was configured with a value it cannot work with."""
+
+
+class ScorerConfigError(ConfigurationError):
+    """A scorer cannot be built from these values."""
+
+
+class SlicerConfigError(ConfigurationError):
+    """A slicer cannot be built from these values."""
+
+
+class PipelineConfigError(ConfigurationError):
+    """A pipeline, or an analysis of one, cannot work with this configuration."""
+
+
+class PolicyConfigError(ConfigurationError):
+    """A policy document is malformed; the message names the path."""
+
+
+class ReportFormatError(CupelError, ValueError):
+    """A serialised report is malformed or does not add up; the message names the path."""
+
+
+class SelectionError(CupelError):
+    """A selection could not be completed."""
+
+
+class PinnedExceedsBudgetError(SelectionError):
+    """The pinned items alone need more tokens than the window leaves after the output reserve."""
+
+    def __init__(self, pinned_tokens: int, available_tokens: int) -> None:
+        super().__init__(pinned_tokens, available_tokens)
+        self.pinned_tokens = pinned_tokens
+        self.available_tokens = available_tokens
+
+    def __str__(self) -> str:
+        return f"Pinned items require {self.pinned_tokens} tokens, but only {self.available_tokens} are available"
+
+
+class BudgetOverflowError(SelectionError):
+    """The merged selection exceeds the target and the overflow strategy is `THROW`."""
+
+    def __init__(self, selected_tokens: int, target_tokens: int) -> None:
+        super().__init__(selected_tokens, target_tokens)
+        self.selected_tokens = selected_tokens
+        self.target_tokens = target_tokens
+
+    def __str__(self) -> str:
+        return f"Selected items require {self.selected_tokens} tokens, exceeding target budget of {self.target_tokens}"
+
+
+class TableTooLargeError(SelectionError):
+    """The knapsack's nominal table has more cells than `max_cells` allows."""
+
+    def __init__(self, candidates: int, capacity: int, cells: int, max_cells: int) -> None:
+        super().__init__(candidates, capacity, cells, max_cells)
+        self.candidates = candidates
+        self.capacity = capacity
+        self.cells = cells
+        self.max_cells = max_cells
+
+    def __str__(self) -> str:
+        return (
+            f"KnapsackSlice: {self.candidates} candidates x ({self.capacity} + 1) capacity steps = {self.cells} cells, "
+            f"more than max_cells={self.max_cells}; use a larger bucket_size, or max_cells=None to lift the guard"
+        )
+
+
+class ScarcityError(SelectionError):
+    """Fewer candidates of a kind exist than a count quota requires, and scarcity is `THROW`."""
+
+    def __init__(self, slicer: str, kind: str, satisfied_count: int, required_count: int) -> None:
+        super().__init__(slicer, kind, satisfied_count, required_count)
+        self.slicer = slicer
+        self.kind = kind
+        self.satisfied_count = satisfied_count
+        self.required_count = required_count
+
+    def __str__(self) -> str:
+        return (
+            f"{self.slicer}: candidate pool for kind '{self.kind}' has {self.satisfied_count} items "
+            f"but RequireCount is {self.required_count}."
+        )
+
+
+class StrategyContractError(SelectionError):
+    """A scorer, slicer or placer returned something its contract does not allow."""
+
+    def __init__(self, strategy: str, breach: str) -> None:
+        super().__init__(strategy, breach)
+        self.strategy = strategy
+        self.breach = breach
+
+    def __str__(self) -> str:
+        return f"{self.strategy} broke its contract: {self.breach}"
+
+
+class MissingExtraError(CupelError, ImportError):
+    """An optional dependency is needed; the message says which extra brings it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(package, extra)
+        self.package = package
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"{self.package} is not installed; install it with: pip install 'cupel[{self.extra}]'"

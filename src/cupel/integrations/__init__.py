@@ -1,0 +1,1 @@
+"""Bridges to providers and frameworks, one module each; importing this package imports none of them."""

@@ -1,0 +1,50 @@
+"""Choosing retrieved documents: what the frameworks' document components share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from cupel import presets
+from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
+from cupel.pipeline import Pipeline
+from cupel.policy import Policy
+from cupel.tokens import TokenCounter, default_counter
+
+D = TypeVar("D")
+
+
+def select_documents(
+    documents: Sequence[D],
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None,
+    counter: TokenCounter | None,
+    *,
+    text: Callable[[D], str | None],
+    score: Callable[[D], float | None],
+) -> list[D]:
+    """The documents that fit, as the policy places them; documents without text are left out.
+
+    A retriever's score becomes the item's relevance. Where a document has none, its rank stands in for it: retrievers
+    return the best first. Without a policy, `presets.rag()` chooses and puts the best at both ends.
+    """
+    count = (counter if counter is not None else default_counter()).count
+    window = budget if isinstance(budget, ContextBudget) else ContextBudget(budget, budget)
+    sources: dict[int, D] = {}
+    items: list[ContextItem] = []
+    for rank, document in enumerate(documents):
+        content = text(document)
+        if not content:
+            continue
+        relevance = score(document)
+        item = ContextItem(
+            content,
+            count(content),
+            kind=ContextKind.DOCUMENT,
+            source=ContextSource.RAG,
+            future_relevance_hint=1.0 - rank / len(documents) if relevance is None else float(relevance),
+        )
+        sources[id(item)] = document
+        items.append(item)
+    pipeline = policy if isinstance(policy, Pipeline) else (policy or presets.rag()).pipeline()
+    return [sources[id(item)] for item in pipeline.run(items, window)]

@@ -1,0 +1,188 @@
+"""LangChain and LangGraph: message lists, a runnable, a pre-model hook and a document transformer.
+
+Needs `cupel[langchain]`.
+"""
+
+# The types of a framework that is not installed are unknown; where it is, the tests run against it.
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUntypedBaseClass=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cupel.errors import MissingExtraError
+from cupel.integrations._documents import select_documents
+from cupel.integrations.messages._dialect import FRAMEWORK
+from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.model import ContextBudget
+from cupel.pipeline import Pipeline
+from cupel.policy import Policy
+from cupel.tokens import TokenCounter
+
+try:
+    from langchain_core.documents import BaseDocumentTransformer, Document
+    from langchain_core.messages import BaseMessage
+    from langchain_core.prompt_values import PromptValue
+    from langchain_core.runnables import Runnable, RunnableLambda
+except ImportError:
+    raise MissingExtraError("langchain-core", "langchain") from None
+
+__all__ = ["DocumentSelector", "fit_messages", "message_fitter", "pre_model_hook"]
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+def fit_messages(
+    messages: Sequence[BaseMessage],
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None = None,
+    counter: TokenCounter | None = None,
+    tools: Sequence[object] | None = None,
+    *,
+    pin: Callable[[BaseMessage], bool] | None = None,
+) -> Fitted[BaseMessage]:
+    """`cupel.integrations.messages.fit` for LangChain messages: the same objects come back.
+
+    The result suits every chat model: calls stay with their results, and the first message after the system prompts is
+    a human one.
+    """
+    return fit_view(
+        list(messages), budget, dialect=FRAMEWORK, view=_view, policy=policy, counter=counter, tools=tools, pin=pin
+    )
+
+
+def message_fitter(
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None = None,
+    counter: TokenCounter | None = None,
+    tools: Sequence[object] | None = None,
+    *,
+    pin: Callable[[BaseMessage], bool] | None = None,
+) -> Runnable[Any, list[BaseMessage]]:
+    """A runnable that fits the messages, or the prompt, that passes through it.
+
+    It stands between a prompt and a model: `prompt | message_fitter(8000) | model`.
+    """
+
+    def fit_input(value: Any) -> list[BaseMessage]:
+        messages: Sequence[BaseMessage] = value.to_messages() if isinstance(value, PromptValue) else value
+        return fit_messages(messages, budget, policy, counter, tools, pin=pin).messages
+
+    return RunnableLambda(fit_input, name="cupel.message_fitter")
+
+
+def pre_model_hook(
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None = None,
+    counter: TokenCounter | None = None,
+    tools: Sequence[object] | None = None,
+    *,
+    pin: Callable[[BaseMessage], bool] | None = None,
+) -> Callable[[Any], dict[str, list[BaseMessage]]]:
+    """A `pre_model_hook` for LangGraph agents: the model sees what fits, the graph's state keeps everything.
+
+    The last message is pinned too: a result that the model has asked for and never sees would be asked for again.
+    """
+
+    def hook(state: Any) -> dict[str, list[BaseMessage]]:
+        messages: Sequence[BaseMessage] = state["messages"] if isinstance(state, Mapping) else state.messages
+        last = messages[-1] if messages else None
+
+        def keep(message: BaseMessage) -> bool:
+            return message is last or (pin is not None and pin(message))
+
+        fitted = fit_messages(messages, budget, policy, counter, tools, pin=keep)
+        return {"llm_input_messages": fitted.messages}
+
+    return hook
+
+
+class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ignore]
+    """Keeps the documents that fit a budget, the best of them at both ends unless the policy says otherwise.
+
+    A document's relevance is its metadata's `score_key`, or else its rank.
+    """
+
+    def __init__(
+        self,
+        budget: int | ContextBudget,
+        policy: Policy | Pipeline | None = None,
+        counter: TokenCounter | None = None,
+        *,
+        score_key: str = "relevance_score",
+    ) -> None:
+        self.budget = budget
+        self.policy = policy
+        self.counter = counter
+        self.score_key = score_key
+
+    def transform_documents(self, documents: Sequence[Document], **_kwargs: Any) -> Sequence[Document]:
+        """The documents that fit."""
+        return select_documents(
+            documents,
+            self.budget,
+            self.policy,
+            self.counter,
+            text=lambda document: document.page_content,
+            score=lambda document: document.metadata.get(self.score_key),
+        )
+
+
+def _view(message: Any) -> Mapping[str, Any]:
+    """A LangChain message as chat-completions would have it."""
+    role = _ROLES.get(message.type, getattr(message, "role", message.type))
+    view: dict[str, Any] = {"role": role, "content": [_part(part) for part in _parts(message.content)]}
+    if isinstance(message.content, str):
+        view["content"] = message.content
+    if calls := _calls(message):
+        view["tool_calls"] = calls
+        view["content"] = view["content"] or None
+    if message.type == "tool":
+        view["tool_call_id"] = message.tool_call_id
+    if message.type == "function":
+        view["name"] = message.name
+    return view
+
+
+def _calls(message: Any) -> list[dict[str, Any]]:
+    """The calls of a message: parsed, unparsable, and those that only its content blocks know."""
+    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+    known = {call["id"] for call in calls}
+    content = () if isinstance(message.content, str) else message.content
+    blocks = [part for part in content if _kind(part) == "tool_use" and part["id"] not in known]
+    return [
+        *({"id": call["id"], "function": {"name": call["name"] or "", "arguments": call["args"]}} for call in calls),
+        *({"id": part["id"], "function": {"name": part["name"], "arguments": part["input"]}} for part in blocks),
+    ]
+
+
+def _parts(content: Any) -> list[Any]:
+    # Calls are read by `_calls`; counting them once is enough.
+    kept = [] if isinstance(content, str) else [part for part in content if _kind(part) not in _CALL_PARTS]
+    return [part for part in kept if part and part != {"type": "text", "text": ""}]  # models' adapters skip these
+
+
+_CALL_PARTS = frozenset(("tool_use", "tool_call", "invalid_tool_call", "function_call"))
+
+
+def _kind(part: Any) -> Any:
+    return part.get("type") if isinstance(part, dict) else None
+
+
+def _part(part: Any) -> Any:
+    match part:
+        case str(text):
+            return {"type": "text", "text": text}
+        case {"type": "image", "base64": str(data), **rest}:
+            return {"type": "image_url", "image_url": {"url": f"data:{rest.get('mime_type', '')};base64,{data}"}}
+        case {"type": "image", "source": {"data": str(data)}}:
+            return {"type": "image_url", "image_url": {"url": f"data:;base64,{data}"}}
+        case {"type": "image"}:
+            return {"type": "image_url", "image_url": {"url": str(part.get("url", ""))}}
+        case {"type": "image_url", "image_url": str(url)}:
+            return {"type": "image_url", "image_url": {"url": url}}
+        case _:
+            return part

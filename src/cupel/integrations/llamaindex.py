@@ -1,0 +1,147 @@
+"""LlamaIndex: a node postprocessor and a chat memory.
+
+Needs `cupel[llamaindex]`.
+"""
+
+# The types of a framework that is not installed are unknown; where it is, the tests run against it.
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUntypedBaseClass=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+from cupel.errors import MissingExtraError
+from cupel.integrations._documents import select_documents
+from cupel.integrations.messages._dialect import FRAMEWORK
+from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.model import ContextBudget
+from cupel.pipeline import Pipeline
+from cupel.policy import Policy
+from cupel.tokens import TokenCounter
+
+try:
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.bridge.pydantic import Field
+    from llama_index.core.memory.types import BaseChatStoreMemory
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+except ImportError:
+    raise MissingExtraError("llama-index-core", "llamaindex") from None
+
+__all__ = ["BudgetPostprocessor", "FittedMemory", "fit_messages"]
+
+_ROLES = {"chatbot": "assistant", "model": "assistant"}
+
+
+def fit_messages(
+    messages: Sequence[ChatMessage],
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None = None,
+    counter: TokenCounter | None = None,
+    *,
+    pin: Callable[[ChatMessage], bool] | None = None,
+) -> Fitted[ChatMessage]:
+    """`cupel.integrations.messages.fit` for LlamaIndex's chat messages: the same objects come back."""
+    return fit_view(list(messages), budget, dialect=FRAMEWORK, view=_view, policy=policy, counter=counter, pin=pin)
+
+
+class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
+    """Keeps the nodes that fit a token budget, the best of them at both ends unless the policy says otherwise.
+
+    A node's relevance is its score, or else its rank; what is counted is the text the model will see, with metadata.
+    """
+
+    budget: int = Field(description="Tokens that the nodes may use together.")
+    policy: Any = Field(default=None, exclude=True, description="A cupel policy or pipeline; None for presets.rag().")
+    counter: Any = Field(default=None, exclude=True, description="A cupel token counter; None for the default one.")
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name LlamaIndex saves it under."""
+        return "CupelBudgetPostprocessor"
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        del query_bundle  # the retriever has scored the nodes for it
+        return select_documents(
+            nodes,
+            self.budget,
+            self.policy,
+            self.counter,
+            text=lambda entry: entry.node.get_content(metadata_mode=MetadataMode.LLM),
+            score=lambda entry: entry.score,
+        )
+
+
+class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
+    """A chat memory that keeps everything and hands out what fits a token budget and every chat model accepts."""
+
+    budget: int = Field(description="Tokens that the messages may use together.")
+    policy: Any = Field(default=None, exclude=True, description="A cupel policy or pipeline; None for newest first.")
+    counter: Any = Field(default=None, exclude=True, description="A cupel token counter; None for the default one.")
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name LlamaIndex saves it under."""
+        return "CupelFittedMemory"
+
+    @classmethod
+    def from_defaults(cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **kwargs: Any) -> Self:
+        """A memory with an optional history; its budget, if not given, is three quarters of the model's window."""
+        if "budget" not in kwargs and llm is not None:
+            kwargs["budget"] = llm.metadata.context_window * 3 // 4
+        memory = cls(**kwargs)
+        if chat_history is not None:
+            memory.set(chat_history)
+        return memory
+
+    def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        """The messages that fit beside `initial_token_count` tokens of other context."""
+        del input  # the newest message is in the store already
+        room = max(0, self.budget - initial_token_count)
+        return fit_messages(self.get_all(), room, self.policy, self.counter).messages
+
+
+def _view(message: ChatMessage) -> Mapping[str, Any]:
+    """A LlamaIndex message as chat-completions would have it."""
+    role = message.role.value
+    blocks = [_part(block) for block in message.blocks if not _is_silent(block)]
+    view: dict[str, Any] = {"role": _ROLES.get(role, role), "content": blocks or None}
+    calls: list[Any] = [
+        {
+            "id": block.tool_call_id or block.tool_name,
+            "function": {"name": block.tool_name, "arguments": block.tool_kwargs},
+        }
+        for block in message.blocks
+        if block.block_type == "tool_call"
+    ]
+    view["tool_calls"] = calls or message.additional_kwargs.get("tool_calls")  # where older versions keep them
+    if role == "tool":
+        view["tool_call_id"] = message.additional_kwargs.get("tool_call_id")
+        view["content"] = blocks or ""
+    if role == "function":
+        view["name"] = message.additional_kwargs.get("name")
+    return view
+
+
+def _is_silent(block: Any) -> bool:
+    """Whether a block is not content: a call, which is read apart, a cache mark, or an empty text."""
+    return block.block_type in ("tool_call", "cache") or (block.block_type == "text" and not block.text)
+
+
+def _part(block: Any) -> dict[str, Any]:
+    match block.block_type:
+        case "text":
+            return {"type": "text", "text": block.text}
+        case "thinking":
+            return {"type": "thinking", "text": block.content or ""}
+        case "image":
+            encoded = block.image.decode() if isinstance(block.image, bytes) else ""
+            url = f"data:;base64,{encoded}" if encoded else str(block.url or "")
+            return {"type": "image_url", "image_url": {"url": url, "detail": block.detail}}
+        case _:
+            return {"type": str(block.block_type), "text": block.model_dump_json()}

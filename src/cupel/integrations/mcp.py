@@ -1,0 +1,152 @@
+"""An MCP server that selects context for any client: `python -m cupel.integrations.mcp`.
+
+Needs `cupel[mcp]`.
+"""
+
+# The types of a framework that is not installed are unknown; where it is, the tests run against it.
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUntypedFunctionDecorator=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+from cupel import presets
+from cupel.errors import CupelError, MissingExtraError, PolicyConfigError
+from cupel.model import ContextBudget, ContextItem
+from cupel.policy import Policy
+from cupel.tokens import default_counter
+
+try:
+    from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+except ImportError:
+    raise MissingExtraError("mcp", "mcp") from None
+
+__all__ = ["Candidate", "explain", "select", "server"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_INSTRUCTIONS: Final = (
+    "Chooses which pieces of context fit a token budget. Use `select` to get them in the order in which to send them, "
+    "and `explain` to learn why each piece is in or out."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A piece of context that may be selected; tokens are counted if they are not given."""
+
+    content: str
+    tokens: int | None = None
+    kind: str = "Message"
+    source: str = "Chat"
+    priority: int | None = None
+    tags: list[str] = field(default_factory=list[str])
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    timestamp: datetime | None = None
+    future_relevance_hint: float | None = None
+    pinned: bool = False
+
+    def item(self) -> ContextItem:
+        """The item it describes."""
+        fields = asdict(self)
+        content, tokens = fields.pop("content"), fields.pop("tokens")
+        return ContextItem(content, default_counter().count(content) if tokens is None else tokens, **fields)
+
+
+def select(
+    items: list[Candidate],
+    max_tokens: int,
+    target_tokens: int | None = None,
+    output_reserve: int = 0,
+    policy: str | dict[str, Any] = "chat",
+) -> dict[str, Any]:
+    """Choose the items that fit a token budget, in the order in which they should be sent.
+
+    `policy` is the name of a preset (chat, code-review, debugging, document-qa, long-running, rag, tool-use) or a
+    policy document. Positions refer to the list that was handed in.
+    """
+    candidates = [candidate.item() for candidate in items]
+    result = _policy(policy).pipeline().select(candidates, _budget(max_tokens, target_tokens, output_reserve))
+    positions = {id(item): position for position, item in enumerate(candidates)}
+    return {
+        "selected": [
+            {"position": positions[id(item)], "content": item.content, "tokens": item.tokens} for item in result.items
+        ],
+        "total_tokens": result.total_tokens,
+        "left_out": len(candidates) - len(result.items),
+    }
+
+
+def explain(
+    items: list[Candidate],
+    max_tokens: int,
+    target_tokens: int | None = None,
+    output_reserve: int = 0,
+    policy: str | dict[str, Any] = "chat",
+) -> dict[str, Any]:
+    """Say for each item whether it is selected, with its score and the reason; the arguments are those of `select`."""
+    candidates = [candidate.item() for candidate in items]
+    report = _policy(policy).pipeline().dry_run(candidates, _budget(max_tokens, target_tokens, output_reserve))
+    positions = {id(item): position for position, item in enumerate(candidates)}
+    decisions = [
+        {"selected": True, "score": entry.score, "reason": entry.reason.value, "position": positions[id(entry.item)]}
+        for entry in report.included
+    ]
+    decisions += [
+        {"selected": False, "score": entry.score, **entry.reason.to_dict(), "position": positions[id(entry.item)]}
+        for entry in report.excluded
+    ]
+    decisions.sort(key=lambda decision: decision["position"])
+    return {
+        "decisions": decisions,
+        "total_candidates": report.total_candidates,
+        "total_tokens_considered": report.total_tokens_considered,
+    }
+
+
+def server() -> MCPServer:
+    """A server with both tools; `server().run()` serves standard input and output."""
+    served = MCPServer("cupel", instructions=_INSTRUCTIONS)
+    for tool in (select, explain):
+        served.tool()(_told(tool))
+    return served
+
+
+def _told(tool: Callable[P, R]) -> Callable[P, R]:
+    """The tool, with mistakes in its arguments told to the client instead of being logged as crashes."""
+
+    @wraps(tool)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return tool(*args, **kwargs)
+        except (CupelError, TypeError) as error:
+            raise ToolError(str(error)) from error
+
+    return call
+
+
+def _budget(max_tokens: int, target_tokens: int | None, output_reserve: int) -> ContextBudget:
+    target = max_tokens - output_reserve if target_tokens is None else target_tokens
+    return ContextBudget(max_tokens, target, output_reserve=output_reserve)
+
+
+def _policy(policy: str | dict[str, Any]) -> Policy:
+    if isinstance(policy, dict):
+        return Policy.from_dict(policy)
+    known = {name.replace("_", "-"): getattr(presets, name) for name in presets.__all__}
+    if policy not in known:
+        raise PolicyConfigError(f"policy must be a policy document or one of {', '.join(known)}, got {policy!r}")
+    preset: Policy = known[policy]()
+    return preset
+
+
+if __name__ == "__main__":
+    server().run()

@@ -1,0 +1,26 @@
+"""Provider chat histories in, a request that the provider accepts out.
+
+`fit` keeps what matters most of a history within a token budget, without ever separating a tool call from its result,
+reasoning from what it led to, or the conversation from its system prompt. `to_items` and `from_items` are its two
+halves.
+"""
+
+from cupel.integrations.messages._dialect import Provider
+from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
+from cupel.integrations.messages._fit import Dropped, Fitted, fit
+from cupel.integrations.messages._history import POSITIONS_KEY
+from cupel.integrations.messages._items import from_items, to_items
+from cupel.integrations.messages._policy import BestFirstSlice, newest_first
+
+__all__ = [
+    "POSITIONS_KEY",
+    "BestFirstSlice",
+    "Dropped",
+    "Fitted",
+    "PinnedMessagesExceedBudgetError",
+    "Provider",
+    "fit",
+    "from_items",
+    "newest_first",
+    "to_items",
+]

@@ -1,0 +1,185 @@
+"""Selections as OpenTelemetry traces and metrics; needs `cupel[otel]`, and an SDK to send them anywhere.
+
+A run becomes a span `cupel.pipeline` with five children, `cupel.stage.classify` to `cupel.stage.place`, which begin
+and end when the stages did. The parent is whatever span is current in the caller. A run that raises leaves no trace.
+Neither content nor metadata of an item is ever recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from cupel._version import __version__
+from cupel.analytics import budget_utilization
+from cupel.diagnostics import KNOWN_REASONS, PipelineStage, TraceCollector, TraceDetailLevel
+from cupel.errors import ConfigurationError, MissingExtraError
+
+try:
+    from opentelemetry import metrics, trace
+except ImportError:
+    raise MissingExtraError("opentelemetry-api", "otel") from None
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Tracer, TracerProvider
+
+    from cupel.diagnostics import ExclusionReason, SelectionReport, StageSnapshot
+    from cupel.model import ContextBudget
+
+__all__ = ["SCOPE_NAME", "CupelVerbosity", "OpenTelemetryTraceCollector"]
+
+SCOPE_NAME: Final = "cupel"
+"""The name of the instrumentation scope of all spans and metrics (ruling 8.1)."""
+
+_UTILIZATION_BUCKETS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+_SECONDS_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_TOKEN_BUCKETS: Final = (256, 1024, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
+_NANOSECONDS: Final = 1e9
+
+
+class CupelVerbosity(Enum):
+    """How much a trace tells; each tier includes the ones before it."""
+
+    STAGE_ONLY = "StageOnly"
+    """Six spans and their counts: for production."""
+    STAGE_AND_EXCLUSIONS = "StageAndExclusions"
+    """Also an event for each item left out, on the stage that left it out: for staging."""
+    FULL = "Full"
+    """Also an event for each selected item: for development."""
+
+    @property
+    def exclusions(self) -> bool:
+        """Whether items left out are recorded."""
+        return self is not CupelVerbosity.STAGE_ONLY
+
+
+class OpenTelemetryTraceCollector(TraceCollector):
+    """Turns each run it is passed to into spans and, with `metrics=True`, measurements.
+
+    It holds no state of a run: one collector can serve any number of pipelines and threads at once. Without a `tracer`
+    or `tracer_provider` the global provider is used, also one that is set later.
+
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
+    >>> collector = OpenTelemetryTraceCollector(CupelVerbosity.STAGE_AND_EXCLUSIONS)
+    >>> items = Pipeline(scorer=RecencyScorer()).run([ContextItem("hi", 1)], ContextBudget(10, 10), trace=collector)
+    """
+
+    detail_level: Final = TraceDetailLevel.STAGE
+    """Spans are made of the finished run, so no events of single items are asked for."""
+
+    def __init__(
+        self,
+        verbosity: CupelVerbosity = CupelVerbosity.STAGE_ONLY,
+        *,
+        tracer: Tracer | None = None,
+        tracer_provider: TracerProvider | None = None,
+        metrics: bool = False,
+        meter_provider: MeterProvider | None = None,
+    ) -> None:
+        if not isinstance(verbosity, CupelVerbosity):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"verbosity must be a CupelVerbosity, got {type(verbosity).__name__}: {verbosity!r}")
+        if tracer is not None and tracer_provider is not None:
+            raise ConfigurationError("pass a tracer or a tracer_provider, not both")
+        if meter_provider is not None and not metrics:
+            raise ConfigurationError("meter_provider is only used with metrics=True")
+        self.verbosity = verbosity
+        self._tracer = tracer if tracer is not None else trace.get_tracer(SCOPE_NAME, __version__, tracer_provider)
+        self._instruments = _Instruments(meter_provider) if metrics else None
+
+    def on_pipeline_completed(
+        self, report: SelectionReport, budget: ContextBudget, stages: tuple[StageSnapshot, ...]
+    ) -> None:
+        """Make the spans of a run that has succeeded, and record its measurements."""
+        start, end = stages[0].start_ns, stages[-1].end_ns
+        root = self._tracer.start_span(
+            "cupel.pipeline",
+            attributes={"cupel.budget.max_tokens": budget.max_tokens, "cupel.verbosity": self.verbosity.value},
+            start_time=start,
+        )
+        parent = trace.set_span_in_context(root)
+        for stage in stages:
+            self._stage_span(stage, report, parent)
+        root.end(end)
+        if self._instruments is not None:
+            self._instruments.record(report, budget, (end - start) / _NANOSECONDS)
+
+    def _stage_span(self, stage: StageSnapshot, report: SelectionReport, parent: Context) -> None:
+        name = stage.stage.value.lower()
+        attributes: dict[str, str | int] = {
+            "cupel.stage.name": name,
+            "cupel.stage.item_count_in": stage.item_count_in,
+            "cupel.stage.item_count_out": stage.item_count_out,
+        }
+        if stage.excluded and self.verbosity.exclusions:
+            attributes["cupel.exclusion.count"] = len(stage.excluded)
+        span = self._tracer.start_span(f"cupel.stage.{name}", parent, attributes=attributes, start_time=stage.start_ns)
+        if span.is_recording():
+            if self.verbosity.exclusions:
+                _add_exclusions(span, stage)
+            if self.verbosity is CupelVerbosity.FULL and stage.stage is PipelineStage.PLACE:
+                _add_inclusions(span, report, stage.end_ns)
+        span.end(stage.end_ns)
+
+
+def _add_exclusions(span: trace.Span, stage: StageSnapshot) -> None:
+    for entry in stage.excluded:
+        attributes: dict[str, str | int] = {
+            "cupel.exclusion.reason": _reason_name(entry.reason),
+            "cupel.exclusion.item_kind": str(entry.item.kind),
+            "cupel.exclusion.item_tokens": entry.item.tokens,
+        }
+        span.add_event("cupel.exclusion", attributes, stage.end_ns)
+
+
+def _add_inclusions(span: trace.Span, report: SelectionReport, end_ns: int) -> None:
+    for entry in report.included:
+        attributes: dict[str, str | int | float] = {
+            "cupel.item.kind": str(entry.item.kind),
+            "cupel.item.tokens": entry.item.tokens,
+            "cupel.item.score": float(entry.score),
+        }
+        span.add_event("cupel.item.included", attributes, end_ns)
+
+
+def _reason_name(reason: ExclusionReason) -> str:
+    # A custom strategy's own reason has no canonical name (ruling 8.6).
+    return reason.name if reason.name in KNOWN_REASONS else "Unknown"
+
+
+class _Instruments:
+    """What is measured of each run."""
+
+    def __init__(self, provider: MeterProvider | None) -> None:
+        meter = metrics.get_meter(SCOPE_NAME, __version__, provider)
+        self.selected = meter.create_counter("cupel.items.selected", "{item}", "Items selected")
+        self.excluded = meter.create_counter("cupel.items.excluded", "{item}", "Items left out, by reason")
+        self.tokens = meter.create_histogram(
+            "cupel.tokens.selected",
+            "{token}",
+            "Tokens of a selection",
+            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
+        )
+        self.utilization = meter.create_histogram(
+            "cupel.budget.utilization",
+            "1",
+            "Tokens of a selection as a fraction of the window",
+            explicit_bucket_boundaries_advisory=_UTILIZATION_BUCKETS,
+        )
+        self.duration = meter.create_histogram(
+            "cupel.run.duration", "s", "Duration of a run", explicit_bucket_boundaries_advisory=_SECONDS_BUCKETS
+        )
+
+    def record(self, report: SelectionReport, budget: ContextBudget, seconds: float) -> None:
+        """Record one run."""
+        self.selected.add(len(report.included))
+        for reason, count in Counter(_reason_name(entry.reason) for entry in report.excluded).items():
+            self.excluded.add(count, {"cupel.exclusion.reason": reason})
+        self.tokens.record(sum(entry.item.tokens for entry in report.included))
+        utilization = budget_utilization(report, budget)
+        if isfinite(utilization):  # a window of 0 with something in it has none (ruling 10.1)
+            self.utilization.record(utilization)
+        self.duration.record(seconds)

@@ -1,0 +1,140 @@
+"""Pydantic AI: a history processor.
+
+Needs `cupel[pydantic-ai]`.
+"""
+
+# The types of a framework that is not installed are unknown; where it is, the tests run against it.
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from cupel.errors import MissingExtraError
+from cupel.integrations.messages._dialect import DIALECTS
+from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.model import ContextBudget
+from cupel.pipeline import Pipeline
+from cupel.policy import Policy
+from cupel.tokens import TokenCounter
+
+try:
+    from pydantic_ai.messages import BinaryContent, ImageUrl, ModelMessage, ModelRequest
+except ImportError:
+    raise MissingExtraError("pydantic-ai-slim", "pydantic-ai") from None
+
+__all__ = ["fit_messages", "history_processor"]
+
+
+def history_processor(
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None = None,
+    counter: TokenCounter | None = None,
+    tools: Sequence[object] | None = None,
+    *,
+    pin: Callable[[ModelMessage], bool] | None = None,
+) -> Callable[[list[ModelMessage]], list[ModelMessage]]:
+    """A history processor that fits the history into a budget before each request.
+
+    Hand it to an agent as `capabilities=[ProcessHistory(history_processor(8000))]`. Requests that carry a system prompt
+    and the request that is being made are pinned.
+    """
+
+    def process(messages: list[ModelMessage]) -> list[ModelMessage]:
+        last = messages[-1] if messages else None
+
+        def keep(message: ModelMessage) -> bool:
+            return message is last or (pin is not None and pin(message))
+
+        return fit_messages(messages, budget, policy, counter, tools, pin=keep).messages
+
+    return process
+
+
+def fit_messages(
+    messages: Sequence[ModelMessage],
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None = None,
+    counter: TokenCounter | None = None,
+    tools: Sequence[object] | None = None,
+    *,
+    pin: Callable[[ModelMessage], bool] | None = None,
+) -> Fitted[ModelMessage]:
+    """`cupel.integrations.messages.fit` for Pydantic AI's messages: the same objects come back."""
+
+    def keep(message: ModelMessage) -> bool:
+        return _has_system_prompt(message) or (pin is not None and pin(message))
+
+    return fit_view(
+        list(messages),
+        budget,
+        dialect=DIALECTS["anthropic"],  # as there, a request may hold results and user text together
+        view=_view,
+        policy=policy,
+        counter=counter,
+        tools=tools,
+        system=_instructions(messages),
+        pin=keep,
+    )
+
+
+def _has_system_prompt(message: ModelMessage) -> bool:
+    return any(part.part_kind == "system-prompt" for part in message.parts)
+
+
+def _instructions(messages: Sequence[ModelMessage]) -> str | None:
+    """What is sent as instructions: those of the newest request."""
+    requests = (message for message in reversed(messages) if isinstance(message, ModelRequest))
+    return next((request.instructions for request in requests if request.instructions), None)
+
+
+def _view(message: ModelMessage) -> Mapping[str, Any]:
+    """A message as Anthropic would have it, results first."""
+    blocks = [block for part in message.parts for block in _blocks(part)]
+    blocks.sort(key=lambda block: block["type"] != "tool_result")
+    return {"role": "user" if isinstance(message, ModelRequest) else "assistant", "content": blocks}
+
+
+def _blocks(part: Any) -> Iterable[dict[str, Any]]:
+    match part.part_kind:
+        case "tool-call":
+            yield {"type": "tool_use", "id": part.tool_call_id, "name": part.tool_name, "input": part.args_as_dict()}
+        case "tool-return":
+            yield {"type": "tool_result", "tool_use_id": part.tool_call_id, "content": part.model_response_str()}
+        case "retry-prompt" if part.tool_name is not None:
+            yield {"type": "tool_result", "tool_use_id": part.tool_call_id, "content": part.model_response()}
+        case "thinking":
+            yield {"type": "thinking", "thinking": part.content, "signature": part.signature or "none"}
+        case "user-prompt" if not isinstance(part.content, str):
+            for content in part.content:
+                yield from _user_content(content)
+        case _:
+            yield from _text(_text_of(part))
+
+
+def _text_of(part: Any) -> str:
+    content = getattr(part, "content", None)
+    return content if isinstance(content, str) else str(content if content is not None else part)
+
+
+def _text(text: str) -> Iterable[dict[str, Any]]:
+    if text.strip():  # Pydantic AI leaves empty texts out of the request by itself
+        yield {"type": "text", "text": text}
+
+
+def _user_content(content: Any) -> Iterable[dict[str, Any]]:
+    if isinstance(content, str):
+        yield from _text(content)
+    elif isinstance(content, BinaryContent) and content.is_image:
+        yield {"type": "image", "source": {"data": base64.b64encode(content.data).decode()}}
+    elif isinstance(content, BinaryContent):
+        data = base64.b64encode(content.data).decode()
+        yield {"type": "document", "source": {"type": "base64", "data": data}}
+    elif isinstance(content, ImageUrl):
+        yield {"type": "image", "source": {"type": "url", "url": content.url}}
+    else:
+        yield from _text(_text_of(content))

@@ -1,0 +1,32 @@
+"""The frozen values that flow through the pipeline."""
+
+from cupel.model._budget import ContextBudget
+from cupel.model._folded import FoldedName, fold_ascii, folded_map
+from cupel.model._frozen import EMPTY, FrozenDict
+from cupel.model._identity import positions_of
+from cupel.model._item import PRIORITY_KEY, SOURCE_TYPE_KEY, TRUST_KEY, ContextItem
+from cupel.model._kind import ContextKind
+from cupel.model._order import descending
+from cupel.model._overflow import OverflowStrategy
+from cupel.model._scored import Candidates, ScoredItem
+from cupel.model._source import ContextSource
+
+__all__ = [
+    "EMPTY",
+    "PRIORITY_KEY",
+    "SOURCE_TYPE_KEY",
+    "TRUST_KEY",
+    "Candidates",
+    "ContextBudget",
+    "ContextItem",
+    "ContextKind",
+    "ContextSource",
+    "FoldedName",
+    "FrozenDict",
+    "OverflowStrategy",
+    "ScoredItem",
+    "descending",
+    "fold_ascii",
+    "folded_map",
+    "positions_of",
+]

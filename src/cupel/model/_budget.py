@@ -1,0 +1,138 @@
+"""How many tokens a selection may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from cupel.errors import InvalidBudgetError
+from cupel.model._folded import folded_map
+from cupel.model._frozen import EMPTY
+from cupel.model._kind import ContextKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Required(msgspec.Struct, frozen=True):
+    """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
+
+    max_tokens: int
+    target_tokens: int
+
+
+class ContextBudget(_Required, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """The token budget of a selection; frozen, validated once.
+
+    `max_tokens` is the model's window, `target_tokens` what the selection aims for, `output_reserve` what the answer
+    needs. `reserved_slots` are token amounts held back per kind; they shrink the budget even if no such item exists.
+    `estimation_safety_margin_percent` shrinks what is left, for token counts that are estimates.
+
+    >>> ContextBudget(8000, 6000, output_reserve=1000).unreserved_capacity
+    7000
+    """
+
+    output_reserve: int = 0
+    reserved_slots: Mapping[ContextKind, int] = EMPTY
+    estimation_safety_margin_percent: float = 0.0
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            max_tokens: int,
+            target_tokens: int,
+            *,
+            output_reserve: int = ...,
+            reserved_slots: Mapping[ContextKind, int] | Mapping[str, int] = ...,
+            estimation_safety_margin_percent: float = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        # A well-formed budget passes by comparisons alone, because every run makes some; the rest is for messages.
+        most, target, reserve = self.max_tokens, self.target_tokens, self.output_reserve
+        if not (type(most) is type(target) is type(reserve) is int and 0 <= target <= most and 0 <= reserve <= most):
+            _check_tokens(most, target_tokens=target, output_reserve=reserve)
+        if self.reserved_slots is not EMPTY:
+            slots = folded_map(
+                self.reserved_slots,  # type: ignore[arg-type]
+                ContextKind,
+                lambda value, where: _whole(where, value),
+                field="reserved_slots",
+                error=InvalidBudgetError,
+            )
+            force_setattr(self, "reserved_slots", slots)
+        margin = self.estimation_safety_margin_percent
+        if type(margin) is not float or not 0.0 <= margin <= 100.0:  # noqa: PLR2004
+            force_setattr(self, "estimation_safety_margin_percent", _percentage(margin))
+
+    @property
+    def total_reserved(self) -> int:
+        """Output reserve plus all reserved slots."""
+        return self.output_reserve + sum(self.reserved_slots.values())
+
+    @property
+    def unreserved_capacity(self) -> int:
+        """What the window leaves after everything reserved; negative when the reservations exceed it."""
+        return self.max_tokens - self.total_reserved
+
+    @property
+    def has_capacity(self) -> bool:
+        """Whether anything is left after everything reserved."""
+        return self.unreserved_capacity > 0
+
+    def extended(self, tokens: int) -> ContextBudget:
+        """Give the same budget with `tokens` more in both the window and the target (fewer when negative)."""
+        return msgspec.structs.replace(
+            self, max_tokens=self.max_tokens + tokens, target_tokens=self.target_tokens + tokens
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.max_tokens, self.target_tokens, self.output_reserve, self.estimation_safety_margin_percent))
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
+        return _rebuild, (type(self), msgspec.structs.astuple(self))
+
+
+def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
+    max_tokens, target_tokens, reserve, slots, margin = values
+    return cls(
+        max_tokens,
+        target_tokens,
+        output_reserve=reserve,
+        reserved_slots=slots,
+        estimation_safety_margin_percent=margin,
+    )
+
+
+def _check_tokens(max_tokens: int, **parts: int) -> None:
+    _whole("max_tokens", max_tokens)
+    for field, value in parts.items():
+        _whole(field, value)
+    for field, value in parts.items():
+        if value > max_tokens:
+            msg = f"{field} must not exceed max_tokens={max_tokens}, got {value}"
+            raise InvalidBudgetError(msg)
+
+
+def _whole(field: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{field} must be an integer, got {type(value).__name__}: {value!r}"
+        raise TypeError(msg)
+    if value < 0:
+        msg = f"{field} must be >= 0, got {value}"
+        raise InvalidBudgetError(msg)
+    return value
+
+
+def _percentage(margin: object) -> float:
+    if isinstance(margin, bool) or not isinstance(margin, (int, float)):
+        msg = f"estimation_safety_margin_percent must be a number, got {type(margin).__name__}: {margin!r}"
+        raise TypeError(msg)
+    if not 0.0 <= margin <= 100.0:  # noqa: PLR2004  (written so that NaN fails: ruling 2.18)
+        msg = f"estimation_safety_margin_percent must be from 0 to 100, got {margin!r}"
+        raise InvalidBudgetError(msg)
+    return float(margin)

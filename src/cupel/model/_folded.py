@@ -1,0 +1,118 @@
+"""Names that compare without ASCII case and keep the spelling they were given."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+
+from cupel.errors import CupelError, InvalidItemError
+from cupel.model._frozen import FrozenDict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_ASCII_FOLD = str.maketrans(ascii_uppercase, ascii_lowercase)
+V = TypeVar("V")
+
+
+def fold_ascii(text: str) -> str:
+    """Lower A to Z and nothing else: `str.lower` would also fold the Kelvin sign into `k` (ruling 2.11)."""
+    return text.lower() if text.isascii() else text.translate(_ASCII_FOLD)
+
+
+class FoldedName:
+    """Base of `ContextKind` and `ContextSource`: equality and hash use `key`, display uses `value`."""
+
+    __slots__ = ("key", "value")
+    noun: ClassVar[str]
+
+    key: str
+    """The ASCII-folded form two names are compared by."""
+    value: str
+    """The spelling given at construction."""
+
+    def __init__(self, value: str) -> None:
+        if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"{self.noun} must be a string, got {type(value).__name__}: {value!r}"
+            raise TypeError(msg)
+        if not value.strip():
+            msg = f"{self.noun} must not be blank, got {value!r}"
+            raise InvalidItemError(msg)
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "key", fold_ascii(value))
+
+    @classmethod
+    def of(cls, value: Self | str) -> Self:
+        """Give back `value` when it is one of these already, else build one from the string."""
+        return value if isinstance(value, cls) else _interned(cls, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        msg = f"{type(self).__name__} is frozen: cannot set {name}"
+        raise AttributeError(msg)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        msg = f"{type(self).__name__} is frozen: cannot delete {name}"
+        raise AttributeError(msg)
+
+    def __eq__(self, other: object) -> bool:
+        # Never equal to a plain str: no hash could agree with every spelling's hash (ruling 2.14).
+        if type(other) is type(self):
+            return self.key == other.key
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.key))
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.value!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.value,)
+
+
+N = TypeVar("N", bound=FoldedName)
+
+
+@lru_cache(maxsize=1024)
+def _intern(cls: type[Any], value: str) -> Any:
+    return cls(value)
+
+
+def _interned(cls: type[N], value: object) -> N:
+    # Only strings go through the cache: an unhashable value must reach the constructor's own error.
+    name: N = _intern(cls, value) if type(value) is str else cls(value)  # type: ignore[arg-type]
+    return name
+
+
+def folded_map(
+    mapping: Mapping[N | str, object],
+    name_type: type[N],
+    check: Callable[[object, str], V],
+    *,
+    field: str,
+    error: type[CupelError],
+) -> FrozenDict[N, V]:
+    """Freeze a mapping keyed by names, refusing keys that fold together as ambiguous (ruling 2.15).
+
+    `check(value, where)` validates and converts one value; `where` names it for the message.
+    """
+    if not hasattr(mapping, "items"):
+        msg = f"{field} must be a mapping, got {type(mapping).__name__}: {mapping!r}"
+        raise TypeError(msg)
+    frozen: dict[N, V] = {}
+    for raw, value in mapping.items():
+        try:
+            name = name_type.of(raw)
+        except InvalidItemError as blank:
+            msg = f"{field}: {blank}"
+            raise error(msg) from None
+        if name in frozen:
+            first = next(other for other in frozen if other == name)
+            msg = f"{field}: {first.value!r} and {name.value!r} are the same {name_type.noun}; keep one"
+            raise error(msg)
+        frozen[name] = check(value, f"{field}[{name.value!r}]")
+    return FrozenDict(frozen)

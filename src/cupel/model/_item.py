@@ -1,0 +1,178 @@
+"""The candidate: one piece of context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from cupel.errors import InvalidItemError
+from cupel.model._frozen import EMPTY, FrozenDict
+from cupel.model._kind import ContextKind
+from cupel.model._source import ContextSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+TRUST_KEY = "cupel:trust"
+"""Metadata key: how far the caller trusts the item, from 0 to 1; read by `MetadataTrustScorer`."""
+SOURCE_TYPE_KEY = "cupel:source-type"
+"""Metadata key: a label for the origin, by convention `user`, `tool`, `external` or `system`; no scorer reads it."""
+PRIORITY_KEY = "cupel:priority"
+"""Metadata key: a priority label such as `high`; meant for `MetadataKeyScorer`."""
+
+
+class _Required(msgspec.Struct, frozen=True, gc=False):
+    """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
+
+    content: str
+    tokens: int
+
+
+class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
+    """One piece of context that may enter the window; frozen, validated once.
+
+    `tokens` is the caller's count; negative counts are legal here and dropped by the pipeline. `timestamp` must be
+    aware and becomes UTC. `metadata` is copied (one level) and read-only; keys that start with `cupel:` are reserved.
+    Two items are equal when all fields are, but the pipeline tells items apart by position, never by equality.
+
+    >>> item = ContextItem("The build failed on step 3.", 7, kind="ToolOutput", tags=["ci"])
+    >>> item.kind == ContextKind.TOOL_OUTPUT, item.tags
+    (True, ('ci',))
+    """
+
+    kind: ContextKind = ContextKind.MESSAGE
+    source: ContextSource = ContextSource.CHAT
+    priority: int | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = EMPTY
+    timestamp: datetime | None = None
+    future_relevance_hint: float | None = None
+    pinned: bool = False
+    original_tokens: int | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            content: str,
+            tokens: int,
+            *,
+            kind: ContextKind | str = ...,
+            source: ContextSource | str = ...,
+            priority: int | None = ...,
+            tags: Iterable[str] = ...,
+            metadata: Mapping[str, Any] = ...,
+            timestamp: datetime | None = ...,
+            future_relevance_hint: float | None = ...,
+            pinned: bool = ...,
+            original_tokens: int | None = ...,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        # Each test is on the exact type first, so that a well-formed item costs one comparison a field.
+        if type(self.content) is not str or not self.content:
+            _check_content(self.content)
+        if type(self.tokens) is not int:
+            _require_int("tokens", self.tokens)
+        if type(self.kind) is not ContextKind:
+            force_setattr(self, "kind", ContextKind.of(self.kind))
+        if type(self.source) is not ContextSource:
+            force_setattr(self, "source", ContextSource.of(self.source))
+        if self.priority is not None and type(self.priority) is not int:
+            _require_int("priority", self.priority)
+        if self.tags != ():
+            force_setattr(self, "tags", _frozen_tags(self.tags))
+        if self.metadata is not EMPTY:
+            force_setattr(self, "metadata", _frozen_metadata(self.metadata))
+        if self.timestamp is not None:
+            force_setattr(self, "timestamp", _utc(self.timestamp))
+        hint = self.future_relevance_hint
+        if hint is not None and type(hint) is not float:
+            force_setattr(self, "future_relevance_hint", as_float("future_relevance_hint", hint))
+        if self.pinned is not False and self.pinned is not True:
+            msg = f"pinned must be True or False, got {type(self.pinned).__name__}: {self.pinned!r}"
+            raise TypeError(msg)
+        if self.original_tokens is not None and type(self.original_tokens) is not int:
+            _require_int("original_tokens", self.original_tokens)
+
+    def __hash__(self) -> int:
+        return hash((self.content, self.tokens, self.kind, self.timestamp))
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
+        return _rebuild, (type(self), msgspec.structs.astuple(self))
+
+
+def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
+    content, tokens, *optional = values
+    return cls(content, tokens, **dict(zip(cls.__struct_fields__[2:], optional, strict=True)))
+
+
+def _check_content(content: object) -> None:
+    if not isinstance(content, str):
+        msg = f"content must be a string, got {type(content).__name__}: {content!r}"
+        raise TypeError(msg)
+    if not content:
+        msg = "content must not be empty, got ''"
+        raise InvalidItemError(msg)
+
+
+def _require_int(field: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{field} must be an integer, got {type(value).__name__}: {value!r}"
+        raise TypeError(msg)
+
+
+def as_float(field: str, value: object) -> float:
+    """Convert a number to a double; whether it is finite is the caller's question."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        msg = f"{field} must be a number, got {type(value).__name__}: {value!r}"
+        raise TypeError(msg)
+    try:
+        return float(value)
+    except OverflowError:
+        msg = f"{field} must fit a double, got an integer of {int(value).bit_length()} bits"
+        raise InvalidItemError(msg) from None
+
+
+def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(tags, str):
+        msg = f"tags must be an iterable of strings, got one string: {tags!r}; did you mean [{tags!r}]?"
+        raise TypeError(msg)
+    try:
+        frozen = tuple(tags)
+    except TypeError:
+        msg = f"tags must be an iterable of strings, got {type(tags).__name__}: {tags!r}"
+        raise TypeError(msg) from None
+    for position, tag in enumerate(frozen):
+        if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"tags[{position}] must be a string, got {type(tag).__name__}: {tag!r}"
+            raise TypeError(msg)
+    return frozen
+
+
+def _frozen_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(metadata, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"metadata must be a mapping, got {type(metadata).__name__}: {metadata!r}"
+        raise TypeError(msg)
+    for key in metadata:
+        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"metadata keys must be strings, got {type(key).__name__}: {key!r}"
+            raise TypeError(msg)
+    return FrozenDict(metadata) if metadata else EMPTY
+
+
+def _utc(timestamp: datetime) -> datetime:
+    if not isinstance(timestamp, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"timestamp must be an aware datetime, got {type(timestamp).__name__}: {timestamp!r}"
+        raise TypeError(msg)
+    if timestamp.tzinfo is UTC:
+        return timestamp
+    if timestamp.utcoffset() is None:
+        msg = f"timestamp must carry a time zone, got the naive {timestamp.isoformat()}"
+        raise InvalidItemError(msg)
+    # Two datetimes with one tzinfo compare by wall clock, which DST folds; instants need UTC (ruling 2.8).
+    return timestamp.astimezone(UTC)

@@ -1,0 +1,35 @@
+"""The kinds of context items."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from cupel.model._folded import FoldedName
+
+
+class ContextKind(FoldedName):
+    """What an item is: an open set of names, compared without ASCII case.
+
+    Any non-blank string is a kind; the five well-known ones are class attributes.
+
+    >>> ContextKind("Message") == ContextKind("mEsSaGe")
+    True
+    >>> str(ContextKind("mEsSaGe"))
+    'mEsSaGe'
+    """
+
+    __slots__ = ()
+    noun = "kind"
+
+    MESSAGE: ClassVar[ContextKind]
+    DOCUMENT: ClassVar[ContextKind]
+    TOOL_OUTPUT: ClassVar[ContextKind]
+    MEMORY: ClassVar[ContextKind]
+    SYSTEM_PROMPT: ClassVar[ContextKind]
+
+
+ContextKind.MESSAGE = ContextKind.of("Message")
+ContextKind.DOCUMENT = ContextKind.of("Document")
+ContextKind.TOOL_OUTPUT = ContextKind.of("ToolOutput")
+ContextKind.MEMORY = ContextKind.of("Memory")
+ContextKind.SYSTEM_PROMPT = ContextKind.of("SystemPrompt")

@@ -1,0 +1,69 @@
+"""Items with their scores: one at a time for strategies, in columns for the pipeline."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from cupel.model._item import ContextItem, as_float
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class ScoredItem(msgspec.Struct, frozen=True):
+    """An item and its score, as slicers and placers receive them.
+
+    >>> ScoredItem(ContextItem("hello", 1), 0.5).score
+    0.5
+    """
+
+    item: ContextItem
+    score: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.item, ContextItem):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"item must be a ContextItem, got {type(self.item).__name__}: {self.item!r}"
+            raise TypeError(msg)
+        if type(self.score) is not float:
+            force_setattr(self, "score", as_float("score", self.score))
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """Scored items as three parallel columns, so that a position names an item without comparing any.
+
+    >>> columns = Candidates.of([ScoredItem(ContextItem("hello", 1), 0.5)])
+    >>> columns.scores, columns.tokens
+    ([0.5], [1])
+    """
+
+    items: list[ContextItem]
+    scores: list[float]
+    tokens: list[int]
+
+    @classmethod
+    def of(cls, scored: Iterable[ScoredItem]) -> Candidates:
+        """Take scored items apart into columns."""
+        pairs = list(scored)
+        items = [pair.item for pair in pairs]
+        return cls(items, [pair.score for pair in pairs], [item.tokens for item in items])
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def scored(self) -> list[ScoredItem]:
+        """Put the columns together again, for strategies that take scored items."""
+        return list(map(ScoredItem, self.items, self.scores))
+
+    def at(self, positions: Sequence[int]) -> Candidates:
+        """Give the columns of these positions, in this order."""
+        if not positions:
+            return Candidates([], [], [])
+        if len(positions) == 1:  # an itemgetter of one position gives no tuple
+            (only,) = positions
+            return Candidates([self.items[only]], [self.scores[only]], [self.tokens[only]])
+        pick = itemgetter(*positions)  # three quarters of the cost of three comprehensions
+        return Candidates(list(pick(self.items)), list(pick(self.scores)), list(pick(self.tokens)))

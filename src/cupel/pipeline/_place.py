@@ -1,0 +1,67 @@
+"""Stage 6: merge, handle overflow, put in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cupel.errors import BudgetOverflowError
+from cupel.model import Candidates, OverflowStrategy
+
+if TYPE_CHECKING:
+    from cupel.model import ContextItem
+
+PINNED_SCORE = 1.0
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The merged selection after overflow handling."""
+
+    merged: Candidates
+    """Pinned items in input order, then the chosen ones by score."""
+    selected: Candidates
+    """What stays of `merged`."""
+    truncated: list[int]
+    """Positions in `merged` that truncation removed."""
+    excess: int
+    """By how many tokens `merged` exceeds the target; not positive when it fits."""
+
+
+def settle(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, overflow: OverflowStrategy) -> Settled:
+    """Merge pinned and chosen items and apply the overflow strategy; only the original target counts (ruling 3.18)."""
+    merged = merge(pinned, chosen)
+    total = sum(merged.tokens)
+    excess = total - target_tokens
+    if excess > 0:
+        if overflow is OverflowStrategy.THROW:
+            raise BudgetOverflowError(total, target_tokens)
+        if overflow is OverflowStrategy.TRUNCATE:
+            kept, truncated = truncate(merged, len(pinned), target_tokens)
+            return Settled(merged, merged.at(kept), truncated, excess)
+    return Settled(merged, merged, [], excess)
+
+
+def merge(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
+    """Put the pinned items, with score 1, before the chosen ones."""
+    if not pinned:
+        return chosen
+    return Candidates(
+        pinned + chosen.items,
+        [PINNED_SCORE] * len(pinned) + chosen.scores,
+        [item.tokens for item in pinned] + chosen.tokens,
+    )
+
+
+def truncate(merged: Candidates, pinned_count: int, target_tokens: int) -> tuple[list[int], list[int]]:
+    """Keep pinned items and then, from the highest score down, whatever still fits (ruling 3.19)."""
+    used = 0
+    kept: list[int] = []
+    dropped: list[int] = []
+    for position, cost in enumerate(merged.tokens):
+        if position < pinned_count or used + cost <= target_tokens:
+            kept.append(position)
+            used += cost
+        else:
+            dropped.append(position)
+    return kept, dropped

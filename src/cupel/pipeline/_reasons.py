@@ -1,0 +1,102 @@
+"""What each stage says about the items it drops; called only when somebody listens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cupel.diagnostics import (
+    BudgetExceeded,
+    Deduplicated,
+    ExcludedItem,
+    IncludedItem,
+    InclusionReason,
+    NegativeTokens,
+    PinnedOverride,
+)
+from cupel.pipeline._slice import effective_budget
+
+if TYPE_CHECKING:
+    from cupel.diagnostics import ExclusionReason
+    from cupel.model import Candidates, ContextBudget, ContextItem
+    from cupel.pipeline._place import Settled
+    from cupel.slicers import Selection
+
+
+def classified_out(negative: list[ContextItem]) -> list[ExcludedItem]:
+    """Explain items with a negative count; they were never scored, so their score is 0."""
+    return [ExcludedItem(item, 0.0, NegativeTokens(item.tokens)) for item in negative]
+
+
+def deduplicated_out(scoreable: list[ContextItem], scores: list[float], dropped: list[int]) -> list[ExcludedItem]:
+    """Explain items whose content another item has; both contents are the same string (ruling 3.10)."""
+    return [
+        ExcludedItem(scoreable[position], scores[position], Deduplicated(scoreable[position].content))
+        for position in dropped
+    ]
+
+
+def sliced_out(
+    candidates: Candidates,
+    chosen: list[int],
+    selection: Selection,
+    pinned: list[ContextItem],
+    budget: ContextBudget,
+) -> list[ExcludedItem]:
+    """Explain the candidates the slicer left, from the highest score down."""
+    items, scores, tokens = candidates.items, candidates.scores, candidates.tokens
+    pinned_tokens = sum(item.tokens for item in pinned)
+    target = effective_budget(budget, pinned_tokens).target_tokens
+    target_without_pins = effective_budget(budget, 0).target_tokens if pinned_tokens > 0 else target
+    # One number for the whole run: what the complete selection leaves, not what was left at some moment (ruling 7.19).
+    available = target - sum(tokens[position] for position in chosen)
+    displaced = PinnedOverride(_first_costly(pinned)) if pinned_tokens > 0 else None
+    explain = selection.explain
+    taken = set(chosen)
+    excluded: list[ExcludedItem] = []
+    for position, cost in enumerate(tokens):
+        if position in taken:
+            continue
+        reason: ExclusionReason | None = explain(position) if explain is not None else None
+        if reason is None and displaced is not None and target < cost <= target_without_pins:
+            reason = displaced
+        if reason is None:
+            reason = BudgetExceeded(cost, available)
+        excluded.append(ExcludedItem(items[position], scores[position], reason))
+    return excluded
+
+
+def truncated_out(settled: Settled, pinned: list[ContextItem], target_tokens: int) -> list[ExcludedItem]:
+    """Explain the items truncation removed: by the pins if each would have stayed without them (ruling 7.17)."""
+    merged = settled.merged
+    available = target_tokens - sum(settled.selected.tokens)
+    removed = set(settled.truncated)
+    kept_beside_pins = 0
+    excluded: list[ExcludedItem] = []
+    for position in range(len(pinned), len(merged)):
+        cost = merged.tokens[position]
+        if position not in removed:
+            kept_beside_pins += cost
+            continue
+        reason: ExclusionReason = BudgetExceeded(cost, available)
+        if kept_beside_pins + cost <= target_tokens:
+            reason = PinnedOverride(_first_costly(pinned))
+        excluded.append(ExcludedItem(merged.items[position], merged.scores[position], reason))
+    return excluded
+
+
+def placed_in(selected: Candidates, order: list[int], pinned_count: int) -> list[IncludedItem]:
+    """Explain the selected items in their final order."""
+    items, scores, tokens = selected.items, selected.scores, selected.tokens
+    pinned, free, scored = InclusionReason.PINNED, InclusionReason.ZERO_TOKEN, InclusionReason.SCORED
+    return [
+        IncludedItem(
+            items[position],
+            scores[position],
+            pinned if position < pinned_count else scored if tokens[position] else free,
+        )
+        for position in order
+    ]
+
+
+def _first_costly(pinned: list[ContextItem]) -> str:
+    return next(item.content for item in pinned if item.tokens > 0)

@@ -1,0 +1,30 @@
+"""Stage 5: choose what fits the effective budget."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING
+
+from cupel.model import ContextBudget
+
+if TYPE_CHECKING:
+    from cupel.slicers import Chooser, Selection
+
+
+def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget:
+    """Give what is left for the slicer after the output reserve, pinned items, reserved slots and the safety margin."""
+    committed = pinned_tokens + sum(budget.reserved_slots.values())
+    maximum = max(0, budget.max_tokens - budget.output_reserve - committed)
+    target = min(max(0, budget.target_tokens - committed), maximum)
+    margin = budget.estimation_safety_margin_percent
+    if margin > 0:
+        share = 1.0 - margin / 100.0
+        maximum = floor(maximum * share)
+        target = min(floor(target * share), maximum)
+    return ContextBudget(maximum, target)
+
+
+def slice_candidates(chooser: Chooser, effective: ContextBudget) -> tuple[list[int], Selection]:
+    """Choose; give the chosen positions from the highest score down (ruling 3.15) and the slicer's own account."""
+    selection = chooser(effective)
+    return sorted(selection.chosen), selection

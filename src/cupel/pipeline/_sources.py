@@ -1,0 +1,124 @@
+"""Where candidates come from when they have to be waited for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from cupel.errors import SelectionError
+from cupel.model import ContextItem
+from cupel.slicers._stream import opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class ItemSource:
+    """Provides candidates: write `get` to give them all at once, or `stream` to give one after the other.
+
+    Each is the default of the other. Nothing has to inherit from this class: see `SourceLike`.
+
+    >>> import asyncio
+    >>> from cupel import ContextItem
+    >>> class Notes(ItemSource):
+    ...     async def get(self):
+    ...         return [ContextItem("The build is green.", 5)]
+    >>> async def first(source):
+    ...     return await anext(source.stream())
+    >>> asyncio.run(first(Notes())).tokens
+    5
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.get is ItemSource.get and cls.stream is ItemSource.stream:
+            msg = f"{cls.__name__} must define get or stream: each is only the other's default"
+            raise TypeError(msg)
+
+    async def get(self) -> Iterable[ContextItem]:
+        """Give all items."""
+        return [item async for item in self.stream()]
+
+    async def stream(self) -> AsyncIterator[ContextItem]:
+        """Give the items one after the other."""
+        for item in await self.get():
+            yield item
+
+
+Found: TypeAlias = Iterable[ContextItem] | AsyncIterable[ContextItem]
+Provider: TypeAlias = (
+    ItemSource | AsyncIterable[ContextItem] | Awaitable[Found] | Callable[[], Found | Awaitable[Found]]
+)
+SourceLike: TypeAlias = Provider | Iterable[ContextItem]
+"""What can stand for a source: an object with an asynchronous `get()`, an asynchronous or plain iterable of items, an
+awaitable that gives one, or a function without arguments that returns any of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailure:
+    """A source that gave nothing, and why.
+
+    >>> print(SourceFailure("web", TimeoutError(), timeout=2.5))
+    web: timed out after 2.5 s
+    """
+
+    source: str
+    """Its name: the key it was given under, or its place in the list."""
+    error: BaseException
+    """What it raised."""
+    timeout: float | None = None
+    """The seconds it was given, if they ran out."""
+
+    def __str__(self) -> str:
+        if self.timeout is not None:
+            return f"{self.source}: timed out after {self.timeout:g} s"
+        return f"{self.source}: {type(self.error).__name__}: {self.error}"
+
+
+class SourceError(SelectionError):
+    """A source failed or ran out of time and `on_error` is `raise`; `failure` has the details."""
+
+    def __init__(self, failure: SourceFailure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+    def __str__(self) -> str:
+        return str(self.failure)
+
+
+def streamed(source: object) -> AsyncIterable[ContextItem]:
+    """Give the asynchronous iterable a source is or has; raises for anything that would have to be read whole."""
+    if isinstance(source, ItemSource):
+        return source.stream()
+    if isinstance(source, AsyncIterable):
+        return cast("AsyncIterable[ContextItem]", source)
+    msg = f"source must be an asynchronous iterable or an ItemSource, got {type(source).__name__}: {source!r:.80}"
+    raise TypeError(msg)
+
+
+async def read_all(source: Any) -> list[ContextItem]:
+    """Read a source to its end, closing what can be closed."""
+    found: AsyncIterable[Any] | Iterable[Any] | Awaitable[Any] = source
+    if isinstance(source, ItemSource) or iscoroutinefunction(getattr(source, "get", None)):
+        found = source.get()
+    elif callable(source):
+        found = cast("Awaitable[Any]", source())
+    items = await _listed(await found if isinstance(found, Awaitable) else found)
+    for position, item in enumerate(items):
+        if not isinstance(item, ContextItem):
+            msg = f"items[{position}] must be a ContextItem, got {type(item).__name__}: {item!r:.80}"
+            raise TypeError(msg)
+    return items
+
+
+async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
+    if isinstance(found, AsyncIterable):
+        async with opened(found) as entries:
+            return [entry async for entry in entries]
+    plain: object = found
+    if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"a source must give an iterable of items, got {found.__class__.__name__}: {found!r:.80}"
+        raise TypeError(msg)
+    return list(found)

@@ -1,0 +1,7 @@
+"""Placers decide in which order the model reads the selection."""
+
+from cupel.placers._base import Placer
+from cupel.placers._chronological import ChronologicalPlacer
+from cupel.placers._u_shaped import UShapedPlacer
+
+__all__ = ["ChronologicalPlacer", "Placer", "UShapedPlacer"]

@@ -1,0 +1,57 @@
+"""The contract of a placer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from cupel.errors import StrategyContractError
+from cupel.model import Candidates, positions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.model import ContextItem, ScoredItem
+
+
+class Placer(ABC):
+    """Puts the selected items in the order the model will read them.
+
+    Write `place`: it gets the pinned items (with score 1), then the chosen ones by score, and returns the same items in
+    another order. The built-ins write `arrange` instead, which gives positions.
+
+    >>> class Reversed(Placer):
+    ...     def place(self, scored):
+    ...         return [entry.item for entry in reversed(scored)]
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def place(self, scored: Sequence[ScoredItem]) -> list[ContextItem]:
+        """Give the items in their final order."""
+
+    def arrange(self, selected: Candidates) -> list[int]:
+        """Give the positions of the selected items in their final order; what the pipeline calls."""
+        name = type(self).__name__
+        positions = positions_of(self.place(selected.scored()), selected.items, name, "place")
+        if len(positions) != len(selected):
+            raise StrategyContractError(
+                name, f"place returned {len(positions)} of the {len(selected)} items it was given"
+            )
+        return positions
+
+
+class ArrangingPlacer(Placer):
+    """Base of the built-ins: `place` is `arrange` with items for positions."""
+
+    __slots__ = ()
+
+    def place(self, scored: Sequence[ScoredItem]) -> list[ContextItem]:
+        """Give the items in their final order."""
+        selected = Candidates.of(scored)
+        return [selected.items[position] for position in self.arrange(selected)]
+
+    @abstractmethod
+    def arrange(self, selected: Candidates) -> list[int]:
+        """Give the positions of the selected items in their final order."""

@@ -1,0 +1,34 @@
+"""Oldest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cupel.placers._base import ArrangingPlacer
+
+if TYPE_CHECKING:
+    from cupel.model import Candidates
+
+
+@dataclass(frozen=True, slots=True)
+class ChronologicalPlacer(ArrangingPlacer):
+    """Orders by timestamp, oldest first; items without one come last. Ties keep their order.
+
+    >>> from datetime import UTC, datetime
+    >>> from cupel import ContextItem, ScoredItem
+    >>> new, old = (ContextItem(str(day), 1, timestamp=datetime(2024, 1, day, tzinfo=UTC)) for day in (2, 1))
+    >>> [item.content for item in ChronologicalPlacer().place([ScoredItem(new, 0.9), ScoredItem(old, 0.1)])]
+    ['1', '2']
+    """
+
+    def arrange(self, selected: Candidates) -> list[int]:
+        """Give the positions of the selected items in time order."""
+        times = [item.timestamp for item in selected.items]
+        try:
+            return sorted(range(len(times)), key=times.__getitem__)  # type: ignore[arg-type]
+        except TypeError:  # an undated item: None does not compare
+            pass
+        dated = [position for position, time in enumerate(times) if time is not None]
+        dated.sort(key=times.__getitem__)  # type: ignore[arg-type]
+        return dated + [position for position, time in enumerate(times) if time is None]

@@ -1,0 +1,223 @@
+"""The document of a third-party strategy, derived from its dataclass fields or left to its own two methods."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import cache
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from cupel.errors import PolicyConfigError
+from cupel.model import ContextKind, ContextSource
+from cupel.policy._errors import at_index, at_key, malformed, mismatch
+from cupel.policy._forms import (
+    Boolean,
+    Choice,
+    DuplicateKey,
+    Form,
+    Instant,
+    Integer,
+    Json,
+    ListOf,
+    MapOf,
+    Number,
+    Schema,
+    Seconds,
+    Text,
+    read_object,
+)
+from cupel.policy._record import REQUIRED, Field, Record, construct
+from cupel.policy._registry import CURVES, PLACERS, SCORERS, SLICERS, Document
+
+_PLAIN: dict[object, Callable[[], Form[Any]]] = {
+    bool: Boolean,
+    int: Integer,
+    float: Number,
+    str: Text,
+    timedelta: Seconds,
+    datetime: Instant,
+    ContextKind: lambda: _Name(ContextKind),
+    ContextSource: lambda: _Name(ContextSource),
+}
+
+
+def document_of(strategy: Any) -> Document[Any]:
+    """How to read and write a class: its own `to_dict`/`from_dict`, else its dataclass fields, else nothing at all."""
+    if callable(getattr(strategy, "to_dict", None)) and callable(getattr(strategy, "from_dict", None)):
+        return _OwnMethods(strategy)
+    if is_dataclass(strategy):
+        return _Derived(cast("type", strategy))
+    if strategy.__init__ is object.__init__:
+        return Record(strategy)
+    raise PolicyConfigError(
+        f"{strategy.__name__} cannot be serialised: "
+        "make it a dataclass, or give it to_dict() and a class method from_dict(fields)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """A dataclass; its annotations are resolved at first use, when every name they mention exists."""
+
+    strategy: type
+
+    def read(self, value: object, path: str, /) -> Any:
+        return _record_of(self.strategy).read(value, path)
+
+    def write(self, value: Any, path: str, /) -> dict[str, Json]:
+        return _record_of(self.strategy).write(value, path)
+
+    def schema(self) -> Schema:
+        return _record_of(self.strategy).schema()
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnMethods:
+    """A class that converts itself; what it returns must be plain JSON values."""
+
+    strategy: Any
+
+    def read(self, value: object, path: str, /) -> Any:
+        return construct(self.strategy.from_dict, path, read_object(value, path))
+
+    def write(self, value: Any, path: str, /) -> dict[str, Json]:
+        return cast("dict[str, Json]", AnyValue().write(dict(value.to_dict()), path))
+
+    def schema(self) -> Schema:
+        return {"type": "object"}
+
+
+@cache
+def _record_of(strategy: type) -> Record[Any]:
+    hints = get_type_hints(strategy)
+    members: list[Field] = []
+    for member in fields(strategy):
+        if not member.init:
+            continue
+        if member.name == "type":
+            raise PolicyConfigError(f"{strategy.__name__}.type cannot be serialised: the key 'type' holds the tag")
+        default = member.default_factory() if member.default_factory is not MISSING else member.default
+        form = form_of(hints[member.name], f"{strategy.__name__}.{member.name}")
+        members.append(Field(member.name, form, REQUIRED if default is MISSING else default))
+    return Record(strategy, tuple(members))
+
+
+def form_of(annotation: Any, where: str) -> Form[Any]:
+    """The form for one annotation; `where` names the field if there is none."""
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]()
+    if annotation in (Any, object):
+        return AnyValue()
+    if isinstance(annotation, type):
+        found = _form_of_class(cast("type[Any]", annotation))
+        if found is not None:
+            return found
+    found = _form_of_generic(annotation, where)
+    if found is None:
+        raise PolicyConfigError(
+            f"{where}: the annotation {annotation!r} has no policy form; "
+            "give the class to_dict() and a class method from_dict(fields) instead"
+        )
+    return found
+
+
+def _form_of_class(annotation: type[Any]) -> Form[Any] | None:
+    for registry in (SCORERS, SLICERS, PLACERS, CURVES):
+        if issubclass(annotation, registry.base):
+            return registry
+    if issubclass(annotation, Enum):
+        return Choice(annotation)
+    return _record_of(annotation) if is_dataclass(annotation) else None
+
+
+def _form_of_generic(annotation: Any, where: str) -> Form[Any] | None:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return OneOf(arguments)
+    if origin in (Union, types.UnionType) and type(None) in arguments:
+        rest = [argument for argument in arguments if argument is not type(None)]
+        return OrNone(form_of(rest[0], where)) if len(rest) == 1 else None
+    if origin in (list, Sequence):
+        return ListOf(form_of(arguments[0], where))
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004 - tuple[X, ...]
+        return ListOf(form_of(arguments[0], where), tuple)
+    if origin in (dict, Mapping) and arguments[0] is str:
+        return MapOf(form_of(arguments[1], where))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A kind or a source, by its spelling."""
+
+    build: Callable[[str], ContextKind | ContextSource]
+
+    def read(self, value: object, path: str, /) -> ContextKind | ContextSource:
+        return construct(self.build, path, Text().read(value, path))
+
+    def write(self, value: ContextKind | ContextSource, _path: str, /) -> Json:
+        return str(value)
+
+    def schema(self) -> Schema:
+        return Text().schema()
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of the values of a `Literal`."""
+
+    values: tuple[Any, ...]
+
+    def read(self, value: object, path: str, /) -> Any:
+        for allowed in self.values:
+            if type(allowed) is type(value) and allowed == value:
+                return allowed
+        raise mismatch(path, f"one of {', '.join(map(repr, self.values))}", value)
+
+    def write(self, value: Any, _path: str, /) -> Json:
+        return cast("Json", value)
+
+    def schema(self) -> Schema:
+        return {"enum": list(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class OrNone:
+    """Another form's value, or null. TOML has no null: leave the key out where None is the default."""
+
+    form: Form[Any]
+
+    def read(self, value: object, path: str, /) -> Any:
+        return None if value is None else self.form.read(value, path)
+
+    def write(self, value: Any, path: str, /) -> Json:
+        return None if value is None else self.form.write(value, path)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.form.schema(), {"type": "null"}]}
+
+
+class AnyValue:
+    """Any JSON value, checked to be one."""
+
+    def read(self, value: object, path: str, /) -> Json:
+        return self.write(value, path)
+
+    def write(self, value: object, path: str, /) -> Json:
+        match value:
+            case None | bool() | int() | float() | str():
+                return value
+            case Mapping() | DuplicateKey():
+                members = read_object(cast("object", value), path)
+                return {key: self.write(entry, at_key(path, key)) for key, entry in members.items()}
+            case list() | tuple():
+                entries = cast("Sequence[object]", value)
+                return [self.write(entry, at_index(path, i)) for i, entry in enumerate(entries)]
+            case _:
+                raise malformed(path, f"{value!r} is not a JSON value")
+
+    def schema(self) -> Schema:
+        return {}

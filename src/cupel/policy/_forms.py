@@ -1,0 +1,254 @@
+"""The forms a value can take in a policy document: each one reads, writes and describes itself.
+
+A strategy's document is declared once, as a composition of forms; decoding, minimal encoding and the JSON Schema all
+follow from that one declaration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from cupel.policy._errors import at_index, at_key, malformed, mismatch, unknown_word
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Schema: TypeAlias = dict[str, Any]
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)")
+
+
+class Form(Protocol[T]):
+    """One kind of value in a document; `path` is where it stands, for error messages."""
+
+    def read(self, value: object, path: str, /) -> T:
+        """The Python value that the document's value stands for."""
+        ...
+
+    def write(self, value: T, path: str, /) -> Json:
+        """The document's value for a Python value."""
+        ...
+
+    def schema(self) -> Schema:
+        """What a JSON Schema validator should accept."""
+        ...
+
+
+class Boolean:
+    """`true` or `false`."""
+
+    def read(self, value: object, path: str, /) -> bool:
+        if not isinstance(value, bool):
+            raise mismatch(path, "a boolean", value)
+        return value
+
+    def write(self, value: bool, _path: str, /) -> Json:  # noqa: FBT001 - a form's signature
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+class Integer:
+    """A whole number written without a point; a boolean is not a number."""
+
+    def read(self, value: object, path: str, /) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise mismatch(path, "an integer", value)
+        return value
+
+    def write(self, value: int, _path: str, /) -> Json:
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "integer"}
+
+
+class Number:
+    """Any number; integers are taken as floats. Whether it is in range is the strategy's own question."""
+
+    def read(self, value: object, path: str, /) -> float:
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise mismatch(path, "a number", value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise malformed(path, "the number is beyond the range of a float") from None
+
+    def write(self, value: float, _path: str, /) -> Json:
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "number"}
+
+
+class Text:
+    """A string."""
+
+    def read(self, value: object, path: str, /) -> str:
+        if not isinstance(value, str):
+            raise mismatch(path, "a string", value)
+        return value
+
+    def write(self, value: object, _path: str, /) -> Json:
+        return str(value)  # kinds keep their spelling
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+
+class Seconds:
+    """A duration as a number of seconds; durations are whole microseconds, so the round trip is exact."""
+
+    def read(self, value: object, path: str, /) -> timedelta:
+        seconds = Number().read(value, path)
+        try:
+            return timedelta(seconds=seconds)
+        except (OverflowError, ValueError):
+            raise malformed(path, f"{seconds!r} seconds is not a duration") from None
+
+    def write(self, value: timedelta, _path: str, /) -> Json:
+        return value.total_seconds()
+
+    def schema(self) -> Schema:
+        return {"type": "number"}
+
+
+class Instant:
+    """A moment as RFC 3339 with an offset; TOML's own offset date-times are understood too."""
+
+    def read(self, value: object, path: str, /) -> datetime:
+        if isinstance(value, datetime):
+            instant = value
+        elif isinstance(value, str):
+            instant = self._parse(value, path)
+        else:
+            raise mismatch(path, "an RFC 3339 date-time", value)
+        if instant.utcoffset() is None:
+            raise malformed(path, f"the date-time {value!s} has no offset; add one, such as 'Z'")
+        return instant
+
+    def write(self, value: datetime, _path: str, /) -> Json:
+        return value.isoformat().replace("+00:00", "Z")
+
+    def schema(self) -> Schema:
+        return {"type": "string", "format": "date-time"}
+
+    @staticmethod
+    def _parse(text: str, path: str) -> datetime:
+        problem = malformed(path, f"expected an RFC 3339 date-time such as '2026-01-31T09:30:00Z', got {text!r}")
+        if not _RFC_3339.fullmatch(text):
+            raise problem
+        try:
+            return datetime.fromisoformat(text.upper())
+        except ValueError:
+            raise problem from None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[E]):
+    """One of an enumeration's values, as a string."""
+
+    members: type[E]
+
+    def read(self, value: object, path: str, /) -> E:
+        known = [str(member.value) for member in self.members]
+        if not isinstance(value, str):
+            raise mismatch(path, f"one of {', '.join(known)}", value)
+        if value not in known:
+            raise unknown_word(path, "value", value, known)
+        return self.members(value)
+
+    def write(self, value: E, _path: str, /) -> Json:
+        return str(value.value)
+
+    def schema(self) -> Schema:
+        return {"enum": [member.value for member in self.members]}
+
+
+@dataclass(frozen=True, slots=True)
+class OrWord(Generic[T]):
+    """Another form's value, or one reserved word for a special meaning (`"auto"`, `"unlimited"`).
+
+    TOML has no null, so a word also stands for None; `null` is read as well where that is what the word means.
+    """
+
+    form: Form[T]
+    word: str
+    meaning: T | str | None
+
+    def read(self, value: object, path: str, /) -> T | str | None:
+        if value == self.word or (value is None and self.meaning is None):
+            return self.meaning
+        if isinstance(value, str):
+            raise unknown_word(path, "word", value, [self.word])
+        return self.form.read(value, path)
+
+    def write(self, value: T | str | None, path: str, /) -> Json:
+        return self.word if value == self.meaning else self.form.write(cast("T", value), path)
+
+    def schema(self) -> Schema:
+        words = [self.word, None] if self.meaning is None else [self.word]
+        return {"anyOf": [self.form.schema(), {"enum": words}]}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Generic[T]):
+    """A list whose elements all have one form; `build` turns the list into the attribute's own type."""
+
+    element: Form[T]
+    build: Callable[[list[T]], Any] = list
+
+    def read(self, value: object, path: str, /) -> Any:
+        if not isinstance(value, (list, tuple)):
+            raise mismatch(path, "a list", value)
+        entries = cast("list[object]", value)
+        return self.build([self.element.read(entry, at_index(path, i)) for i, entry in enumerate(entries)])
+
+    def write(self, value: Any, path: str, /) -> Json:
+        return [self.element.write(entry, at_index(path, i)) for i, entry in enumerate(value)]
+
+    def schema(self) -> Schema:
+        return {"type": "array", "items": self.element.schema()}
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Generic[T]):
+    """An object with free keys (kinds, tags) whose values all have one form; the order of the keys is kept."""
+
+    element: Form[T]
+
+    def read(self, value: object, path: str, /) -> dict[str, T]:
+        return {key: self.element.read(entry, at_key(path, key)) for key, entry in read_object(value, path).items()}
+
+    def write(self, value: Mapping[Any, T], path: str, /) -> Json:
+        return {str(key): self.element.write(entry, at_key(path, str(key))) for key, entry in value.items()}
+
+    def schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": self.element.schema()}
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateKey:
+    """Stands in for a JSON object that names a key twice, until the reader knows the path to complain about."""
+
+    key: str
+
+
+def read_object(value: object, path: str) -> dict[str, object]:
+    """The value as an object with string keys, or the error that says what it is instead."""
+    if isinstance(value, DuplicateKey):
+        raise malformed(at_key(path, value.key), "the key occurs twice in one object")
+    if not isinstance(value, Mapping):
+        raise mismatch(path, "an object", value)
+    members = cast("Mapping[object, object]", value)
+    for key in members:
+        if not isinstance(key, str):
+            raise malformed(path, f"keys must be strings, got {key!r}")
+    return cast("dict[str, object]", dict(members))

@@ -1,0 +1,175 @@
+"""A policy: everything a pipeline is made of, as one value that can be compared, written down and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cupel.errors import ConfigurationError, PolicyConfigError
+from cupel.model import OverflowStrategy
+from cupel.pipeline import Pipeline
+from cupel.placers import ChronologicalPlacer, Placer
+from cupel.policy._errors import malformed
+from cupel.policy._forms import Boolean, Choice, Json, Text, read_object
+from cupel.policy._json import format_json, parse_json
+from cupel.policy._record import Field, Record
+from cupel.policy._registry import PLACERS, SCORERS, SLICERS
+from cupel.policy._scorers import add_scorers
+from cupel.policy._slicers import add_slicers_and_placers
+from cupel.policy._toml import format_toml, parse_toml
+from cupel.scorers import Scorer
+from cupel.slicers import GreedySlice, Slicer
+
+if TYPE_CHECKING:
+    from cupel.diagnostics import OverflowEvent
+
+
+_GREEDY: Final = GreedySlice()
+_CHRONOLOGICAL: Final = ChronologicalPlacer()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Policy:
+    """How to select: a scorer, a slicer, a placer and two switches, with a name to remember them by.
+
+    Policies are values: equal when their parts are equal, and the same after a trip through JSON or TOML.
+
+    >>> from cupel import Policy, RecencyScorer, KnapsackSlice
+    >>> policy = Policy(RecencyScorer(), KnapsackSlice(50), name="dense")
+    >>> policy.to_json()
+    '{"name": "dense", "scorer": "recency", "slicer": {"type": "knapsack", "bucket_size": 50}}'
+    >>> Policy.from_json(policy.to_json()) == policy
+    True
+    """
+
+    scorer: Scorer
+    slicer: Slicer = _GREEDY
+    placer: Placer = _CHRONOLOGICAL
+    deduplicate: bool = True
+    overflow: OverflowStrategy = OverflowStrategy.THROW
+    name: str | None = None
+    description: str | None = None
+
+    def __post_init__(self) -> None:
+        for field_name, expected in _TYPES.items():
+            value = getattr(self, field_name)
+            if not isinstance(value, expected):
+                names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in expected)
+                raise TypeError(f"Policy.{field_name} must be a {names}, got {value!r}")
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if field.name == "scorer" or getattr(self, field.name) != field.default
+        )
+        return f"Policy({', '.join(shown)})"
+
+    def pipeline(self, *, on_overflow: Callable[[OverflowEvent], object] | None = None) -> Pipeline:
+        """The pipeline that carries this policy out."""
+        return Pipeline(
+            scorer=self.scorer,
+            slicer=self.slicer,
+            placer=self.placer,
+            deduplicate=self.deduplicate,
+            overflow=self.overflow,
+            on_overflow=on_overflow,
+        )
+
+    def to_dict(self) -> dict[str, Json]:
+        """The policy document: defaults left out, a strategy without settings as its bare tag."""
+        return DOCUMENT.write(self, "$")
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Policy:
+        """Read a policy document; a PolicyConfigError names the place and the likely intended word.
+
+        >>> Policy.from_dict({"scorer": "recency", "slicer": {"type": "quota", "quotas": [], "iner": "greedy"}})
+        Traceback (most recent call last):
+        cupel.errors.PolicyConfigError: $.slicer.iner: unknown key 'iner'; did you mean 'inner'? (known: quotas, inner)
+        """
+        return _read(document)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The policy document as JSON text."""
+        return format_json(self.to_dict(), indent)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Policy:
+        """Read a policy document from JSON text; a key that occurs twice is an error."""
+        return _read(parse_json(text))
+
+    def to_toml(self) -> str:
+        """The policy document as TOML text.
+
+        >>> from cupel import Policy, RecencyScorer, UShapedPlacer
+        >>> print(Policy(RecencyScorer(), placer=UShapedPlacer()).to_toml(), end="")
+        scorer = "recency"
+        placer = "u_shaped"
+        """
+        return format_toml(self.to_dict())
+
+    @classmethod
+    def from_toml(cls, text: str) -> Policy:
+        """Read a policy document from TOML text."""
+        return _read(parse_toml(text))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """Read a policy document from a `.json` or `.toml` file; errors name the file."""
+        file = Path(path)
+        readers = {".json": cls.from_json, ".toml": cls.from_toml}
+        reader = readers.get(file.suffix.lower())
+        if reader is None:
+            raise PolicyConfigError(f"{file}: a policy file ends in .json or .toml, not {file.suffix!r}")
+        try:
+            return reader(file.read_text(encoding="utf-8-sig"))
+        except ConfigurationError as error:
+            raise type(error)(f"{file}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise PolicyConfigError(f"{file}: not UTF-8 text: {error}") from error
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "scorer": (Scorer,),
+    "slicer": (Slicer,),
+    "placer": (Placer,),
+    "deduplicate": (bool,),
+    "overflow": (OverflowStrategy,),
+    "name": (str, type(None)),
+    "description": (str, type(None)),
+}
+
+
+def _build(*, deduplication: bool = True, **parts: Any) -> Policy:
+    return Policy(deduplicate=deduplication, **parts)
+
+
+DOCUMENT: Final = Record(
+    _build,
+    (
+        Field("name", Text(), default=None, note="What the policy is called."),
+        Field("description", Text(), default=None, note="What the policy is for."),
+        Field("scorer", SCORERS, note="How relevant each item is."),
+        Field("slicer", SLICERS, default=_GREEDY, note="What fits the budget; greedy if left out."),
+        Field("placer", PLACERS, default=_CHRONOLOGICAL, note="The final order; chronological if left out."),
+        Field("deduplication", Boolean(), default=True, get=attrgetter("deduplicate")),
+        Field("overflow", Choice(OverflowStrategy), default=OverflowStrategy.THROW),
+    ),
+)
+
+
+def _read(document: object) -> Policy:
+    members = read_object(document, "$")
+    members.pop("$schema", None)  # what editors look for; it says nothing about the policy
+    try:
+        return DOCUMENT.read(members, "$")
+    except RecursionError:
+        raise malformed("$", "the document is nested too deeply") from None
+
+
+add_scorers()
+add_slicers_and_placers()

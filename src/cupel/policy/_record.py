@@ -1,0 +1,98 @@
+"""Objects with named fields: the strict reader and the minimal writer of every strategy's document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+from cupel.errors import ConfigurationError, CupelError
+from cupel.policy._errors import at_key, malformed, unknown_word
+from cupel.policy._forms import Form, Json, Schema, read_object
+
+T = TypeVar("T")
+
+REQUIRED: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of a record: its form, the constructor's default that is left out, and how to read it off the object."""
+
+    key: str
+    form: Form[Any]
+    default: Any = REQUIRED
+    get: Callable[[Any], Any] | None = None
+    note: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether the key must be written."""
+        return self.default is REQUIRED
+
+    def value_of(self, owner: object) -> Any:
+        """The field's value on the object that the record describes."""
+        return (self.get or attrgetter(self.key))(owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[T]):
+    """An object with fixed keys, built by calling `build` with those that are there as keyword arguments."""
+
+    build: Callable[..., T]
+    fields: tuple[Field, ...] = ()
+
+    def read(self, value: object, path: str, /) -> T:
+        members = read_object(value, path)
+        known = [field.key for field in self.fields]
+        for key in members:
+            if key not in known:
+                raise unknown_word(at_key(path, key), "key", key, known)
+        arguments: dict[str, Any] = {}
+        for field in self.fields:
+            if field.key in members:
+                arguments[field.key] = field.form.read(members[field.key], at_key(path, field.key))
+            elif field.required:
+                raise malformed(path, f"the key {field.key!r} is missing")
+        return construct(self.build, path, **arguments)
+
+    def write(self, value: T, path: str, /) -> dict[str, Json]:
+        written: dict[str, Json] = {}
+        for field in self.fields:
+            member = field.value_of(value)
+            if field.required or member != field.default:
+                written[field.key] = field.form.write(member, at_key(path, field.key))
+        return written
+
+    def schema(self) -> Schema:
+        return {
+            "type": "object",
+            "properties": {field.key: _described(field) for field in self.fields},
+            "required": [field.key for field in self.fields if field.required],
+            "additionalProperties": False,
+        }
+
+
+def construct(build: Callable[..., T], path: str, /, *args: Any, **kwargs: Any) -> T:
+    """Call a constructor; its own error comes back with the path in front, anything else as a malformed document."""
+    try:
+        return build(*args, **kwargs)
+    except ConfigurationError as error:
+        if type(error).__init__ is not ConfigurationError.__init__:  # a class of its own that a message cannot rebuild
+            error.add_note(path)
+            raise
+        raise type(error)(f"{path}: {error}") from error
+    except (CupelError, TypeError, ValueError) as error:
+        raise malformed(path, str(error)) from error
+
+
+def _described(field: Field) -> Schema:
+    described = field.form.schema()
+    default = field.default.value if isinstance(field.default, Enum) else field.default
+    if isinstance(default, (bool, int, float, str)):
+        described["default"] = default
+    if field.note:
+        described["description"] = field.note
+    return described

@@ -1,0 +1,170 @@
+"""Which tag stands for which strategy: one registry a family, filled by the library and by third parties alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Generic, Protocol, TypeVar, cast
+
+from cupel.errors import PolicyConfigError
+from cupel.placers import Placer
+from cupel.policy._errors import at_key, malformed, mismatch, unknown_word
+from cupel.policy._forms import DuplicateKey, Json, Schema, read_object
+from cupel.policy._plugins import load_plugins
+from cupel.scorers import Curve, Scorer
+from cupel.slicers import Slicer
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+_TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
+
+
+class Document(Protocol[T]):
+    """How one strategy's fields are read and written; the `type` key is the registry's business."""
+
+    def read(self, value: object, path: str, /) -> T: ...
+    def write(self, value: T, path: str, /) -> dict[str, Json]: ...
+    def schema(self) -> Schema: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Registry(Generic[T]):
+    """The strategies of one family. It is itself a form: a tagged object, or the bare tag where nothing else is set."""
+
+    family: str
+    base: type[T]
+    _documents: dict[str, Document[T]] = field(default_factory=dict[str, Document[T]])
+    _tags: dict[type, str] = field(default_factory=dict[type, str])
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, tag: str, strategy: type, document: Document[T]) -> None:
+        """Let `tag` stand for `strategy`; a tag and a class can each be taken only once."""
+        if not _TAG.fullmatch(tag):
+            raise PolicyConfigError(f"a {self.family} tag is a word of letters, digits and _ . : -, got {tag!r}")
+        with self._lock:
+            taken = self._tags.get(strategy)
+            if taken == tag:
+                return
+            if tag in self._documents:
+                raise PolicyConfigError(f"the {self.family} tag {tag!r} is already registered")
+            if taken is not None:
+                raise PolicyConfigError(f"{strategy.__name__} is already registered as the {self.family} {taken!r}")
+            self._documents[tag] = document
+            self._tags[strategy] = tag
+
+    def tags(self) -> list[str]:
+        """Every registered tag, in the order of registration."""
+        return list(self._documents)
+
+    def read(self, value: object, path: str, /) -> T:
+        if isinstance(value, str):
+            return self._document(value, path).read({}, path)
+        if not isinstance(value, (Mapping, DuplicateKey)):
+            raise mismatch(path, f"a {self.family}: a tag or an object with a 'type'", value)
+        members = read_object(cast("object", value), path)
+        if "type" not in members:
+            raise malformed(path, f"the key 'type' is missing; a {self.family} is one of {', '.join(self.tags())}")
+        tag = members.pop("type")
+        if not isinstance(tag, str):
+            raise mismatch(at_key(path, "type"), f"a {self.family} tag", tag)
+        return self._document(tag, at_key(path, "type")).read(members, path)
+
+    def write(self, value: T, path: str, /) -> Json:
+        tag = self._tags.get(type(value))
+        if tag is None:
+            raise malformed(
+                path,
+                f"{type(value).__name__} has no {self.family} tag, so it cannot be written; "
+                f'register it with @register_{self.family}("some_tag") from cupel.policy',
+            )
+        fields = self._documents[tag].write(value, path)
+        return {"type": tag, **fields} if fields else tag
+
+    def schema(self) -> Schema:
+        return {"$ref": f"#/$defs/{self.family}"}
+
+    def definition(self) -> Schema:
+        """The whole family as a JSON Schema: the bare tags, then one object a tag."""
+        objects: list[Schema] = []
+        bare: list[str] = []
+        for strategy, tag in self._tags.items():
+            fields = self._documents[tag].schema()
+            required = fields.get("required", [])
+            properties = {"type": {"const": tag}, **fields.get("properties", {})}
+            about = {"title": tag, "description": _first_line(strategy)}
+            objects.append({**about, **fields, "properties": properties, "required": ["type", *required]})
+            if not required:
+                bare.append(tag)
+        return {"anyOf": [*([{"enum": bare}] if bare else []), *objects]}
+
+    def _document(self, tag: str, path: str) -> Document[T]:
+        known = self._documents.get(tag)
+        if known is not None:
+            return known
+        failures = load_plugins()  # a plug-in may bring the tag; nobody else pays for looking
+        known = self._documents.get(tag)
+        if known is None:
+            raise unknown_word(path, f"{self.family} type", tag, self.tags(), "".join(f"; {line}" for line in failures))
+        return known
+
+
+def _first_line(strategy: type) -> str:
+    """What a strategy's docstring says first, for an editor to show."""
+    return (strategy.__doc__ or "").strip().partition("\n")[0]
+
+
+SCORERS: Registry[Scorer] = Registry("scorer", Scorer)
+SLICERS: Registry[Slicer] = Registry("slicer", Slicer)
+PLACERS: Registry[Placer] = Registry("placer", Placer)
+CURVES: Registry[Curve] = Registry("curve", Curve)
+
+
+def register_scorer(tag: str) -> Callable[[C], C]:
+    """Give a scorer class a tag, so that policies which use it can be written and read.
+
+    The class is a dataclass, whose fields become the keys of its document, or offers `to_dict()` and the class method
+    `from_dict(fields)`. A package that names the defining module in the entry-point group `cupel.strategies` is found
+    without an import.
+
+    >>> from dataclasses import dataclass
+    >>> from cupel.policy import Policy, register_scorer
+    >>> from cupel.scorers import Curve, Scorer
+    >>> @register_scorer("doc_length")
+    ... @dataclass(frozen=True)
+    ... class LengthScorer(Scorer):
+    ...     longest: int = 1000
+    ...     def score(self, item, all_items):
+    ...         return min(1.0, item.tokens / self.longest)
+    >>> Policy(LengthScorer(200)).to_dict()
+    {'scorer': {'type': 'doc_length', 'longest': 200}}
+    >>> Policy.from_dict({"scorer": "doc_length"}).scorer
+    LengthScorer(longest=1000)
+    """
+    return _registering(SCORERS, tag)
+
+
+def register_slicer(tag: str) -> Callable[[C], C]:
+    """Give a slicer class a tag; everything said of `register_scorer` holds."""
+    return _registering(SLICERS, tag)
+
+
+def register_placer(tag: str) -> Callable[[C], C]:
+    """Give a placer class a tag; everything said of `register_scorer` holds."""
+    return _registering(PLACERS, tag)
+
+
+def _registering(registry: Registry[T], tag: str) -> Callable[[C], C]:
+    from cupel.policy._annotations import document_of
+
+    def register(strategy: C) -> C:
+        given = cast("object", strategy)  # a decorator is easily put on something else
+        if not (isinstance(given, type) and issubclass(given, registry.base)):
+            expected = f"a subclass of {registry.base.__name__}"
+            raise TypeError(f"register_{registry.family} expects {expected}, got {strategy!r}")
+        registry.add(tag, strategy, document_of(strategy))
+        return strategy
+
+    return register

@@ -1,0 +1,120 @@
+"""The documents of the built-in scorers and decay curves."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from operator import attrgetter, itemgetter
+from typing import Any, Final
+
+from cupel.policy._errors import malformed
+from cupel.policy._forms import Boolean, Instant, Json, ListOf, MapOf, Number, Schema, Seconds, Text
+from cupel.policy._record import Field, Record
+from cupel.policy._registry import CURVES, SCORERS
+from cupel.scorers import (
+    Clock,
+    CompositeScorer,
+    Curve,
+    DecayScorer,
+    Exponential,
+    FixedClock,
+    FrequencyScorer,
+    KindScorer,
+    MetadataKeyScorer,
+    MetadataTrustScorer,
+    PriorityScorer,
+    RecencyScorer,
+    ReflexiveScorer,
+    ScaledScorer,
+    Scorer,
+    Step,
+    SystemClock,
+    TagScorer,
+    Window,
+)
+
+_SYSTEM_CLOCK: Final = SystemClock()
+
+
+def _pair(first: str, second: str) -> Any:
+    """A constructor of 2-tuples from two named fields."""
+
+    def build(**named: Any) -> tuple[Any, Any]:
+        return named[first], named[second]
+
+    return build
+
+
+def _composite(scorers: list[tuple[Scorer, float]]) -> CompositeScorer:
+    return CompositeScorer(scorers)
+
+
+def _decay(curve: Curve, now: Clock = _SYSTEM_CLOCK, **rest: float) -> DecayScorer:
+    return DecayScorer(now, curve, **rest)
+
+
+class _FixedNow:
+    """A fixed clock, written as its instant; a document that names none means the system's clock."""
+
+    def read(self, value: object, path: str, /) -> FixedClock:
+        return FixedClock(Instant().read(value, path))
+
+    def write(self, value: Clock, path: str, /) -> Json:
+        if type(value) is not FixedClock:
+            raise malformed(path, f"the clock {value!r} cannot be written; only SystemClock and FixedClock can")
+        return Instant().write(value.instant, path)
+
+    def schema(self) -> Schema:
+        return Instant().schema()
+
+
+def _exponential(half_life_seconds: timedelta) -> Exponential:
+    return Exponential(half_life_seconds)
+
+
+def _window(max_age_seconds: timedelta) -> Window:
+    return Window(max_age_seconds)
+
+
+_NOW_NOTE: Final = "A fixed clock; without it the system clock decides."
+_WEIGHTED: Final = Record(
+    _pair("scorer", "weight"),
+    (Field("scorer", SCORERS, get=itemgetter(0)), Field("weight", Number(), get=itemgetter(1))),
+)
+_STEP: Final = Record(
+    _pair("max_age_seconds", "score"),
+    (Field("max_age_seconds", Seconds(), get=itemgetter(0)), Field("score", Number(), get=itemgetter(1))),
+)
+
+
+def add_scorers() -> None:
+    """Fill the two registries."""
+    for tag, plain in (
+        ("recency", RecencyScorer),
+        ("priority", PriorityScorer),
+        ("frequency", FrequencyScorer),
+        ("reflexive", ReflexiveScorer),
+    ):
+        SCORERS.add(tag, plain, Record(plain))
+    weights = MapOf(Number())
+    SCORERS.add("kind", KindScorer, Record(KindScorer, (Field("weights", weights, default=None),)))
+    tag_fields = (Field("weights", weights), Field("case_sensitive", Boolean(), default=True))
+    SCORERS.add("tag", TagScorer, Record(TagScorer, tag_fields))
+    composite_fields = (Field("scorers", ListOf(_WEIGHTED), get=attrgetter("entries")),)
+    SCORERS.add("composite", CompositeScorer, Record(_composite, composite_fields))
+    SCORERS.add("scaled", ScaledScorer, Record(ScaledScorer, (Field("inner", SCORERS),)))
+    trust_fields = (Field("default_score", Number(), default=0.5),)
+    SCORERS.add("metadata_trust", MetadataTrustScorer, Record(MetadataTrustScorer, trust_fields))
+    key_fields = (Field("key", Text()), Field("value", Text()), Field("boost", Number()))
+    SCORERS.add("metadata_key", MetadataKeyScorer, Record(MetadataKeyScorer, key_fields))
+    decay_fields = (
+        Field("now", _FixedNow(), default=_SYSTEM_CLOCK, get=attrgetter("clock"), note=_NOW_NOTE),
+        Field("curve", CURVES),
+        Field("null_timestamp_score", Number(), default=0.5),
+    )
+    SCORERS.add("decay", DecayScorer, Record(_decay, decay_fields))
+
+    half_life = (Field("half_life_seconds", Seconds(), get=attrgetter("half_life")),)
+    CURVES.add("exponential", Exponential, Record(_exponential, half_life))
+    max_age = (Field("max_age_seconds", Seconds(), get=attrgetter("max_age")),)
+    CURVES.add("window", Window, Record(_window, max_age))
+    CURVES.add("step", Step, Record(Step, (Field("windows", ListOf(_STEP)),)))

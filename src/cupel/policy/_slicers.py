@@ -1,0 +1,70 @@
+"""The documents of the built-in slicers and placers."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, Final
+
+from cupel.placers import ChronologicalPlacer, UShapedPlacer
+from cupel.policy._forms import Choice, Integer, ListOf, Number, OrWord, Text
+from cupel.policy._record import Field, Record
+from cupel.policy._registry import PLACERS, SLICERS
+from cupel.slicers import (
+    CountConstrainedKnapsackSlice,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    GreedySlice,
+    KnapsackSlice,
+    QuotaEntry,
+    QuotaSlice,
+    ScarcityBehavior,
+    StreamSlice,
+)
+
+_DEFAULT: Final = KnapsackSlice()
+_BUCKET_SIZE: Final = OrWord(Integer(), "auto", "auto")
+_MAX_CELLS: Final = OrWord(Integer(), "unlimited", None)
+_MAX_CELLS_NOTE: Final = 'The largest table allowed; "unlimited" (or null) lifts the guard.'
+
+
+def _count_knapsack(
+    entries: list[CountQuotaEntry], scarcity: ScarcityBehavior = ScarcityBehavior.DEGRADE, **knapsack: Any
+) -> CountConstrainedKnapsackSlice:
+    return CountConstrainedKnapsackSlice(entries, KnapsackSlice(**knapsack), scarcity=scarcity)
+
+
+def add_slicers_and_placers() -> None:
+    """Fill the two registries."""
+    SLICERS.add("greedy", GreedySlice, Record(GreedySlice))
+    knapsack_fields = (
+        Field("bucket_size", _BUCKET_SIZE, _DEFAULT.bucket_size),
+        Field("max_cells", _MAX_CELLS, _DEFAULT.max_cells, note=_MAX_CELLS_NOTE),
+    )
+    SLICERS.add("knapsack", KnapsackSlice, Record(KnapsackSlice, knapsack_fields))
+    inner = Field("inner", SLICERS, default=GreedySlice())
+    quota = Record(
+        QuotaEntry,
+        (Field("kind", Text()), Field("require", Number(), default=0.0), Field("cap", Number(), default=100.0)),
+    )
+    SLICERS.add("quota", QuotaSlice, Record(QuotaSlice, (Field("quotas", ListOf(quota)), inner)))
+    count = Record(
+        CountQuotaEntry,
+        (Field("kind", Text()), Field("require_count", Integer()), Field("cap_count", Integer())),
+    )
+    entries = Field("entries", ListOf(count))
+    scarcity = Field("scarcity", Choice(ScarcityBehavior), default=ScarcityBehavior.DEGRADE)
+    SLICERS.add("count_quota", CountQuotaSlice, Record(CountQuotaSlice, (entries, inner, scarcity)))
+    own_knapsack_fields = (
+        entries,
+        Field("bucket_size", _BUCKET_SIZE, _DEFAULT.bucket_size, attrgetter("knapsack.bucket_size")),
+        Field("max_cells", _MAX_CELLS, _DEFAULT.max_cells, attrgetter("knapsack.max_cells"), _MAX_CELLS_NOTE),
+        scarcity,
+    )
+    SLICERS.add(
+        "count_constrained_knapsack",
+        CountConstrainedKnapsackSlice,
+        Record(_count_knapsack, own_knapsack_fields),
+    )
+    SLICERS.add("stream", StreamSlice, Record(StreamSlice, (Field("batch_size", Integer(), default=32),)))
+    PLACERS.add("chronological", ChronologicalPlacer, Record(ChronologicalPlacer))
+    PLACERS.add("u_shaped", UShapedPlacer, Record(UShapedPlacer))

@@ -1,0 +1,28 @@
+"""Reports for people: the interactive page, tables and short words for decisions."""
+
+from cupel.report._draw import plain, print_table
+from cupel.report._page import render_page
+from cupel.report._payload import page_payload
+from cupel.report._table import Cell, Column, Table
+from cupel.report._text import percent, plural, preview, visible
+from cupel.report._variant import Variant
+from cupel.report._words import excluded_words, included_words, reason_name, summary
+
+__all__ = [
+    "Cell",
+    "Column",
+    "Table",
+    "Variant",
+    "excluded_words",
+    "included_words",
+    "page_payload",
+    "percent",
+    "plain",
+    "plural",
+    "preview",
+    "print_table",
+    "reason_name",
+    "render_page",
+    "summary",
+    "visible",
+]

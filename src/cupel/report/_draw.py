@@ -1,0 +1,110 @@
+"""Drawing tables: with rich for a person at a terminal, as plain aligned text for everything else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import Any, Final, Literal, TextIO
+from unicodedata import combining, east_asian_width
+
+from cupel.report._table import Cell, Column, Table, text_of
+
+_STYLES: Final = {"": "", "good": "green", "bad": "red", "soft": "dim", "strong": "bold"}
+_PIPE_WIDTH: Final = 160
+_NARROWEST: Final = 12
+_GAP: Final = 2
+
+
+def print_table(table: Table, stream: TextIO | None = None) -> None:
+    """Draw a table on a stream, standard output unless given.
+
+    >>> table = Table([Column("item"), Column("tokens", number=True)])
+    >>> table.add("hello", "2")
+    >>> print_table(table)
+    item   tokens
+    hello       2
+    """
+    target = sys.stdout if stream is None else stream
+    width = shutil.get_terminal_size().columns if target.isatty() else _PIPE_WIDTH
+    console = _console(target, width)
+    if console is None:
+        target.write(plain(table, width))
+    else:
+        console.print(_rich(table, width))
+
+
+def _console(stream: TextIO, width: int) -> Any:
+    """Give a rich console when a terminal is there and the extra is installed, else None."""
+    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream, width=width, highlight=False)
+
+
+def _rich(table: Table, width: int) -> Any:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    title = Text(table.title, style="bold") if table.title else None
+    drawn = RichTable(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1)
+    )
+    for column, size in zip(table.columns, _widths(table, width - 2 * len(table.columns)), strict=True):
+        side: Literal["left", "right"] = "right" if column.number else "left"
+        drawn.add_column(Text(column.title), justify=side, no_wrap=True, overflow="ellipsis", width=size)
+    for row in table.rows:
+        drawn.add_row(
+            *(Text(text_of(cell), style=_STYLES[cell.tone] if isinstance(cell, Cell) else "") for cell in row)
+        )
+    return drawn
+
+
+def plain(table: Table, width: int) -> str:
+    """Draw a table as aligned text.
+
+    >>> table = Table([Column("item", flexible=True), Column("tokens", number=True)])
+    >>> table.add("a rather long text", "12")
+    >>> print(plain(table, 20), end="")
+    item          tokens
+    a rather lo…      12
+    """
+    widths = _widths(table, width)
+    heading = [column.title for column in table.columns]
+    lines = [table.title] if table.title else []
+    for row in [heading, *([text_of(cell) for cell in row] for row in table.rows)]:
+        cells = [_fitted(text, size, column) for text, size, column in zip(row, widths, table.columns, strict=True)]
+        lines.append((" " * _GAP).join(cells).rstrip())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _widths(table: Table, room: int) -> list[int]:
+    """Give each column what it needs; the flexible ones give way if that is too much for the line."""
+    widths = [
+        max(_width(text) for text in [column.title, *(text_of(row[index]) for row in table.rows)])
+        for index, column in enumerate(table.columns)
+    ]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - room
+    for index, column in enumerate(table.columns):
+        if column.flexible and excess > 0:
+            widths[index] = max(_NARROWEST, widths[index] - excess)
+    return widths
+
+
+def _fitted(text: str, size: int, column: Column) -> str:
+    shown = text
+    while _width(shown) > size:
+        shown = shown[: min(len(shown) - 2, size - 1)] + "…"
+    padding = " " * (size - _width(shown))
+    return padding + shown if column.number else shown + padding
+
+
+def _width(text: str) -> int:
+    """Count the cells a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)

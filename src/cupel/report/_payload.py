@@ -1,0 +1,103 @@
+"""Everything the page shows, as plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from cupel._version import __version__
+from cupel.model import ContextBudget, ContextItem, ContextKind
+from cupel.report._positions import distinct
+from cupel.report._probes import Probes
+from cupel.report._slicer_form import bucket_size, slicer_form
+from cupel.report._variant import Variant, number, variant_payload
+
+CONTENT_LIMIT: Final = 20_000
+"""Characters of one item that the page carries; the rest is named, not shown."""
+_METADATA_LIMIT: Final = 2_000
+_USUAL: Final = (
+    ContextKind.SYSTEM_PROMPT,
+    ContextKind.MESSAGE,
+    ContextKind.DOCUMENT,
+    ContextKind.TOOL_OUTPUT,
+    ContextKind.MEMORY,
+)
+
+
+def page_payload(
+    items: Iterable[ContextItem],
+    budget: ContextBudget,
+    variants: Sequence[Variant],
+    *,
+    title: str,
+    source: str,
+    fixed_window: bool,
+) -> dict[str, Any]:
+    """Compute the page's data: the items once, and for each policy what showing it at any budget takes.
+
+    With `fixed_window` the slider moves the target under an unchanged `max_tokens`, otherwise both move together.
+    The page opens with the first variant; `source` is how a command line names the items.
+
+    >>> from cupel import presets
+    >>> variants = [Variant(presets.chat(), "chat", "--policy chat")]
+    >>> items = [ContextItem("hello", 2), ContextItem("a long farewell", 40)]
+    >>> page = page_payload(items, ContextBudget(10, 10), variants, title="T", source="x.json", fixed_window=False)
+    >>> page["slider"]
+    {'min': 0, 'max': 100}
+    """
+    candidates = distinct(items)
+    kinds = _kinds(candidates)
+    numbers = {key: position for position, key in enumerate(kinds)}
+    buckets = (bucket_size(slicer_form(variant.policy.slicer, numbers)) for variant in variants)
+    probes = Probes.covering(candidates, budget, buckets, fixed_window=fixed_window)
+    return {
+        "title": title,
+        "source": source,
+        "generator": f"cupel {__version__}",
+        "budget": {
+            "target": budget.target_tokens,
+            "max": budget.max_tokens,
+            "max_follows": not fixed_window,
+            "reserve": budget.output_reserve,
+            "slots": sum(budget.reserved_slots.values()),
+            "margin": budget.estimation_safety_margin_percent,
+        },
+        "slider": {"min": probes.lowest, "max": probes.highest},
+        "start": 0,
+        "kinds": list(kinds.values()),
+        "total_tokens": sum(item.tokens for item in candidates),
+        "items": [_item(item, numbers) for item in candidates],
+        "policies": [variant_payload(variant, candidates, numbers, probes) for variant in variants],
+    }
+
+
+def _kinds(items: Sequence[ContextItem]) -> dict[str, str]:
+    """Give the kinds by folded name: the well-known ones first, the others as they appear."""
+    found: dict[str, str] = {}
+    for item in items:
+        found.setdefault(item.kind.key, item.kind.value)
+    return {kind.key: found[kind.key] for kind in _USUAL if kind.key in found} | found
+
+
+def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "content": item.content[:CONTENT_LIMIT],
+        "tokens": item.tokens,
+        "kind": kinds[item.kind.key],
+        "source": item.source.value,
+    }
+    if len(item.content) > CONTENT_LIMIT:
+        row["clipped"] = len(item.content)
+    if item.pinned and item.tokens >= 0:
+        row["pinned"] = True
+    if item.priority is not None:
+        row["priority"] = item.priority
+    if item.tags:
+        row["tags"] = list(item.tags)
+    if item.timestamp is not None:
+        row["time"] = item.timestamp.isoformat().replace("+00:00", "Z")
+    if item.future_relevance_hint is not None:
+        row["hint"] = number(item.future_relevance_hint)
+    if item.metadata:
+        row["metadata"] = ", ".join(f"{key}: {value}" for key, value in item.metadata.items())[:_METADATA_LIMIT]
+    return row

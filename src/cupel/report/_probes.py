@@ -1,0 +1,47 @@
+"""The budgets behind the slider."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cupel.model import ContextBudget, ContextItem
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """The budgets a page covers: targets from `lowest` to `highest`, under a fixed window or with it moving along."""
+
+    budget: ContextBudget
+    fixed_window: bool
+    lowest: int
+    highest: int
+
+    @classmethod
+    def covering(
+        cls, items: Sequence[ContextItem], budget: ContextBudget, buckets: Iterable[int], *, fixed_window: bool
+    ) -> Probes:
+        """Reach up to the window, or without a fixed one to where everything fits, counted in the coarsest buckets."""
+        if fixed_window:
+            return cls(budget, fixed_window, 0, budget.max_tokens)
+        sizes = [item.tokens for item in items if item.tokens > 0]
+        everything = max(sum(-(-size // bucket) * bucket for size in sizes) for bucket in {1, *buckets})
+        share = 1.0 - budget.estimation_safety_margin_percent / 100.0
+        needed = math.ceil(everything / share) if share > 0 else everything
+        needed = max(needed + budget.total_reserved, budget.target_tokens, 100)
+        step = 10 ** max(0, len(str(needed)) - 2)  # a round number reads better at the end of a scale
+        return cls(budget, fixed_window, budget.output_reserve, -(-needed // step) * step)
+
+    def at(self, target: int) -> ContextBudget:
+        """Give the budget that stands behind a position of the slider."""
+        window = self.budget.max_tokens if self.fixed_window else target
+        return msgspec.structs.replace(self.budget, max_tokens=window, target_tokens=target)
+
+    def spread(self, count: int) -> list[ContextBudget]:
+        """Give about `count` budgets over the whole slider, the opening one among them."""
+        span = self.highest - self.lowest
+        targets = {self.lowest + span * number // (count - 1) for number in range(count)}
+        return [self.at(target) for target in sorted(targets | {self.budget.target_tokens})]

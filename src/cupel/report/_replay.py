@@ -1,0 +1,74 @@
+"""What the page's script needs to repeat a policy's last two stages at any budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport
+from cupel.model import Candidates, ContextItem, descending
+from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
+from cupel.policy import Policy
+from cupel.report._answers import excluded_rows
+from cupel.report._positions import Positions
+from cupel.report._slicer_form import Form, bucket_size, has_knapsack, slicer_form
+from cupel.slicers import GreedySlice
+
+_PLACERS: Final[dict[type[Placer], str]] = {ChronologicalPlacer: "chronological", UShapedPlacer: "u_shaped"}
+_BEFORE_SLICING: Final = (NegativeTokens.__name__, Deduplicated.__name__)
+_SAFE_INTEGER: Final = 2**53
+_MOST_CELLS: Final = 2**31
+
+
+def replayable(policy: Policy, candidates: Candidates, kinds: dict[str, int], highest: int) -> Form | None:
+    """Describe the slicer to the script, if the script can do exactly what the policy does up to the highest budget."""
+    form = slicer_form(policy.slicer, kinds)
+    if form is None or type(policy.placer) not in _PLACERS:
+        return None
+    if not has_knapsack(form):
+        return form
+    fits_a_double = sum(_values(candidates)) < _SAFE_INTEGER
+    fits_an_index = len(candidates) * (highest // bucket_size(form) + 1) < _MOST_CELLS
+    return form if fits_a_double and fits_an_index else None
+
+
+def ranks(
+    policy: Policy, candidates: Candidates, everything: SelectionReport, items: Sequence[ContextItem]
+) -> dict[str, Any]:
+    """Give the script whole numbers instead of scores and times, so that it never compares two of those itself."""
+    positions = Positions(items)
+    scores = {positions.of(entry.item): entry.score for entry in everything}
+    times = sorted({item.timestamp for item in items if item.timestamp is not None})
+    time_ranks = {time: rank for rank, time in enumerate(times)}
+    dropped = [row for row in excluded_rows(everything, positions) if row["reason"] in _BEFORE_SLICING]
+    return {
+        "placer": _PLACERS[type(policy.placer)],
+        "sorted": positions.all(candidates.items),
+        "density": GreedySlice().fit(candidates).order,
+        "values": _values(candidates),
+        "score_rank": _score_ranks([scores[position] for position in range(len(items))]),
+        "time_rank": [len(times) if item.timestamp is None else time_ranks[item.timestamp] for item in items],
+        # In the order of exclusion: stage by stage, and within a stage as the items came in (ruling 7.27).
+        "dropped": sorted(dropped, key=lambda row: (_BEFORE_SLICING.index(row["reason"]), row["position"])),
+    }
+
+
+def _values(candidates: Candidates) -> list[int]:
+    """Scale scores as the knapsack does; a score without a finite value is too large for the script."""
+    scaled = (score * 10_000 for score in candidates.scores)
+    return [max(0, math.floor(value)) if math.isfinite(value) else _SAFE_INTEGER for value in scaled]
+
+
+def _score_ranks(scores: list[float]) -> list[int]:
+    """Number the distinct scores from the highest down; all NaN share the last number."""
+    numbers = [0] * len(scores)
+    rank = -1
+    previous: float | None = None
+    for position in descending(scores):
+        score = scores[position]
+        if previous is None or not (score == previous or (math.isnan(score) and math.isnan(previous))):
+            rank += 1
+            previous = score
+        numbers[position] = rank
+    return numbers

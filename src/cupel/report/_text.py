@@ -1,0 +1,49 @@
+"""Item text that is safe to show: nothing in it can move a cursor, reorder a line or hide."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_UNSEEN: Final = re.compile(
+    r"[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff]"
+)
+"""The characters that `words.js` makes visible on the page, and lone surrogates, which no terminal can print."""
+
+
+def visible(text: str) -> str:
+    r"""Write controls, bidirectional marks and other unseen characters as their code points; keep tabs and line ends.
+
+    >>> visible("pay\u202etxt.exe\x1b[2J")
+    'pay<U+202E>txt.exe<U+001B>[2J'
+    """
+    return _UNSEEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
+
+
+def preview(text: str, width: int = 72) -> str:
+    r"""Give the start of a text on one line.
+
+    >>> preview("first line\nsecond line", 16)
+    'first line seco…'
+    """
+    line = visible(" ".join(text[: width * 4].split()))
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def plural(count: int, word: str) -> str:
+    """Give a count with its noun.
+
+    >>> plural(1, "item"), plural(1200, "item")
+    ('1 item', '1,200 items')
+    """
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def percent(part: int, whole: int) -> str:
+    """Give a share, rounded down: only a full window is called 100 %.
+
+    >>> percent(3999, 4000)
+    '99.9 %'
+    """
+    return f"{1000 * part // whole / 10:.1f} %" if whole else "–"

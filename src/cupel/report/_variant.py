@@ -1,0 +1,113 @@
+"""One policy on the page."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from cupel.diagnostics import SelectionReport
+from cupel.errors import PolicyConfigError, SelectionError
+from cupel.model import ContextBudget, ContextItem, OverflowStrategy
+from cupel.pipeline import Pipeline, PreparedSelection
+from cupel.policy import Policy
+from cupel.report._answers import answer, check
+from cupel.report._positions import Positions
+from cupel.report._probes import Probes
+from cupel.report._replay import ranks, replayable
+from cupel.slicers import GreedySlice
+
+_CHECKS: Final = 33
+_FEWEST_ANSWERS: Final = 11
+_MOST_ANSWERS: Final = 101
+_ANSWERED_ITEMS: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A policy the page can switch to, and the words of a command line that choose it.
+
+    >>> from cupel import presets
+    >>> Variant(presets.chat(), "chat", "--policy chat").name
+    'chat'
+    """
+
+    policy: Policy
+    name: str
+    flags: str
+
+
+def variant_payload(
+    variant: Variant, items: list[ContextItem], kinds: dict[str, int], probes: Probes
+) -> dict[str, Any]:
+    """Compute what the page needs of one policy.
+
+    A policy that the script can replay comes with ranks to replay it and the library's answers to check the replay
+    against; any other comes with the library's answers at the budgets it was run at.
+    """
+    policy, positions = variant.policy, Positions(items)
+    prepared = policy.pipeline().prepare(items)
+    everything = _generous(prepared, items)
+    scores = {positions.of(entry.item): entry.score for entry in everything}
+    payload: dict[str, Any] = {
+        "name": variant.name,
+        "flags": variant.flags,
+        "description": policy.description,
+        "document": _document(policy),
+        "overflow": policy.overflow.value,
+        "scores": [number(scores[position]) for position in range(len(items))],
+        "pinned": positions.all(prepared.pinned),
+        "stages": _stages(prepared, probes.at(probes.budget.target_tokens)),
+        "slicer": replayable(policy, prepared.candidates, kinds, probes.highest),
+        "checks": [],
+        "answers": [],
+    }
+    if payload["slicer"] is not None:
+        payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_CHECKS)]
+        return payload | ranks(policy, prepared.candidates, everything, items)
+    count = max(_FEWEST_ANSWERS, min(_MOST_ANSWERS, _ANSWERED_ITEMS // max(1, len(items))))
+    payload["answers"] = [answer(prepared, budget, positions) for budget in probes.spread(count)]
+    return payload
+
+
+def number(value: float) -> float | str:
+    """Give a float that JSON can hold, or its name."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> SelectionReport:
+    """Report a run that refuses nothing and leaves out only what no budget lets in; it shows every score."""
+    room = sum(item.tokens for item in items if item.tokens > 0) + 1
+    # The same preparation and not a second one: a scorer with a clock would give other scores.
+    generous = Pipeline(scorer=prepared.pipeline.scorer, overflow=OverflowStrategy.PROCEED)
+    chooser = GreedySlice().fit(prepared.candidates)
+    roomy = msgspec.structs.replace(prepared, pipeline=generous, chooser=chooser)
+    return roomy.dry_run(ContextBudget(room, room))
+
+
+def _document(policy: Policy) -> str:
+    try:
+        return policy.to_json(indent=2)
+    except PolicyConfigError:  # a strategy nobody registered has no document; the page still has the rest
+        return repr(policy)
+
+
+def _stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str, Any]]:
+    """Give each stage's counts and time; pinned items step aside after Classify and come back for Place."""
+    try:
+        report = prepared.dry_run(budget)
+    except SelectionError:
+        return []
+    entering = report.total_candidates
+    aside = {"Score": -len(prepared.pinned), "Place": len(prepared.pinned)}
+    rows: list[dict[str, Any]] = []
+    for event in report.events:
+        name = event.stage.value
+        entering += aside.get(name, 0)
+        rows.append({"name": name, "in": entering, "out": event.item_count, "ms": event.duration_ms})
+        entering = event.item_count
+    return rows

@@ -1,0 +1,123 @@
+// The budget: figures, bar, legend, command line, and the curve behind the slider.
+
+function segments(answer) {
+  const budget = budgetAt(state.budget);
+  const pinned = policies[state.policy].pinned;
+  const isPinned = new Set(pinned);
+  const byKind = new Map();
+  let pinnedTokens = 0;
+  let pinnedCount = 0;
+  for (const position of answer.placed) {
+    const item = items[position];
+    if (isPinned.has(position)) {
+      pinnedTokens += item.tokens;
+      pinnedCount += 1;
+      continue;
+    }
+    const sum = byKind.get(item.kind) ?? { tokens: 0, count: 0 };
+    byKind.set(item.kind, { tokens: sum.tokens + item.tokens, count: sum.count + 1 });
+  }
+  const parts = [];
+  if (pinnedCount) parts.push({ css: "pinned", name: "Pinned", tokens: pinnedTokens, count: pinnedCount, fill: "var(--accent)" });
+  for (const kind of kinds.keys()) {
+    const sum = byKind.get(kind);
+    if (sum) parts.push({ css: "kind", name: kinds[kind], tokens: sum.tokens, count: sum.count, fill: colour(kind) });
+  }
+  const ceiling = budget.max - budget.reserve;
+  const room = Math.min(budget.target, ceiling);
+  const free = room - answer.tokens;
+  if (free > 0) parts.push({ css: "free", name: "Free", tokens: free });
+  const beyond = ceiling - Math.max(room, answer.tokens);
+  if (beyond > 0) parts.push({ css: "beyond", name: "Above the budget", tokens: beyond });
+  if (budget.reserve) parts.push({ css: "reserve", name: "Reserved for the answer", tokens: budget.reserve });
+  return { parts, free };
+}
+
+function drawInstrument(answer) {
+  const budget = budgetAt(state.budget);
+  const { parts, free } = segments(answer);
+  const inTokens = answer.tokens;
+  $("n-in").textContent = number(answer.placed.length);
+  $("n-all").textContent = `of ${plural(items.length, "item")}`;
+  $("n-used").textContent = number(inTokens);
+  $("share").textContent = state.budget ? percent(inTokens, state.budget) : "";
+  $("free-name").textContent = free < 0 ? "Over budget" : "Free";
+  $("n-free").textContent = number(Math.abs(free));
+  $("n-free").parentElement.classList.toggle("over", free < 0);
+  $("n-out").textContent = number(items.length - answer.placed.length);
+  $("out-tokens").textContent = `${number(data.total_tokens - inTokens)} tokens`;
+  const refusal = $("refusal");
+  refusal.hidden = !answer.refused;
+  refusal.textContent = answer.refused ? `No selection at this budget. ${answer.refused.message}` : "";
+  const whole = Math.max(budget.max, inTokens + budget.reserve, 1);
+  const bar = $("bar");
+  bar.setAttribute("aria-label", parts.map((part) => `${part.name} ${number(part.tokens)} tokens`).join(", ") || "empty");
+  bar.replaceChildren(
+    ...parts.map((part) => {
+      const piece = make("span", { class: part.css, title: `${part.name}: ${number(part.tokens)} tokens` });
+      if (part.fill) piece.style.backgroundColor = part.fill;
+      piece.style.width = `${(100 * part.tokens) / whole}%`;
+      return piece;
+    }),
+  );
+  $("legend").replaceChildren(
+    ...parts.map((part) => {
+      const mark = make("span", { class: `dot ${part.css}`, "aria-hidden": "true" });
+      if (part.fill) mark.style.background = part.fill;
+      const label = make("span");
+      writeText(label, part.name);
+      const count = part.count ? ` in ${plural(part.count, "item")}` : "";
+      return make("li", {}, mark, label, " ", make("b", { text: number(part.tokens) }), count);
+    }),
+  );
+  if (document.activeElement !== $("budget")) $("budget").value = String(state.budget);
+  $("slider").value = String(state.budget);
+  $("slider").setAttribute("aria-valuetext", `${number(state.budget)} tokens, ${plural(answer.placed.length, "item")} in the window`);
+  $("reset").disabled = state.budget === data.budget.target && state.policy === data.start;
+  writeText($("command"), commandLine());
+}
+
+function commandLine() {
+  const parts = [`cupel select ${data.source} --budget ${state.budget}`];
+  if (!data.budget.max_follows) parts.push(`--max ${data.budget.max}`);
+  if (data.budget.reserve) parts.push(`--reserve ${data.budget.reserve}`);
+  if (data.budget.margin) parts.push(`--margin ${data.budget.margin}`);
+  parts.push(policies[state.policy].flags);
+  return parts.join(" ");
+}
+
+let announcing = 0;
+function announce(answer) {
+  clearTimeout(announcing);
+  announcing = setTimeout(() => {
+    $("announce").textContent = answer.refused
+      ? `Budget ${number(state.budget)}: ${answer.refused.message}`
+      : `Budget ${number(state.budget)}, policy ${policies[state.policy].name}: ${plural(answer.placed.length, "item")} in the window, ` +
+        `${number(answer.tokens)} tokens used, ${plural(items.length - answer.placed.length, "item")} left out.`;
+  }, 350);
+}
+
+const sweeps = new Map();
+function drawSweep() {
+  const index = state.policy;
+  if (!sweeps.has(index)) {
+    sweeps.set(index, null);
+    setTimeout(() => {
+      const { min, max } = data.slider;
+      const points = Math.min(items.length > 1500 ? 90 : 240, max - min + 1);
+      const counts = [];
+      for (let i = 0; i < points; i++) {
+        const budget = Math.round(min + ((max - min) * i) / Math.max(1, points - 1));
+        counts.push(answerAt(index, budget).placed.length);
+      }
+      sweeps.set(index, counts);
+      if (state.policy === index) drawSweep();
+    }, 30);
+  }
+  const counts = sweeps.get(index);
+  if (!counts) return;
+  const top = Math.max(1, items.length);
+  const line = counts.map((count, i) => `${i ? "L" : "M"}${((1000 * i) / Math.max(1, counts.length - 1)).toFixed(1)} ${(100 - (96 * count) / top).toFixed(1)}`).join(" ");
+  $("sweep-line").setAttribute("d", line);
+  $("sweep-area").setAttribute("d", `${line} L1000 100 L0 100 Z`);
+}

@@ -1,0 +1,88 @@
+// One item on the page: its row, and what unfolds below it.
+
+const colour = (kind) => `var(--k${kind % 8})`;
+
+function dot(kind) {
+  const mark = make("span", { class: "dot", "aria-hidden": "true" });
+  mark.style.background = colour(kind);
+  return mark;
+}
+
+function rowButton(position, extra) {
+  const item = items[position];
+  const text = make("span", { class: "text", dir: "auto" });
+  writeText(text, preview(item));
+  const open = state.open.has(position);
+  const button = make(
+    "button",
+    { type: "button", class: "row", "aria-expanded": String(open), "data-position": position, onclick: () => toggle(position) },
+    text,
+  );
+  if (item.pinned) button.append(make("span", { class: "badge pin", text: "pinned" }));
+  if (extra) button.append(extra);
+  return button;
+}
+
+function toggle(position) {
+  if (!state.open.delete(position)) state.open.add(position);
+  set({});
+}
+
+const tokensCell = (position) => make("td", { class: "num", text: number(items[position].tokens) });
+
+function kindCell(position) {
+  const name = make("span", { class: "name" });
+  writeText(name, kinds[items[position].kind]);
+  return make("td", { class: "kind" }, dot(items[position].kind), name);
+}
+
+function fact(list, name, value) {
+  if (value === null || value === undefined || value === "") return;
+  const cell = make("dd");
+  writeText(cell, String(value));
+  list.append(make("dt", { text: name }), cell);
+}
+
+function detailRow(position, columns, excluded) {
+  const item = items[position];
+  const content = make("pre", { tabindex: "0", dir: "auto", "aria-label": "Content" });
+  writeText(content, item.content);
+  const facts = make("dl");
+  fact(facts, "Input position", number(position + 1));
+  fact(facts, "Kind", `${kinds[item.kind]} from ${item.source}`);
+  fact(facts, "Time", item.time);
+  fact(facts, "Priority", item.priority);
+  fact(facts, "Tags", (item.tags ?? []).join(", "));
+  fact(facts, "Future relevance", item.hint);
+  fact(facts, "Metadata", item.metadata);
+  if (item.clipped) fact(facts, "Shown", `the first ${number(item.content.length)} of ${number(item.clipped)} characters`);
+  if (policies.length > 1) {
+    const verdicts = policies.map((policy, index) => {
+      const inside = current.holds(index, position) ? "in" : "out";
+      return `${policy.name} ${scoreText(policy.scores[position])} (${inside})`;
+    });
+    fact(facts, "By policy", verdicts.join(" · "));
+  }
+  const cell = make("td", { colspan: columns });
+  if (excluded) cell.append(admission(excluded));
+  cell.append(content, facts);
+  return make("tr", { class: "detail" }, cell);
+}
+
+function admission(row) {
+  const box = make("p", { class: "remedy" });
+  const advice = remedy(row);
+  if (advice) {
+    box.textContent = `What would let it in: ${advice}`;
+    return box;
+  }
+  const wanted = (answer) => answer.refused === null && answer.placed.includes(row.position);
+  const found = firstBudget(engineOf(state.policy), budgetAt, state.budget, data.slider.max, wanted);
+  if (found === null) box.textContent = `No budget up to ${number(data.slider.max)} lets it in under this policy.`;
+  else if (found === undefined) box.textContent = "A larger budget may let it in; move the slider to see.";
+  else {
+    box.textContent = `What would let it in: a budget of ${number(found)}, ${number(found - state.budget)} more than now.`;
+    box.append(make("button", { type: "button", class: "quiet", text: `Set ${number(found)}`, onclick: () => set({ budget: found }) }));
+  }
+  return box;
+}

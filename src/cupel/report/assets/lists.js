@@ -1,0 +1,202 @@
+// Policies, the two lists, what swings, and the tables at the end.
+
+function buildPolicies() {
+  $("policies").replaceChildren(
+    ...policies.map((policy, index) => {
+      const radio = make("input", { type: "radio", name: "policy", value: index, onchange: () => set({ policy: index }) });
+      const title = make("b");
+      writeText(title, policy.name);
+      return make("label", { class: "choice" }, radio, title, make("small", { class: "counts" }), make("small", { class: "swing" }));
+    }),
+  );
+}
+
+function drawPolicies() {
+  const start = current.members(data.start);
+  [...$("policies").children].forEach((card, index) => {
+    const answer = current.answer(index);
+    card.querySelector(".counts").textContent = answer.refused
+      ? "no selection"
+      : `${plural(answer.placed.length, "item")} · ${number(answer.tokens)}`;
+    const swing = card.querySelector(".swing");
+    let enter = 0;
+    let leave = 0;
+    current.members(index).forEach((inside, position) => {
+      if (inside && !start[position]) enter += 1;
+      if (!inside && start[position]) leave += 1;
+    });
+    if (index === data.start) swing.replaceChildren("the starting point");
+    else if (!enter && !leave) swing.replaceChildren("same items");
+    else {
+      swing.replaceChildren(
+        make("span", { class: "enter", text: `+${number(enter)}` }), " in, ",
+        make("span", { class: "leave", text: `−${number(leave)}` }), " out",
+      );
+    }
+  });
+}
+
+function drawPolicy() {
+  writeText($("policy-about"), policies[state.policy].description ?? "");
+  writeText($("document"), policies[state.policy].document);
+  [...$("policies").children].forEach((card, index) => { card.querySelector("input").checked = index === state.policy; });
+}
+
+const haystacks = new Array(items.length);
+function matches(position) {
+  const item = items[position];
+  if (state.hidden.has(item.kind)) return false;
+  if (state.swingsOnly && !current.swings(position)) return false;
+  if (!state.query) return true;
+  haystacks[position] ??= [item.content, item.source, kinds[item.kind], ...(item.tags ?? [])].join("\n").toLowerCase();
+  return haystacks[position].includes(state.query);
+}
+
+function swingBadge(position, inside) {
+  if (state.policy === data.start) return null;
+  const before = current.holds(data.start, position);
+  if (before === inside) return null;
+  return inside ? make("span", { class: "badge enter", text: "comes in" }) : make("span", { class: "badge leave", text: "drops out" });
+}
+
+function fill(body, rows, limit, columns, drawRow, more, emptyText) {
+  const fragment = document.createDocumentFragment();
+  for (const row of rows.slice(0, limit)) fragment.append(...drawRow(row));
+  if (!rows.length) fragment.append(make("tr", { class: "empty" }, make("td", { colspan: columns, text: emptyText })));
+  body.replaceChildren(fragment);
+  const hidden = rows.length - limit;
+  more.hidden = hidden <= 0;
+  more.textContent = `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;
+}
+
+function drawIn(answer) {
+  const { scores } = policies[state.policy];
+  const rows = answer.placed.map((position, order) => ({ position, order })).filter(({ position }) => matches(position));
+  $("in-note").textContent = rows.length === answer.placed.length
+    ? `${plural(rows.length, "item")}, in the order the model reads them`
+    : `${number(rows.length)} of ${plural(answer.placed.length, "item")} shown`;
+  fill($("in-rows"), rows, state.limits.in, 5, ({ position, order }) => {
+    const main = make("tr", {},
+      make("td", { class: "num", text: number(order + 1) }),
+      kindCell(position),
+      make("td", {}, rowButton(position, swingBadge(position, true))),
+      tokensCell(position),
+      make("td", { class: "num", text: scoreText(scores[position]) }),
+    );
+    return state.open.has(position) ? [main, detailRow(position, 5, null)] : [main];
+  }, $("in-more"), answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
+}
+
+function drawOut(answer) {
+  const { scores } = policies[state.policy];
+  const rows = answer.excluded.filter((row) => matches(row.position) && (!state.reason || row.reason === state.reason));
+  $("out-note").textContent = rows.length === answer.excluded.length
+    ? `${plural(rows.length, "item")}, best score first`
+    : `${number(rows.length)} of ${plural(answer.excluded.length, "item")} shown`;
+  fill($("out-rows"), rows, state.limits.out, 4, (row) => {
+    const { position } = row;
+    const words = make("span", { class: "why" });
+    writeText(words, why(row, items));
+    words.append(" ", make("span", { class: "admit", "data-position": position, "data-reason": row.reason }));
+    const main = make("tr", {},
+      kindCell(position),
+      make("td", {}, rowButton(position, swingBadge(position, false)), words),
+      tokensCell(position),
+      make("td", { class: "num", text: scoreText(scores[position]) }),
+    );
+    return state.open.has(position) ? [main, detailRow(position, 4, row)] : [main];
+  }, $("out-more"), answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
+}
+
+// Fills in "gets in at" for the rows on the screen, once the reader has stopped moving things.
+const BY_BUDGET = new Set(["BudgetExceeded", "PinnedOverride"]);
+let walking = 0;
+function walkAdmissions() {
+  clearTimeout(walking);
+  delete $("out-rows").dataset.searched;
+  const slots = new Map();
+  for (const slot of $("out-rows").querySelectorAll(".admit")) slots.set(Number(slot.dataset.position), slot);
+  const engine = engineOf(state.policy);
+  const walk = new AdmissionWalk(engine, budgetAt, state.budget, data.slider.max, slots.keys());
+  let shown = 0;
+  const step = () => {
+    walk.advance(8);
+    for (const [position, budget] of [...walk.found].slice(shown)) slots.get(position).textContent = `Gets in at ${number(budget)}.`;
+    shown = walk.found.size;
+    if (!walk.done) {
+      walking = setTimeout(step);
+      return;
+    }
+    $("out-rows").dataset.searched = "";
+    if (walk.budget !== null) return; // given up before the end of the scale: nothing is known about the rest
+    for (const position of walk.missing) {
+      const slot = slots.get(position);
+      if (BY_BUDGET.has(slot.dataset.reason)) slot.textContent = `No budget up to ${number(data.slider.max)} lets it in.`;
+    }
+  };
+  walking = setTimeout(step, 250);
+}
+
+function drawSwings() {
+  $("swings").hidden = policies.length < 2;
+  if (policies.length < 2) return;
+  const rows = [];
+  for (let position = 0; position < items.length; position++) if (current.swings(position) && matches(position)) rows.push(position);
+  $("swings-note").textContent = `${plural(rows.length, "item")} that some policies take and others leave at ${number(state.budget)} tokens`;
+  const head = make("tr", {}, make("th", { scope: "col", class: "kind", text: "Kind" }), make("th", { scope: "col", text: "Item" }), make("th", { scope: "col", class: "num", text: "Tokens" }));
+  policies.forEach((policy, index) => {
+    const cell = make("th", { scope: "col", class: index === state.policy ? "policy current" : "policy" });
+    writeText(cell, policy.name);
+    head.append(cell);
+  });
+  $("swing-head").replaceChildren(head);
+  fill($("swing-rows"), rows, state.limits.swing, policies.length + 3, (position) => {
+    const main = make("tr", {}, kindCell(position), make("td", {}, rowButton(position, null)), tokensCell(position));
+    policies.forEach((_, index) => {
+      const inside = current.holds(index, position);
+      main.append(make("td", { class: index === state.policy ? "policy current" : "policy" }, make("span", { class: inside ? "yes" : "no", text: inside ? "● in" : "○ out" })));
+    });
+    return state.open.has(position) ? [main, detailRow(position, policies.length + 3, null)] : [main];
+  }, $("swing-more"), "Nothing swings at this budget.");
+}
+
+function drawStages() {
+  const policy = policies[state.policy];
+  const longest = Math.max(...policy.stages.map((stage) => stage.ms), 0.001);
+  $("stages-note").textContent = policy.stages.length
+    ? `measured in Python at ${number(data.budget.target)} tokens when this page was made`
+    : `not measured: there is no selection at ${number(data.budget.target)} tokens`;
+  $("stages").replaceChildren(
+    ...policy.stages.map((stage) => {
+      const bar = make("i");
+      bar.style.width = `${(100 * stage.ms) / longest}%`;
+      return make("tr", {},
+        make("th", { scope: "row", text: stage.name }),
+        make("td", { class: "num", text: number(stage.in) }),
+        make("td", { class: "num", text: number(stage.out) }),
+        make("td", { class: "num", text: `${stage.ms.toFixed(3)} ms` }),
+        make("td", {}, bar),
+      );
+    }),
+  );
+}
+
+function drawReasons(answer) {
+  const counts = new Map();
+  for (const row of answer.excluded) counts.set(row.reason, (counts.get(row.reason) ?? 0) + 1);
+  if (state.reason && !counts.has(state.reason)) counts.set(state.reason, 0);
+  const options = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, count]) => make("option", { value: reason, text: `${reasonName(reason)} (${number(count)})` }));
+  $("reason").replaceChildren(make("option", { value: "", text: "any reason" }), ...options);
+  $("reason").value = state.reason;
+}
+
+function drawTrust() {
+  const recorded = engineOf(state.policy) instanceof Recorded;
+  const trusted = recorded || verified(state.policy);
+  const checks = policies[state.policy].checks.length;
+  let words = `The library's own answers at ${plural(checks, "budget")} agree with what this page computes for “${policies[state.policy].name}”.`;
+  if (recorded) words = `“${policies[state.policy].name}” uses a strategy that only runs in Python: the slider stops at the ${plural(policies[state.policy].answers.length, "budget")} it was run at.`;
+  if (!trusted) words = `Warning: this page's replay of “${policies[state.policy].name}” disagrees with the library. Trust “cupel select” instead.`;
+  writeText($("trust"), `Made by ${data.generator}. ${words}`);
+  $("trust").classList.toggle("notice", !trusted);
+}

@@ -1,0 +1,200 @@
+// Replays the Slice and Place stages of one policy at any budget.
+//
+// Python has already classified, scored, deduplicated and sorted; it ships ranks and integers, so that nothing here
+// compares two scores. What is left is integer arithmetic and the few double operations the library also does
+// (floor of a product), and doubles are the same in both languages. The payload carries the library's own answers at
+// some budgets; `verify` compares them with the replay before the page trusts it.
+
+class Refusal extends Error {
+  // A budget at which the library raises instead of selecting.
+  constructor(name, message) {
+    super(message);
+    this.name = name;
+  }
+}
+
+function effectiveBudget(budget, pinnedTokens) {
+  let max = Math.max(0, budget.max - budget.reserve - pinnedTokens - budget.slots);
+  let target = Math.min(Math.max(0, budget.target - pinnedTokens - budget.slots), max);
+  if (budget.margin > 0) {
+    const multiplier = 1.0 - budget.margin / 100.0;
+    max = Math.floor(max * multiplier);
+    target = Math.min(Math.floor(target * multiplier), max);
+  }
+  return { max, target };
+}
+
+// ---- placers: positions of the merged list, each an item's position ------------------------------------------------
+
+const PLACERS = {
+  chronological: (merged, policy) => merged.slice().sort((a, b) => policy.time_rank[a] - policy.time_rank[b]),
+  u_shaped: (merged, policy) => {
+    const ranked = merged.slice().sort((a, b) => policy.score_rank[a] - policy.score_rank[b]);
+    const left = ranked.filter((_, i) => i % 2 === 0);
+    const right = ranked.filter((_, i) => i % 2 === 1);
+    return left.concat(right.reverse());
+  },
+};
+
+// ---- one policy at one budget --------------------------------------------------------------------------------------
+
+class Replay {
+  constructor(policy, items) {
+    this.policy = policy;
+    this.items = items;
+    const { sorted } = policy;
+    this.everyone = sorted.map((_, c) => c);
+    this.pool = {
+      size: sorted.length,
+      tokens: sorted.map((position) => items[position].tokens),
+      kind: sorted.map((position) => items[position].kind),
+      rank: sorted.map((position) => policy.score_rank[position]),
+      density: policy.density,
+      values: policy.values,
+    };
+    this.slice = compile(policy.slicer, this.pool);
+    this.pinnedTokens = policy.pinned.reduce((sum, position) => sum + items[position].tokens, 0);
+    this.displacer = policy.pinned.find((position) => items[position].tokens > 0) ?? null;
+  }
+
+  at(budget) {
+    try {
+      return this.select(budget);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { refused: error, placed: [], excluded: [], tokens: 0, shortfalls: [], over: 0 };
+    }
+  }
+
+  select(budget) {
+    const available = budget.max - budget.reserve;
+    if (this.pinnedTokens > available) {
+      throw new Refusal(
+        "PinnedExceedsBudgetError",
+        `Pinned items require ${number(this.pinnedTokens)} tokens, but only ${number(available)} are available.`,
+      );
+    }
+    const effective = effectiveBudget(budget, this.pinnedTokens);
+    const { chosen, shortfalls, capped } = this.slice(this.everyone, effective);
+    const selected = new Uint8Array(this.pool.size);
+    for (const c of chosen) selected[c] = 1;
+    let cut = [];
+    let merged = this.policy.pinned.concat(this.everyone.filter((c) => selected[c]).map((c) => this.policy.sorted[c]));
+    const over = Math.max(0, this.count(merged) - budget.target);
+    if (over && this.policy.overflow === "throw") {
+      throw new Refusal(
+        "BudgetOverflowError",
+        `Selected items require ${number(over + budget.target)} tokens, exceeding target budget of ${number(budget.target)}.`,
+      );
+    }
+    if (over && this.policy.overflow === "truncate") [merged, cut] = this.truncate(merged, budget.target);
+    const placed = PLACERS[this.policy.placer](merged, this.policy);
+    const explain = () => this.explain(selected, chosen, capped, effective, budget, cut);
+    return new Answer(placed, this.count(merged), shortfalls, over, explain);
+  }
+
+  explain(selected, chosen, capped, effective, budget, cut) {
+    const rank = this.policy.score_rank;
+    const rows = [...this.policy.dropped, ...this.leftOver(selected, chosen, capped, effective, budget), ...cut];
+    return rows.sort((a, b) => rank[a.position] - rank[b.position]); // stable: ties keep the order of exclusion
+  }
+
+  count(positions) {
+    return positions.reduce((sum, position) => sum + this.items[position].tokens, 0);
+  }
+
+  leftOver(selected, chosen, capped, effective, budget) {
+    const available = effective.target - chosen.reduce((sum, c) => sum + this.pool.tokens[c], 0);
+    const withoutPins = effectiveBudget(budget, 0).target;
+    const rows = [];
+    for (let c = 0; c < this.pool.size; c++) {
+      if (selected[c]) continue;
+      const tokens = this.pool.tokens[c];
+      const displaced = this.pinnedTokens > 0 && effective.target < tokens && tokens <= withoutPins;
+      const reason = (capped && capped(c)) ??
+        (displaced
+          ? { reason: "PinnedOverride", by: this.displacer }
+          : { reason: "BudgetExceeded", item_tokens: tokens, available_tokens: available });
+      rows.push({ position: this.policy.sorted[c], ...reason });
+    }
+    return rows;
+  }
+
+  truncate(merged, target) {
+    const kept = [];
+    const removed = [];
+    let tokens = 0;
+    let unpinned = 0;
+    for (const position of merged) {
+      const item = this.items[position];
+      if (item.pinned || tokens + item.tokens <= target) {
+        kept.push(position);
+        tokens += item.tokens;
+        if (!item.pinned) unpinned += item.tokens;
+      } else {
+        removed.push({ position, displaced: this.pinnedTokens > 0 && unpinned + item.tokens <= target });
+      }
+    }
+    const cut = removed.map(({ position, displaced }) =>
+      displaced
+        ? { position, reason: "PinnedOverride", by: this.displacer }
+        : { position, reason: "BudgetExceeded", item_tokens: this.items[position].tokens, available_tokens: target - tokens },
+    );
+    return [kept, cut];
+  }
+}
+
+// Reasons are worked out when somebody looks: most answers are only counted.
+class Answer {
+  constructor(placed, tokens, shortfalls, over, explain) {
+    this.refused = null;
+    this.placed = placed;
+    this.tokens = tokens;
+    this.shortfalls = shortfalls;
+    this.over = over;
+    this.explain = explain;
+  }
+
+  get excluded() {
+    this.rows ??= this.explain();
+    return this.rows;
+  }
+}
+
+// The library's own answers, for a policy whose slicer or placer only exists in Python.
+class Recorded {
+  constructor(policy) {
+    this.answers = policy.answers;
+  }
+
+  at(budget) {
+    let nearest = this.answers[0];
+    for (const answer of this.answers) {
+      if (Math.abs(answer.budget - budget.target) < Math.abs(nearest.budget - budget.target)) nearest = answer;
+    }
+    const refused = nearest.error ? new Refusal(nearest.error.name, nearest.error.message) : null;
+    return { ...nearest, refused };
+  }
+}
+
+function digest(placed) {
+  let sum = 0;
+  for (const position of placed) sum = (sum * 31 + position + 1) % 2147483647; // below 2^53 at every step
+  return sum;
+}
+
+// True when the replay gives the library's answer at every budget the payload recorded one for.
+function verify(replay, checks, budgetAt) {
+  return checks.every((check) => {
+    const answer = replay.at(budgetAt(check.budget));
+    if (check.error !== undefined) return answer.refused?.name === check.error;
+    return (
+      answer.refused === null &&
+      answer.placed.length === check.items &&
+      answer.tokens === check.tokens &&
+      answer.excluded.length === check.excluded &&
+      digest(answer.placed) === check.digest &&
+      digest(answer.excluded.map((row) => row.position)) === check.left_out
+    );
+  });
+}

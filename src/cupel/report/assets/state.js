@@ -1,0 +1,98 @@
+// What the page knows: the payload, the reader's choices, and the answers at the present budget.
+
+const $ = (id) => document.getElementById(id);
+const data = JSON.parse($("payload").textContent);
+const { items, policies, kinds } = data;
+const PAGE = 40; // rows a list shows before it is asked for more
+const SWING_PAGE = 15;
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") element.className = value;
+    else if (name === "text") element.textContent = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+const budgetAt = (target) => ({
+  target,
+  max: data.budget.max_follows ? target : data.budget.max,
+  reserve: data.budget.reserve,
+  slots: data.budget.slots,
+  margin: data.budget.margin,
+});
+
+const engines = new Map();
+
+function engineOf(index) {
+  if (!engines.has(index)) engines.set(index, policies[index].slicer ? new Replay(policies[index], items) : new Recorded(policies[index]));
+  return engines.get(index);
+}
+
+const verdicts = new Map();
+
+function verified(index) {
+  if (!verdicts.has(index)) verdicts.set(index, verify(engineOf(index), policies[index].checks, budgetAt));
+  return verdicts.get(index);
+}
+
+const state = {
+  policy: data.start,
+  budget: data.budget.target,
+  query: "",
+  hidden: new Set(),
+  reason: "",
+  show: "both",
+  swingsOnly: false,
+  limits: { in: PAGE, out: PAGE, swing: SWING_PAGE },
+  open: new Set(),
+};
+
+let drawn = 0;
+function set(changes) {
+  Object.assign(state, changes);
+  cancelAnimationFrame(drawn);
+  drawn = requestAnimationFrame(draw);
+}
+
+const clampBudget = (value) => Math.min(Math.max(Math.round(value), data.slider.min), data.slider.max);
+
+const answerAt = (index, target) => engineOf(index).at(budgetAt(target));
+
+// The policies' answers at the present budget, each worked out when it is first asked for.
+const current = {
+  answers: new Map(),
+  sets: new Map(),
+
+  forget() {
+    this.answers.clear();
+    this.sets.clear();
+  },
+
+  answer(index) {
+    if (!this.answers.has(index)) this.answers.set(index, answerAt(index, state.budget));
+    return this.answers.get(index);
+  },
+
+  holds(index, position) {
+    return this.members(index)[position] === 1;
+  },
+
+  members(index) {
+    if (!this.sets.has(index)) {
+      const set = new Uint8Array(items.length);
+      for (const position of this.answer(index).placed) set[position] = 1;
+      this.sets.set(index, set);
+    }
+    return this.sets.get(index);
+  },
+
+  swings(position) {
+    const first = this.holds(0, position);
+    return policies.some((_, index) => this.holds(index, position) !== first);
+  },
+};

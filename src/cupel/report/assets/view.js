@@ -1,0 +1,137 @@
+// Draws the page and listens. State changes go through `set`, which redraws once per frame.
+
+const later = globalThis.requestIdleCallback ? (task) => requestIdleCallback(task, { timeout: 250 }) : setTimeout;
+const cancelLater = globalThis.cancelIdleCallback ?? clearTimeout;
+let unhurried = 0;
+function draw() {
+  if (engineOf(state.policy) instanceof Recorded) state.budget = answerAt(state.policy, state.budget).budget;
+  current.forget();
+  const answer = current.answer(state.policy);
+  const focused = document.activeElement?.dataset?.position;
+  const place = document.activeElement?.closest("tbody")?.id;
+  drawInstrument(answer);
+  drawPolicy();
+  drawReasons(answer);
+  drawIn(answer);
+  drawOut(answer);
+  drawStages();
+  $("in-section").hidden = state.show === "out";
+  $("out-section").hidden = state.show === "in";
+  $("results").classList.toggle("single", state.show !== "both");
+  const refocus = () => { if (focused !== undefined && place) $(place).querySelector(`[data-position="${focused}"]`)?.focus(); };
+  refocus();
+  announce(answer);
+  cancelLater(unhurried);
+  unhurried = later(() => {
+    drawOthers();
+    refocus();
+  });
+}
+
+// What takes a look at all policies, or at many budgets, waits until the answer itself is on the screen.
+function drawOthers() {
+  drawPolicies();
+  drawSwings();
+  drawTrust();
+  drawSweep();
+  walkAdmissions();
+}
+
+function jump(direction) {
+  const engine = engineOf(state.policy);
+  const here = current.answer(state.policy);
+  const same = (answer) => String(answer.refused) === String(here.refused) && digest(answer.placed) === digest(here.placed);
+  if (direction > 0) {
+    const found = firstBudget(engine, budgetAt, state.budget, data.slider.max, (answer) => !same(answer));
+    return set({ budget: found ?? data.slider.max });
+  }
+  for (let budget = state.budget - 1, steps = 0; budget >= data.slider.min && steps < 4000; budget--, steps++) {
+    if (!same(engine.at(budgetAt(budget)))) return set({ budget });
+  }
+  return set({ budget: data.slider.min });
+}
+
+function buildKinds() {
+  $("kinds").replaceChildren(
+    ...kinds.map((name, kind) => {
+      const box = make("input", { type: "checkbox", checked: true, onchange: (event) => {
+        if (event.target.checked) state.hidden.delete(kind);
+        else state.hidden.add(kind);
+        set({});
+      } });
+      const label = make("span");
+      writeText(label, name);
+      return make("label", { class: "chip" }, box, dot(kind), label);
+    }),
+  );
+}
+
+function theme(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  $("theme").textContent = dark ? "Light" : "Dark";
+  $("theme").setAttribute("aria-label", dark ? "Switch to the light theme" : "Switch to the dark theme");
+}
+
+function wire() {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  let chosen = false;
+  theme(system.matches);
+  system.addEventListener("change", () => { if (!chosen) theme(system.matches); });
+  $("theme").removeAttribute("aria-pressed");
+  $("theme").addEventListener("click", () => { chosen = true; theme(document.documentElement.dataset.theme !== "dark"); });
+  for (const id of ["budget", "slider"]) {
+    $(id).min = String(data.slider.min);
+    $(id).max = String(data.slider.max);
+  }
+  $("low").textContent = number(data.slider.min);
+  $("high").textContent = number(data.slider.max);
+  $("reset-to").textContent = number(data.budget.target);
+  $("slider").addEventListener("input", (event) => set({ budget: clampBudget(Number(event.target.value)) }));
+  $("budget").addEventListener("input", (event) => {
+    if (event.target.value !== "" && Number.isFinite(Number(event.target.value))) set({ budget: clampBudget(Number(event.target.value)) });
+  });
+  $("budget").addEventListener("blur", () => { $("budget").value = String(state.budget); });
+  $("previous").addEventListener("click", () => jump(-1));
+  $("next").addEventListener("click", () => jump(1));
+  $("reset").addEventListener("click", () => set({ budget: data.budget.target, policy: data.start }));
+  $("copy").addEventListener("click", copyCommand);
+  $("search").addEventListener("input", (event) => set({ query: event.target.value.trim().toLowerCase() }));
+  $("reason").addEventListener("change", (event) => set({ reason: event.target.value }));
+  $("show").addEventListener("change", (event) => set({ show: event.target.value }));
+  $("swings-only-field").hidden = policies.length < 2;
+  $("swings-only").addEventListener("change", (event) => set({ swingsOnly: event.target.checked }));
+  for (const list of ["in", "out", "swing"]) {
+    $(`${list}-more`).addEventListener("click", () => { state.limits[list] += 5 * PAGE; set({}); });
+  }
+  addEventListener("keydown", (event) => {
+    if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "")) {
+      event.preventDefault();
+      $("search").focus();
+    }
+  });
+  addEventListener("beforeprint", () => {
+    for (const list of ["in", "out", "swing"]) state.limits[list] = Math.max(state.limits[list], 1000);
+    draw();
+  });
+}
+
+async function copyCommand() {
+  const button = $("copy");
+  try {
+    await navigator.clipboard.writeText($("command").textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren($("command"));
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+}
+
+writeText($("title"), data.title);
+$("subtitle").textContent = `${plural(items.length, "candidate")}, ${number(data.total_tokens)} tokens, ${plural(policies.length, "policy").replace("policys", "policies")}`;
+buildPolicies();
+buildKinds();
+wire();
+draw();
+// For tests and consoles: the selection under policy `index` at `target` tokens.
+globalThis.cupelPage = { at: answerAt, state, verified };

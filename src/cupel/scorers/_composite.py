@@ -1,0 +1,88 @@
+"""A weighted average of other scorers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isinf
+from typing import TYPE_CHECKING, Any
+
+from cupel.errors import ScorerConfigError
+from cupel.scorers._base import Scorer, as_score, checked_scores, sound
+from cupel.scorers._graph import refuse_cycles
+from cupel.scorers._weights import positive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cupel.model import ContextItem
+
+
+@sound
+@dataclass(frozen=True, slots=True)
+class CompositeScorer(Scorer):
+    """Scores by the weighted average of its children; weights are relative, 3 and 1 mean 75 % and 25 %.
+
+    >>> from cupel import ContextItem, KindScorer, ReflexiveScorer
+    >>> scorer = CompositeScorer([(ReflexiveScorer(), 3), (KindScorer(), 1)])
+    >>> scorer.score(ContextItem("x", 1, kind="SystemPrompt", future_relevance_hint=0.2), [])
+    0.4
+    """
+
+    entries: tuple[tuple[Scorer, float], ...]
+    normalized_weights: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, entries: Iterable[tuple[Scorer, float]]) -> None: ...
+
+    def __post_init__(self) -> None:
+        entries = tuple(_checked_entry(position, entry) for position, entry in enumerate(self.entries))
+        if not entries:
+            msg = "entries must hold at least one (scorer, weight) pair, got none"
+            raise ScorerConfigError(msg)
+        total = 0.0
+        for _, weight in entries:
+            total += weight
+        if isinf(total):
+            msg = f"entries: the weights {[weight for _, weight in entries]} add up to infinity; scale them down"
+            raise ScorerConfigError(msg)
+        object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "normalized_weights", tuple(weight / total for _, weight in entries))
+        refuse_cycles(self)
+
+    @property
+    def children(self) -> tuple[Scorer, ...]:
+        """The scorers that are averaged, in order."""
+        return tuple(scorer for scorer, _ in self.entries)
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item among all scoreable items."""
+        total = 0.0
+        for (scorer, _), weight in zip(self.entries, self.normalized_weights, strict=True):
+            total += as_score(scorer, scorer.score(item, all_items)) * weight
+        return total
+
+    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+        """Score every item: one pass of each child, summed in the order of the entries (ruling 1.1)."""
+        totals: list[float] = []
+        for (scorer, _), weight in zip(self.entries, self.normalized_weights, strict=True):
+            scores = checked_scores(scorer, items)
+            if totals:
+                totals = [total + score * weight for total, score in zip(totals, scores, strict=True)]
+            else:
+                totals = [0.0 + score * weight for score in scores]  # from zero: -0.0 becomes 0.0
+        return totals
+
+
+def _checked_entry(position: int, entry: Any) -> tuple[Scorer, float]:
+    scorer: Any
+    weight: Any
+    try:
+        scorer, weight = entry
+    except (TypeError, ValueError):
+        msg = f"entries[{position}] must be a (scorer, weight) pair, got {entry!r}"
+        raise TypeError(msg) from None
+    if not isinstance(scorer, Scorer):
+        msg = f"entries[{position}]: the first of the pair must be a Scorer, got {type(scorer).__name__}: {scorer!r}"
+        raise TypeError(msg)
+    return scorer, positive(weight, f"entries[{position}] weight")

@@ -1,0 +1,101 @@
+"""Scores that fall with age."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from cupel.errors import ScorerConfigError
+from cupel.scorers._base import Scorer
+from cupel.scorers._curves import Curve
+from cupel.scorers._weights import unit_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.model import ContextItem
+
+_ZERO = timedelta(0)
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """Anything that knows the time."""
+
+    def now(self) -> datetime:
+        """Give the present instant as an aware datetime."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SystemClock:
+    """The computer's clock."""
+
+    def now(self) -> datetime:
+        """Give the present instant in UTC."""
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedClock:
+    """A clock that stands still, for repeatable runs.
+
+    >>> FixedClock(datetime(2025, 1, 1, tzinfo=UTC)).now()
+    datetime.datetime(2025, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+
+    instant: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "instant", _aware(self.instant, "instant"))
+
+    def now(self) -> datetime:
+        """Give the fixed instant."""
+        return self.instant
+
+
+@dataclass(frozen=True, slots=True)
+class DecayScorer(Scorer):
+    """Scores by age along a curve, measured against a clock the caller provides; the future counts as age zero.
+
+    With `SystemClock` the clock is read for each item, so equal inputs give equal scores only with a `FixedClock`.
+
+    >>> from cupel import ContextItem
+    >>> from cupel.scorers import Exponential
+    >>> scorer = DecayScorer(FixedClock(datetime(2025, 1, 2, tzinfo=UTC)), Exponential(timedelta(days=1)))
+    >>> scorer.score(ContextItem("x", 1, timestamp=datetime(2025, 1, 1, tzinfo=UTC)), [])
+    0.5
+    """
+
+    clock: Clock
+    curve: Curve
+    null_timestamp_score: float = field(default=0.5, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.clock, "now", None)):
+            msg = f"clock must have a now() method, got {type(self.clock).__name__}: {self.clock!r}"
+            raise TypeError(msg)
+        if not isinstance(self.curve, Curve):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"curve must be Exponential, Window or Step, got {type(self.curve).__name__}: {self.curve!r}"
+            raise TypeError(msg)
+        score = unit_interval(self.null_timestamp_score, "null_timestamp_score")
+        object.__setattr__(self, "null_timestamp_score", score)
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item; its peers do not matter."""
+        del all_items
+        if item.timestamp is None:
+            return self.null_timestamp_score
+        now = _aware(self.clock.now(), f"{type(self.clock).__name__}.now()")
+        return self.curve.at(max(_ZERO, now - item.timestamp))
+
+
+def _aware(instant: object, field: str) -> datetime:
+    if not isinstance(instant, datetime):
+        msg = f"{field} must be an aware datetime, got {type(instant).__name__}: {instant!r}"
+        raise TypeError(msg)
+    if instant.utcoffset() is None:
+        msg = f"{field} must carry a time zone, got the naive {instant.isoformat()}"
+        raise ScorerConfigError(msg)
+    return instant.astimezone(UTC)

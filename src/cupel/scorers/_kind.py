@@ -1,0 +1,66 @@
+"""A fixed weight per kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cupel.errors import ScorerConfigError
+from cupel.model import ContextKind, FrozenDict, folded_map
+from cupel.scorers._base import Scorer, sound
+from cupel.scorers._weights import non_negative
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cupel.model import ContextItem
+
+DEFAULT_KIND_WEIGHTS: FrozenDict[ContextKind, float] = FrozenDict(
+    {
+        ContextKind.SYSTEM_PROMPT: 1.0,
+        ContextKind.MEMORY: 0.8,
+        ContextKind.TOOL_OUTPUT: 0.6,
+        ContextKind.DOCUMENT: 0.4,
+        ContextKind.MESSAGE: 0.2,
+    }
+)
+"""What `KindScorer()` uses: the five well-known kinds and no others."""
+
+
+@sound
+@dataclass(frozen=True, slots=True)
+class KindScorer(Scorer):
+    """Scores by kind: the kind's weight, or 0 for a kind without one.
+
+    Given weights replace the defaults, they are not merged with them; they may exceed 1.
+
+    >>> from cupel import ContextItem
+    >>> KindScorer({"Document": 2}).score_all([ContextItem("a", 1, kind="document"), ContextItem("b", 1)])
+    [2.0, 0.0]
+    """
+
+    weights: Mapping[ContextKind, float] | Mapping[str, float] | None = None
+    _by_key: dict[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        weights = DEFAULT_KIND_WEIGHTS
+        if self.weights is not None:
+            weights = folded_map(
+                self.weights,  # type: ignore[arg-type]
+                ContextKind,
+                non_negative,
+                field="weights",
+                error=ScorerConfigError,
+            )
+            object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "_by_key", {kind.key: weight for kind, weight in weights.items()})
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item; its peers do not matter."""
+        del all_items
+        return self._by_key.get(item.kind.key, 0.0)
+
+    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+        """Score every item."""
+        weight_of = self._by_key.get
+        return [weight_of(item.kind.key, 0.0) for item in items]

@@ -1,0 +1,48 @@
+"""A boost for items whose metadata says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cupel.scorers._base import Scorer
+from cupel.scorers._weights import positive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.model import ContextItem
+
+NEUTRAL = 1.0
+"""The score of items that do not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataKeyScorer(Scorer):
+    """Scores `boost` when `metadata[key]` is `value`, and 1 otherwise.
+
+    A metadata value that is not a string is compared by its `str`; None never matches. In a composite the boost is
+    *averaged* with the other scores like any score; it does not multiply them.
+
+    >>> from cupel import ContextItem
+    >>> scorer = MetadataKeyScorer("cupel:priority", "high", 1.5)
+    >>> scorer.score(ContextItem("x", 1, metadata={"cupel:priority": "high"}), [])
+    1.5
+    """
+
+    key: str
+    value: str
+    boost: float
+
+    def __post_init__(self) -> None:
+        for name in ("key", "value"):
+            if not isinstance(getattr(self, name), str):
+                msg = f"{name} must be a string, got {type(getattr(self, name)).__name__}: {getattr(self, name)!r}"
+                raise TypeError(msg)
+        object.__setattr__(self, "boost", positive(self.boost, "boost"))
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item; its peers do not matter."""
+        del all_items
+        found = item.metadata.get(self.key)
+        return self.boost if found is not None and str(found) == self.value else NEUTRAL

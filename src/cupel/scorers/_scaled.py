@@ -1,0 +1,65 @@
+"""Another scorer, stretched to the full range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isnan
+from typing import TYPE_CHECKING
+
+from cupel.scorers._base import Scorer, checked_scores, sound
+from cupel.scorers._graph import refuse_cycles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.model import ContextItem
+
+NO_INFORMATION = 0.5
+"""The score when the inner scorer tells no two items apart."""
+
+
+@sound
+@dataclass(frozen=True, slots=True)
+class ScaledScorer(Scorer):
+    """Stretches another scorer's scores so that the lowest of a pass becomes 0 and the highest 1.
+
+    If the inner scorer gives every item one score, or the item is not among its peers, the score is 0.5.
+
+    >>> from cupel import ContextItem, ReflexiveScorer
+    >>> hints = (0.3, 0.4, 0.5)
+    >>> ScaledScorer(ReflexiveScorer()).score_all([ContextItem("x", 1, future_relevance_hint=hint) for hint in hints])
+    [0.0, 0.5000000000000001, 1.0]
+    """
+
+    inner: Scorer
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, Scorer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"inner must be a Scorer, got {type(self.inner).__name__}: {self.inner!r}"
+            raise TypeError(msg)
+        refuse_cycles(self)
+
+    @property
+    def children(self) -> tuple[Scorer, ...]:
+        """The one scorer that is stretched."""
+        return (self.inner,)
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item among all scoreable items."""
+        # From the end: if one object is listed twice, the last position counts (ruling 4.11).
+        for position in range(len(all_items) - 1, -1, -1):
+            if all_items[position] is item:
+                return self.score_all(all_items)[position]
+        return NO_INFORMATION
+
+    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+        """Score every item with one pass of the inner scorer."""
+        if not items:
+            return []
+        raw = checked_scores(self.inner, items)
+        ordered = [score for score in raw if not isnan(score)] if isnan(sum(raw)) else raw
+        low, high = min(ordered, default=inf), max(ordered, default=-inf)
+        if low == high:
+            return [NO_INFORMATION] * len(raw)
+        span = high - low
+        return [(score - low) / span for score in raw]

@@ -1,0 +1,69 @@
+"""Weighted tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cupel.errors import ScorerConfigError
+from cupel.model import FrozenDict, fold_ascii
+from cupel.scorers._base import Scorer
+from cupel.scorers._weights import non_negative
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.model import ContextItem
+
+
+@dataclass(frozen=True, slots=True)
+class TagScorer(Scorer):
+    """Scores by tags: the weights of the item's tags over the sum of all weights, at most 1.
+
+    A tag an item lists twice counts twice. Tags match exactly unless `case_sensitive=False`, which folds ASCII case.
+
+    >>> from cupel import ContextItem
+    >>> TagScorer({"urgent": 3, "docs": 1}).score(ContextItem("x", 1, tags=["urgent", "other"]), [])
+    0.75
+    """
+
+    weights: Mapping[str, float]
+    case_sensitive: bool = field(default=True, kw_only=True)
+    _by_key: dict[str, float] = field(init=False, repr=False, compare=False)
+    _total: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"weights must be a mapping of tags to numbers, got {type(self.weights).__name__}: {self.weights!r}"
+            raise TypeError(msg)
+        if not isinstance(self.case_sensitive, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"case_sensitive must be True or False, got {self.case_sensitive!r}"
+            raise TypeError(msg)
+        weights: dict[str, float] = {}
+        by_key: dict[str, float] = {}
+        total = 0.0
+        for tag, raw in self.weights.items():
+            if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                msg = f"weights must be keyed by strings, got {type(tag).__name__}: {tag!r}"
+                raise TypeError(msg)
+            weight = non_negative(raw, f"weights[{tag!r}]")
+            key = tag if self.case_sensitive else fold_ascii(tag)
+            if key in by_key:
+                msg = f"weights: {tag!r} is the same tag as another key when case is ignored; keep one"
+                raise ScorerConfigError(msg)
+            weights[tag] = by_key[key] = weight
+            total += weight
+        object.__setattr__(self, "weights", FrozenDict(weights))
+        object.__setattr__(self, "_by_key", by_key)
+        object.__setattr__(self, "_total", total)
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item; its peers do not matter."""
+        del all_items
+        if self._total == 0.0 or not item.tags:
+            return 0.0
+        matched = 0.0
+        for tag in item.tags:
+            matched += self._by_key.get(tag if self.case_sensitive else fold_ascii(tag), 0.0)
+        return min(matched / self._total, 1.0)

@@ -1,0 +1,27 @@
+"""Slicers decide what fits the budget."""
+
+from cupel.slicers._base import Chooser, Selection, Slicer, Span
+from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior
+from cupel.slicers._count_constrained_knapsack import CountConstrainedKnapsackSlice
+from cupel.slicers._count_quota import CountQuotaSlice
+from cupel.slicers._greedy import GreedyChooser, GreedySlice
+from cupel.slicers._knapsack import KnapsackSlice
+from cupel.slicers._quota import QuotaEntry, QuotaSlice
+from cupel.slicers._stream import StreamSlice
+
+__all__ = [
+    "Chooser",
+    "CountConstrainedKnapsackSlice",
+    "CountQuotaEntry",
+    "CountQuotaSlice",
+    "GreedyChooser",
+    "GreedySlice",
+    "KnapsackSlice",
+    "QuotaEntry",
+    "QuotaSlice",
+    "ScarcityBehavior",
+    "Selection",
+    "Slicer",
+    "Span",
+    "StreamSlice",
+]

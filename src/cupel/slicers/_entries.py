@@ -1,0 +1,54 @@
+"""Checks that slicers with an entry per kind share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from cupel.errors import InvalidItemError, SlicerConfigError
+from cupel.model import ContextKind
+from cupel.slicers._base import Slicer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class _HasKind(Protocol):
+    @property
+    def kind(self) -> ContextKind: ...
+
+
+E = TypeVar("E", bound=_HasKind)
+
+
+def as_kind(kind: ContextKind | str) -> ContextKind:
+    """Coerce an entry's kind; a blank one is a fault of the slicer's configuration."""
+    try:
+        return ContextKind.of(kind)
+    except InvalidItemError as blank:
+        raise SlicerConfigError(str(blank)) from None
+
+
+def checked_entries(field: str, entries: Iterable[E], entry_type: type[E]) -> tuple[E, ...]:
+    """Freeze a list of entries: the right type, and no kind twice (rulings 5.22, 5.33)."""
+    try:
+        frozen: tuple[Any, ...] = tuple(entries)
+    except TypeError:
+        msg = f"{field} must be a list of {entry_type.__name__}, got {type(entries).__name__}: {entries!r}"
+        raise TypeError(msg) from None
+    seen: dict[ContextKind, str] = {}
+    for position, entry in enumerate(frozen):
+        if not isinstance(entry, entry_type):
+            msg = f"{field}[{position}] must be a {entry_type.__name__}, got {type(entry).__name__}: {entry!r}"
+            raise TypeError(msg)
+        if entry.kind in seen:
+            msg = f"{field}[{position}]: kind '{entry.kind}' has an entry already ('{seen[entry.kind]}'); keep one"
+            raise SlicerConfigError(msg)
+        seen[entry.kind] = entry.kind.value
+    return frozen
+
+
+def check_inner(inner: object) -> None:
+    """Make sure that an inner slicer is one."""
+    if not isinstance(inner, Slicer):
+        msg = f"inner must be a Slicer, got {type(inner).__name__}: {inner!r}"
+        raise TypeError(msg)

@@ -1,0 +1,26 @@
+"""Splitting candidates by kind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cupel.model import Candidates, ContextItem
+
+
+def positions_by_kind(candidates: Candidates) -> dict[str, list[int]]:
+    """Group positions by folded kind, kinds in the order they first appear (ruling 5.18).
+
+    A slicer called outside the pipeline may meet negative counts; none of the built-ins takes them (ruling 5.4).
+    """
+    tokens = candidates.tokens
+    usable: Iterable[tuple[int, ContextItem]] = enumerate(candidates.items)
+    if min(tokens, default=0) < 0:
+        usable = [(position, item) for position, item in usable if tokens[position] >= 0]
+    parts: defaultdict[str, list[int]] = defaultdict(list)
+    for position, item in usable:
+        parts[item.kind.key].append(position)
+    return parts

@@ -1,0 +1,20 @@
+"""For tests: assertions about reports, and contracts for strategies.
+
+`should` and the exceptions need nothing but the standard library. `check_scorer`, `check_slicer`, `check_placer` and
+`cupel.testing.strategies` need Hypothesis: install `cupel[testing]`.
+"""
+
+from cupel.testing._assertions import SelectionReportAssertionChain, should
+from cupel.testing._contracts import check_placer, check_scorer, check_slicer
+from cupel.testing._exceptions import ContractViolation, SelectionReportAssertionException, SnapshotMismatchError
+
+__all__ = [
+    "ContractViolation",
+    "SelectionReportAssertionChain",
+    "SelectionReportAssertionException",
+    "SnapshotMismatchError",
+    "check_placer",
+    "check_scorer",
+    "check_slicer",
+    "should",
+]

@@ -1,0 +1,254 @@
+"""The thirteen assertions about a report."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from cupel.analytics import budget_utilization
+from cupel.diagnostics import BudgetExceeded, SelectionReport
+from cupel.model import ContextBudget, ContextKind
+from cupel.testing._arguments import (
+    require_count,
+    require_kind,
+    require_predicate,
+    require_reason,
+    require_threshold,
+    require_type,
+)
+from cupel.testing._edges import Edges
+from cupel.testing._exceptions import SelectionReportAssertionException
+from cupel.testing._wording import budget_details, distinct_kinds, distinct_reasons, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cupel.diagnostics import ExclusionReason, IncludedItem
+    from cupel.model import ContextItem
+
+__tracebackhide__ = True  # pytest leaves these frames out of a failure
+
+
+def should(report: SelectionReport) -> SelectionReportAssertionChain:
+    """Start a chain of assertions about a report; the same as `report.should()`.
+
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
+    >>> report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("hi", 1)], ContextBudget(10, 10))
+    >>> _ = should(report).include_item_with_kind("Message").have_at_least_n_exclusions(0)
+    """
+    return SelectionReportAssertionChain(report)
+
+
+class SelectionReportAssertionChain:
+    """Assertions about one report: each returns the chain, or raises `SelectionReportAssertionException`.
+
+    Kinds may be plain strings. A reason is given as a class (`BudgetExceeded`), an instance (its fields are ignored) or
+    a name. Messages use the specification's names of the assertions.
+
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
+    >>> report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("hi", 1)], ContextBudget(10, 10))
+    >>> report.should().include_item_with_kind("Message").have_at_least_n_exclusions(1)
+    Traceback (most recent call last):
+    cupel.testing.SelectionReportAssertionException: HaveAtLeastNExclusions(1) failed: expected ...
+    """
+
+    __slots__ = ("_report",)
+
+    def __init__(self, report: SelectionReport) -> None:
+        require_type("report", report, SelectionReport)
+        self._report = report
+
+    @property
+    def report(self) -> SelectionReport:
+        """The report the chain asserts about."""
+        return self._report
+
+    # --- inclusion --------------------------------------------------------------------------------------------------
+
+    def include_item_with_kind(self, kind: ContextKind | str) -> SelectionReportAssertionChain:
+        """At least one item of the kind was selected."""
+        kind = require_kind(kind)
+        included = self._report.included
+        if any(entry.item.kind == kind for entry in included):
+            return self
+        raise self._failure(
+            f"IncludeItemWithKind({kind}) failed: Included contained 0 items with Kind={kind}. "
+            f"Included had {len(included)} items with kinds: [{distinct_kinds(included)}]."
+        )
+
+    def include_item_matching(self, predicate: Callable[[IncludedItem], bool]) -> SelectionReportAssertionChain:
+        """At least one selected item satisfies the predicate, which sees the item with its score and reason."""
+        require_predicate(predicate)
+        included = self._report.included
+        if any(predicate(entry) for entry in included):
+            return self
+        raise self._failure(
+            "IncludeItemMatching failed: no item in Included matched the predicate. "
+            f"Included had {len(included)} items.",
+            summary("Included", included),
+        )
+
+    def include_exactly_n_items_with_kind(self, kind: ContextKind | str, n: int) -> SelectionReportAssertionChain:
+        """Exactly `n` items of the kind were selected; none at all for 0."""
+        kind, n = require_kind(kind), require_count(n)
+        included = self._report.included
+        actual = sum(entry.item.kind == kind for entry in included)
+        if actual == n:
+            return self
+        raise self._failure(
+            f"IncludeExactlyNItemsWithKind({kind}, {n}) failed: expected {n} items with Kind={kind} in Included, "
+            f"but found {actual}. Included had {len(included)} items total."
+        )
+
+    # --- exclusion --------------------------------------------------------------------------------------------------
+
+    def exclude_item_with_reason(
+        self, reason: type[ExclusionReason] | ExclusionReason | str
+    ) -> SelectionReportAssertionChain:
+        """At least one item was left out for this reason."""
+        name, carries = require_reason(reason)
+        excluded = self._report.excluded
+        if any(carries(entry.reason) for entry in excluded):
+            return self
+        raise self._failure(
+            f"ExcludeItemWithReason({name}) failed: no excluded item had reason {name}. "
+            f"Excluded had {len(excluded)} items with reasons: [{distinct_reasons(excluded)}]."
+        )
+
+    def exclude_item_matching_with_reason(
+        self, predicate: Callable[[ContextItem], bool], reason: type[ExclusionReason] | ExclusionReason | str
+    ) -> SelectionReportAssertionChain:
+        """At least one item that satisfies the predicate was left out for this reason."""
+        require_predicate(predicate)
+        name, carries = require_reason(reason)
+        matched = [entry for entry in self._report.excluded if predicate(entry.item)]
+        if any(carries(entry.reason) for entry in matched):
+            return self
+        raise self._failure(
+            f"ExcludeItemMatchingWithReason(reason={name}) failed: predicate matched {len(matched)} excluded item(s) "
+            f"but none had reason {name}. Matched items had reasons: [{distinct_reasons(matched)}]."
+        )
+
+    def exclude_item_with_budget_details(
+        self, predicate: Callable[[ContextItem], bool], expected_item_tokens: int, expected_available_tokens: int
+    ) -> SelectionReportAssertionChain:
+        """An item that satisfies the predicate was left out as `BudgetExceeded` with exactly these numbers."""
+        require_predicate(predicate)
+        expected = BudgetExceeded(
+            item_tokens=require_count(expected_item_tokens, "expected_item_tokens", least=None),
+            available_tokens=require_count(expected_available_tokens, "expected_available_tokens", least=None),
+        )
+        matched = [entry for entry in self._report.excluded if predicate(entry.item)]
+        found = [entry.reason for entry in matched if isinstance(entry.reason, BudgetExceeded)]
+        if expected in found:
+            return self
+        but = f"found {budget_details(found[0])}" if found else "no matching item had reason BudgetExceeded"
+        raise self._failure(
+            f"ExcludeItemWithBudgetDetails failed: expected BudgetExceeded with {budget_details(expected)}, but {but}.",
+            summary("Matching items in Excluded", matched),
+        )
+
+    def have_no_exclusions_for_kind(self, kind: ContextKind | str) -> SelectionReportAssertionChain:
+        """No item of the kind was left out."""
+        kind = require_kind(kind)
+        found = [entry for entry in self._report.excluded if entry.item.kind == kind]
+        if not found:
+            return self
+        raise self._failure(
+            f"HaveNoExclusionsForKind({kind}) failed: found {len(found)} excluded item(s) with Kind={kind}. "
+            f"First: score={found[0].score:.4f}, reason={found[0].reason.name}."
+        )
+
+    # --- aggregates -------------------------------------------------------------------------------------------------
+
+    def have_at_least_n_exclusions(self, n: int) -> SelectionReportAssertionChain:
+        """At least `n` items were left out."""
+        actual = len(self._report.excluded)
+        if actual >= require_count(n):
+            return self
+        raise self._failure(
+            f"HaveAtLeastNExclusions({n}) failed: expected at least {n} excluded items, but Excluded had {actual}."
+        )
+
+    def excluded_items_are_sorted_by_score_descending(self) -> SelectionReportAssertionChain:
+        """No item that was left out is followed by one with a higher score; true of every report a pipeline makes."""
+        scores = [entry.score for entry in self._report.excluded]
+        for index, (score, following) in enumerate(pairwise(scores)):
+            if following > score:  # only a proven increase fails: NaN, which comes last, passes (ruling 12.13)
+                raise self._failure(
+                    f"ExcludedItemsAreSortedByScoreDescending failed: item at index {index + 1} "
+                    f"(score={following:.6f}) is higher than item at index {index} (score={score:.6f}). "
+                    "Expected non-increasing scores."
+                )
+        return self
+
+    # --- budget and coverage ----------------------------------------------------------------------------------------
+
+    def have_budget_utilization_above(self, threshold: float, budget: ContextBudget) -> SelectionReportAssertionChain:
+        """The selected tokens are at least this fraction of `max_tokens`; compared exactly, without a tolerance."""
+        threshold = require_threshold(threshold)
+        require_type("budget", budget, ContextBudget)
+        actual = budget_utilization(self._report, budget)
+        if actual >= threshold:
+            return self
+        tokens = sum(entry.item.tokens for entry in self._report.included)
+        raise self._failure(
+            f"HaveBudgetUtilizationAbove({threshold!r}) failed: computed utilization was {actual:.6f} "
+            f"(includedTokens={tokens}, budget.MaxTokens={budget.max_tokens})."
+        )
+
+    def have_kind_coverage_count(self, n: int) -> SelectionReportAssertionChain:
+        """At least `n` different kinds were selected."""
+        included = self._report.included
+        actual = len({entry.item.kind for entry in included})
+        if actual >= require_count(n):
+            return self
+        raise self._failure(
+            f"HaveKindCoverageCount({n}) failed: expected at least {n} distinct ContextKind values in Included, "
+            f"but found {actual}: [{distinct_kinds(included)}]."
+        )
+
+    # --- ordering ---------------------------------------------------------------------------------------------------
+
+    def place_item_at_edge(self, predicate: Callable[[IncludedItem], bool]) -> SelectionReportAssertionChain:
+        """The first or the last selected item satisfies the predicate."""
+        require_predicate(predicate)
+        included = self._report.included
+        # Both ends count, also when an earlier match lies between them (ruling 12.10).
+        if included and (predicate(included[0]) or predicate(included[-1])):
+            return self
+        first = next((index for index, entry in enumerate(included) if predicate(entry)), None)
+        if first is None:
+            raise self._failure(
+                "PlaceItemAtEdge failed: no item in Included matched the predicate.", summary("Included", included)
+            )
+        raise self._failure(
+            f"PlaceItemAtEdge failed: item matching predicate was at index {first} (not at edge). "
+            f"Edge positions: 0 and {len(included) - 1}. Included had {len(included)} items."
+        )
+
+    def place_top_n_scored_at_edges(self, n: int) -> SelectionReportAssertionChain:
+        """The `n` highest scores stand at the outermost positions: first, last, second, last but one, and so on."""
+        included = self._report.included
+        if require_count(n) > len(included):
+            raise self._failure(f"PlaceTopNScoredAtEdges({n}) failed: n={n} exceeds Included count={len(included)}.")
+        edges = Edges([entry.score for entry in included], n)
+        if not edges.misplaced:
+            return self
+        top = ", ".join(
+            f"(kind={included[index].item.kind}, score={included[index].score:.6f}, idx={index})" for index in edges.top
+        )
+        raise self._failure(
+            f"PlaceTopNScoredAtEdges({n}) failed: {edges.misplaced} of the top-{n} scored items were not at expected "
+            f"edge positions. Top-{n} items (by score): [{top}]. "
+            f"Expected edge positions: [{', '.join(map(str, edges.positions))}]."
+        )
+
+    def __repr__(self) -> str:
+        return f"should({self._report!r})"
+
+    def _failure(self, message: str, note: str = "") -> SelectionReportAssertionException:
+        failure = SelectionReportAssertionException(message, report=self._report)
+        if note:
+            failure.add_note(note)
+        return failure

@@ -1,0 +1,149 @@
+"""The laws of slicers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from hypothesis import strategies as st
+
+from cupel.model import Candidates, ContextBudget
+from cupel.slicers import Slicer
+from cupel.testing import strategies
+from cupel.testing._search import as_items, attempt, listed, referred, same, search, violation
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from cupel.model import ContextItem, ScoredItem
+    from cupel.slicers import Chooser
+
+__tracebackhide__ = True  # pytest leaves these frames out of a failure
+_FAR: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    scored: list[ScoredItem]
+    budget: ContextBudget
+    other: ContextBudget
+
+    def __str__(self) -> str:
+        return f"{listed('scored', self.scored)}\nbudget = {self.budget!r}"
+
+
+@st.composite
+def _cases(draw: DrawFn, items: SearchStrategy[ContextItem] | None, *, non_finite: bool) -> _Case:
+    scored = draw(strategies.scored_lists(items, scores=strategies.scores(non_finite=non_finite), max_size=8))
+    total = sum(entry.item.tokens for entry in scored)
+    # A target with some room above it, which a slicer should not use.
+    budgets = st.tuples(st.integers(0, total + 1), st.integers(0, 20)).map(
+        lambda drawn: ContextBudget(drawn[0] + drawn[1], drawn[0])
+    )
+    return _Case(scored, draw(budgets), draw(budgets))
+
+
+def search_slicer(
+    slicer: Slicer,
+    items: SearchStrategy[ContextItem] | None,
+    *,
+    may_exceed_target: bool,
+    non_finite_scores: bool,
+    max_examples: int | None,
+) -> None:
+    """Search for a case in which a slicer breaks a law."""
+
+    def laws(case: _Case) -> None:
+        chosen = _keeps_its_word(slicer, case)
+        if not may_exceed_target:
+            _stays_within_the_target(slicer, case, chosen)
+        _has_no_memory(slicer, case, chosen)
+        if type(slicer).fit is not Slicer.fit:
+            _fits_as_it_slices(slicer, case, chosen)
+
+    search(_cases(items, non_finite=non_finite_scores), laws, slicer, max_examples)
+
+
+def _keeps_its_word(slicer: Slicer, case: _Case) -> list[ContextItem]:
+    given, before = list(case.scored), repr(case.scored)
+    chosen = _slice(slicer, case, given, case.budget)
+    if not same(given, case.scored):
+        raise violation(slicer, "the list it was given is left unchanged", case, listed("afterwards: scored", given))
+    if repr(case.scored) != before:
+        raise violation(slicer, "the items it was given are left unchanged", case, f"before: {before}")
+    available = Counter(id(entry.item) for entry in case.scored)
+    for item in chosen:
+        if id(item) not in available:
+            twin = " (an equal copy: items are told apart by identity)" if _has_equal(item, case) else ""
+            raise violation(slicer, "it returns only items it was given", case, f"returned: {item!r}{twin}")
+        if not available[id(item)]:
+            raise violation(
+                slicer, "it returns each item at most once", case, referred("returned", chosen, case.scored)
+            )
+        available[id(item)] -= 1
+    if case.budget.target_tokens <= 0 and chosen:
+        raise violation(
+            slicer, "nothing is selected for a target of 0", case, referred("returned", chosen, case.scored)
+        )
+    return chosen
+
+
+def _stays_within_the_target(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
+    tokens = sum(item.tokens for item in chosen)
+    if tokens > case.budget.target_tokens:
+        raise violation(
+            slicer,
+            "the selection stays within the target",
+            case,
+            f"{referred('returned', chosen, case.scored)}\n"
+            f"that is {tokens} tokens for a target of {case.budget.target_tokens}",
+        )
+
+
+def _has_no_memory(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
+    again = _slice(slicer, case, list(case.scored), case.budget)
+    _slice(slicer, replace(case, budget=case.other), list(case.scored), case.other)
+    later = _slice(slicer, case, list(case.scored), case.budget)
+    for when, repeated in (("again", again), ("after another budget", later)):
+        if not same(chosen, repeated):
+            found = (
+                f"{referred('returned', chosen, case.scored)}\n{referred(f'returned {when}', repeated, case.scored)}"
+            )
+            raise violation(slicer, "the same case always gives the same selection", case, found)
+
+
+def _fits_as_it_slices(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
+    candidates = Candidates.of(case.scored)
+    choose = attempt(slicer, case, lambda: slicer.fit(candidates))
+    attempt(slicer, case, lambda: choose(case.other))
+    fitted = [candidates.items[position] for position in attempt(slicer, case, lambda: choose(case.budget)).chosen]
+    if not same(chosen, fitted):
+        found = f"{referred('slice returned', chosen, case.scored)}\n{referred('fit chose', fitted, case.scored)}"
+        raise violation(slicer, "fit chooses what slice returns", case, found)
+    span = choose.span(case.budget)
+    if not span.start <= case.budget.target_tokens or (
+        span.stop is not None and not case.budget.target_tokens < span.stop
+    ):
+        raise violation(slicer, "a span holds the target it was asked for", case, f"span: {span!r}")
+    # The far ends of the span are where a mistake shows.
+    _same_at(slicer, case, choose, fitted, max(0, span.start))
+    _same_at(slicer, case, choose, fitted, case.budget.target_tokens + _FAR if span.stop is None else span.stop - 1)
+
+
+def _same_at(slicer: Slicer, case: _Case, choose: Chooser, fitted: list[ContextItem], target: int) -> None:
+    budget = ContextBudget(max(case.budget.max_tokens, target), target)
+    there = [case.scored[position].item for position in attempt(slicer, case, lambda: choose(budget)).chosen]
+    if not same(fitted, there):
+        asked = referred("chosen", fitted, case.scored)
+        found = f"{asked}\n{referred(f'chosen for a target of {target}', there, case.scored)}"
+        raise violation(slicer, "all targets of a span give the same selection", case, found)
+
+
+def _slice(slicer: Slicer, case: _Case, scored: list[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
+    returned = attempt(slicer, case, lambda: slicer.slice(scored, budget))
+    return as_items(slicer, case, "slice", returned)
+
+
+def _has_equal(item: object, case: _Case) -> bool:
+    return any(entry.item == item for entry in case.scored)

@@ -1,0 +1,120 @@
+"""Comparing a report with the one stored beside the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import msgspec
+
+from cupel.diagnostics import SelectionReport
+from cupel.testing._arguments import require_type
+from cupel.testing._exceptions import SnapshotMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__tracebackhide__ = True  # pytest leaves these frames out of a failure
+DIRECTORY: Final = "__snapshots__"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._\[\]-]+")
+_LONGEST: Final = 120
+_DIFF_LINES: Final = 120
+_HOW_TO_UPDATE: Final = "run pytest with --cupel-update-snapshots (or CUPEL_UPDATE_SNAPSHOTS=1)"
+
+
+@dataclass(slots=True)
+class Snapshots:
+    """Compares reports with stored ones; what the `cupel_snapshot` fixture gives to a test.
+
+    Calling it with a report compares it with `{name}.json`, writing the file when there is none. The name defaults to
+    the test's; a second report of the same test becomes `{name}-2`.
+    """
+
+    directory: Path
+    default_name: str
+    update: bool = False
+    require: bool = False
+    on_written: Callable[[Path], object] | None = None
+    _unnamed: int = field(default=0, init=False)
+
+    def __call__(self, report: SelectionReport, name: str | None = None) -> None:
+        """Pass when the report equals its snapshot, else raise `SnapshotMismatchError` with the difference."""
+        require_type("report", report, SelectionReport)
+        if name is None:
+            self._unnamed += 1
+            name = self.default_name if self._unnamed == 1 else f"{self.default_name}-{self._unnamed}"
+        path = self.directory / f"{file_stem(name)}.json"
+        actual = snapshot_text(report)
+        expected = path.read_text(encoding="utf-8") if path.exists() else None
+        if expected == actual:
+            return
+        if self.update or (expected is None and not self.require):
+            _write(path, actual)
+            if self.on_written is not None:
+                self.on_written(path)
+            return
+        raise SnapshotMismatchError(
+            _difference(path, name, expected, actual),
+            report=report,
+            name=name,
+            path=path,
+            expected=expected,
+            actual=actual,
+        )
+
+
+def snapshot_text(report: SelectionReport) -> str:
+    """Give a report's wire form as indented JSON, without the durations, which differ from run to run."""
+    form = msgspec.to_builtins(report.to_dict())
+    for event in form["events"]:
+        event.pop("duration_ms", None)
+    text = json.dumps(form, indent=2, ensure_ascii=False) + "\n"
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 form, but JSON can escape it
+        return json.dumps(form, indent=2) + "\n"
+    return text
+
+
+def file_stem(name: str) -> str:
+    """Give a file name for any name; those that had to be changed get a digest, so that no two names meet.
+
+    >>> file_stem("test_chat.test_keeps_the_question[long]")
+    'test_chat.test_keeps_the_question[long]'
+    >>> file_stem("../a question?")
+    'a-question-eca3f550'
+    """
+    require_type("name", name, str)
+    if not name.strip():
+        raise ValueError(f"name must not be blank, got {name!r}")
+    stem = _UNSAFE.sub("-", name).strip(".-")[:_LONGEST] or "snapshot"
+    return stem if stem == name else f"{stem}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def _difference(path: Path, name: str, expected: str | None, actual: str) -> str:
+    if expected is None:
+        return f"Snapshot {name!r} does not exist and is required.\nexpected at: {path}\nto write it, {_HOW_TO_UPDATE}"
+    lines = list(unified_diff(expected.splitlines(), actual.splitlines(), "snapshot", "this run", n=3, lineterm=""))
+    if len(lines) > _DIFF_LINES:
+        lines = [*lines[:_DIFF_LINES], f"… and {len(lines) - _DIFF_LINES} more lines of difference"]
+    return "\n".join(
+        [f"Snapshot {name!r} does not match.", f"stored at: {path}", f"to accept this run, {_HOW_TO_UPDATE}", *lines]
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write all or nothing: several processes may run tests of one directory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{uuid4().hex}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(part, path)  # noqa: PTH105  (atomic, also over an existing file)
+    finally:
+        part.unlink(missing_ok=True)

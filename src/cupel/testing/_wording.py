@@ -1,0 +1,46 @@
+"""Parts of the messages of failed assertions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from cupel.diagnostics import ExcludedItem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cupel.diagnostics import BudgetExceeded, IncludedItem
+
+_SHOWN: Final = 5
+
+
+def distinct_kinds(entries: Iterable[IncludedItem]) -> str:
+    """List the kinds in the order in which they first occur."""
+    # A dict keeps the first spelling of kinds that differ in case only (ruling 12.6).
+    return ", ".join(str(kind) for kind in dict.fromkeys(entry.item.kind for entry in entries))
+
+
+def distinct_reasons(entries: Iterable[ExcludedItem]) -> str:
+    """List the names of the reasons in the order in which they first occur."""
+    return ", ".join(dict.fromkeys(entry.reason.name for entry in entries))
+
+
+def budget_details(reason: BudgetExceeded) -> str:
+    """Give the two numbers of a budget exclusion."""
+    return f"item_tokens={reason.item_tokens}, available_tokens={reason.available_tokens}"
+
+
+def summary(title: str, entries: tuple[IncludedItem, ...] | list[ExcludedItem]) -> str:
+    """Give kind, score and reason of the first few entries; a note, because the template is exact."""
+    if not entries:
+        return ""
+    lines = [
+        f"  kind={entry.item.kind}, score={entry.score:.4f}, reason={_reason(entry)}" for entry in entries[:_SHOWN]
+    ]
+    if len(entries) > _SHOWN:
+        lines.append(f"  … and {len(entries) - _SHOWN} more")
+    return "\n".join([f"{title}:", *lines])
+
+
+def _reason(entry: IncludedItem | ExcludedItem) -> str:
+    return entry.reason.name if isinstance(entry, ExcludedItem) else entry.reason.value

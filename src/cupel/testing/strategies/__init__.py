@@ -1,0 +1,33 @@
+"""Hypothesis strategies for items, budgets, policies and what policies are made of; they need `cupel[testing]`.
+
+Values are small, ties are frequent, and failing examples shrink towards plain items with short contents.
+"""
+
+from cupel.testing._extra import require_hypothesis
+
+require_hypothesis()
+
+from cupel.testing.strategies._items import (  # noqa: E402  (the missing package is named first)
+    budgets,
+    item_lists,
+    items,
+    kinds,
+    scored_items,
+    scored_lists,
+    scores,
+)
+from cupel.testing.strategies._policies import placers, policies, scorers, slicers  # noqa: E402
+
+__all__ = [
+    "budgets",
+    "item_lists",
+    "items",
+    "kinds",
+    "placers",
+    "policies",
+    "scored_items",
+    "scored_lists",
+    "scorers",
+    "scores",
+    "slicers",
+]

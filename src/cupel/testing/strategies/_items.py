@@ -1,0 +1,201 @@
+"""Items, scores and budgets."""
+
+from __future__ import annotations
+
+from copy import copy
+from datetime import UTC, datetime, timedelta
+from math import inf, nan
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import strategies as st
+
+from cupel.model import Candidates, ContextBudget, ContextItem, ContextKind, ScoredItem, descending
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+_EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_TAGS: Final = ("urgent", "Urgent", "docs", "ci")
+_SCORES: Final = (0.0, 0.25, 0.5, 1.0, 1 / 3, 0.1 + 0.2, 0.3, 1e-9, -0.0, -0.5, 2.5)
+
+
+def kinds() -> SearchStrategy[ContextKind]:
+    """Four kinds, two of which differ in case only and are therefore the same.
+
+    >>> from hypothesis import find
+    >>> find(kinds(), lambda kind: kind != ContextKind.MESSAGE)
+    ContextKind('Document')
+    """
+    return st.sampled_from(["Message", "message", "Document", "ToolOutput"]).map(ContextKind.of)
+
+
+@st.composite
+def items(
+    draw: DrawFn,
+    *,
+    contents: SearchStrategy[str] | None = None,
+    tokens: SearchStrategy[int] | None = None,
+    kinds: SearchStrategy[ContextKind] | SearchStrategy[str] | None = None,
+    priorities: SearchStrategy[int | None] | None = None,
+    tags: SearchStrategy[list[str]] | None = None,
+    metadata: SearchStrategy[dict[str, Any]] | None = None,
+    timestamps: SearchStrategy[datetime | None] | None = None,
+    hints: SearchStrategy[float | None] | None = None,
+    pinned: SearchStrategy[bool] | None = None,
+) -> ContextItem:
+    """One item. Each argument replaces the default for a field.
+
+    By default contents are single letters, so that duplicates are common, token counts are not negative, and one item
+    in eight is pinned.
+
+    >>> from hypothesis import find
+    >>> find(items(), lambda item: item.tokens > 2)
+    ContextItem(content='a', tokens=3)
+    """
+    content = draw(contents if contents is not None else st.sampled_from("abcdefgh"))
+    cost = draw(tokens if tokens is not None else st.sampled_from([0, 1, 2, 3, 5, 10, 50, 100, 400]))
+    # Half of the items have nothing else: few choices an item make for examples that shrink well.
+    plain = not draw(st.booleans())
+    fields: dict[str, Any] = {}
+    for name, given, default in (
+        ("kind", kinds, _kinds),
+        ("priority", priorities, _priorities),
+        ("tags", tags, _tags),
+        ("metadata", metadata, _metadata),
+        ("timestamp", timestamps, _timestamps),
+        ("future_relevance_hint", hints, _hints),
+        ("pinned", pinned, _pinned),
+    ):
+        if given is not None:
+            fields[name] = draw(given)
+        elif not plain:
+            fields[name] = draw(default())
+    return ContextItem(content, cost, **fields)
+
+
+@st.composite
+def item_lists(
+    draw: DrawFn, items: SearchStrategy[ContextItem] | None = None, *, min_size: int = 0, max_size: int = 12
+) -> list[ContextItem]:
+    """A list of candidates; now and then with equal twins, which strategies must tell apart by identity.
+
+    >>> from hypothesis import find
+    >>> first, second = find(item_lists(), lambda found: len(found) == 2 and found[0] == found[1])
+    >>> first is second
+    False
+    """
+    found = draw(st.lists(items if items is not None else _items(), min_size=min_size, max_size=max_size))
+    # Drawn whatever the length is, so that removing an item while shrinking does not change what follows.
+    twins = draw(st.lists(st.integers(0, max_size), max_size=2))
+    if found:
+        found += [copy(found[twin % len(found)]) for twin in twins[: max_size - len(found)]]
+    return found
+
+
+def scores(*, non_finite: bool = False) -> SearchStrategy[float]:
+    """A score, often tied: mostly from 0 to 1, sometimes beyond; NaN and the infinities on request.
+
+    >>> from hypothesis import find
+    >>> find(scores(), lambda score: score > 0)
+    0.25
+    """
+    return st.sampled_from([*_SCORES, nan, inf, -inf] if non_finite else _SCORES)
+
+
+def scored_items(
+    items: SearchStrategy[ContextItem] | None = None, *, scores: SearchStrategy[float] | None = None
+) -> SearchStrategy[ScoredItem]:
+    """One item with a score.
+
+    >>> from hypothesis import find
+    >>> find(scored_items(), lambda scored: True)
+    ScoredItem(item=ContextItem(content='a', tokens=0), score=0.0)
+    """
+    return st.builds(ScoredItem, items if items is not None else _items(), scores if scores is not None else _scores())
+
+
+@st.composite
+def scored_lists(
+    draw: DrawFn,
+    items: SearchStrategy[ContextItem] | None = None,
+    *,
+    scores: SearchStrategy[float] | None = None,
+    min_size: int = 0,
+    max_size: int = 12,
+) -> list[ScoredItem]:
+    """What a slicer receives: items without pins, from the highest score down, ties in input order and NaN last.
+
+    >>> from hypothesis import find
+    >>> found = find(scored_lists(), lambda found: len({entry.score for entry in found}) == 2)
+    >>> [entry.score for entry in found]
+    [0.25, 0.0]
+    """
+    unpinned = items if items is not None else _items(pinned=st.just(value=False))
+    each = scores if scores is not None else _scores()
+    # An item and its score are drawn together, so that shrinking can remove them together.
+    found = draw(st.lists(st.builds(ScoredItem, unpinned, each), min_size=min_size, max_size=max_size))
+    twins = draw(st.lists(st.tuples(st.integers(0, max_size), each), max_size=2))
+    if found:
+        found += [
+            ScoredItem(copy(found[twin % len(found)].item), score) for twin, score in twins[: max_size - len(found)]
+        ]
+    scored = Candidates.of(found)
+    return scored.at(descending(scored.scores)).scored()
+
+
+@st.composite
+def budgets(draw: DrawFn, *, max_tokens: SearchStrategy[int] | None = None, reservations: bool = True) -> ContextBudget:
+    """A budget; without `reservations` only the window and the target, as slicers receive it.
+
+    >>> from hypothesis import find
+    >>> find(budgets(), lambda budget: budget.target_tokens > 20)
+    ContextBudget(max_tokens=21, target_tokens=21)
+    """
+    window = draw(max_tokens if max_tokens is not None else st.integers(0, 1000))
+    target = draw(st.integers(0, window))
+    held_back: SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+        {},
+        optional={
+            "output_reserve": st.integers(1, max(1, window)),
+            "reserved_slots": st.dictionaries(st.sampled_from(["Message", "Memory"]), st.integers(0, 50), min_size=1),
+            "estimation_safety_margin_percent": st.sampled_from([7.0, 34.0, 100.0]),
+        },
+    )
+    fields: dict[str, Any] = draw(held_back) if reservations and window else {}
+    return ContextBudget(window, target, **fields)
+
+
+def _priorities() -> SearchStrategy[int | None]:
+    return st.sampled_from([None, 0, 1, 2, -1])
+
+
+def _tags() -> SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(_TAGS), max_size=3)
+
+
+def _timestamps() -> SearchStrategy[datetime | None]:
+    return st.sampled_from([None, *(_EPOCH + timedelta(hours=hours) for hours in range(6))])
+
+
+def _hints() -> SearchStrategy[float | None]:
+    return st.sampled_from([None, 0.0, 0.25, 0.5, 1.0, 1 / 3])
+
+
+def _pinned() -> SearchStrategy[bool]:
+    return st.sampled_from([False, False, False, True])
+
+
+def _metadata() -> SearchStrategy[dict[str, Any]]:
+    # The nested list is there for strategies that are tempted to change what they are given.
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "cupel:trust": st.sampled_from(["0.25", "0.9", 0.5, "high"]),
+            "cupel:priority": st.sampled_from(["high", "low"]),
+            "notes": st.just(["a"]).map(list),
+        },
+    )
+
+
+# Parameters that bear the name of a strategy hide it.
+_kinds, _items, _scores = kinds, items, scores

@@ -1,0 +1,71 @@
+"""Remembering counts by content."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from cupel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cupel.tokens._counter import TokenCounter
+
+_DIGEST_FROM = 64
+"""Longer texts are remembered by digest, so the cache's memory is bounded by its entries, not by their texts."""
+
+
+class CachedCounter:
+    """Counts each distinct text once, keeping the `max_entries` most recently used counts.
+
+    Agents count the same history again on every step; with this, only the new messages are tokenised. Safe to share
+    between threads.
+
+    >>> from cupel.tokens import CharacterEstimate
+    >>> counter = CachedCounter(CharacterEstimate(), max_entries=1000)
+    >>> counter.count("same text"), counter.count("same text"), counter.hits
+    (3, 3, 1)
+    """
+
+    def __init__(self, inner: TokenCounter, *, max_entries: int = 65_536) -> None:
+        if isinstance(max_entries, bool) or not isinstance(max_entries, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"max_entries must be an integer, got {type(max_entries).__name__}: {max_entries!r}"
+            raise TypeError(msg)
+        if max_entries < 1:
+            msg = f"max_entries must be at least 1, got {max_entries}"
+            raise ConfigurationError(msg)
+        self.inner = inner
+        self.max_entries = max_entries
+        self.hits = 0
+        self.misses = 0
+        self._counts: OrderedDict[str | bytes, int] = OrderedDict()
+        self._lock = Lock()
+
+    def count(self, text: str, /) -> int:
+        """The inner counter's count of `text`, remembered."""
+        key: str | bytes = text
+        if len(text) > _DIGEST_FROM:
+            key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        with self._lock:
+            known = self._counts.get(key)
+            if known is not None:
+                self._counts.move_to_end(key)
+                self.hits += 1
+                return known
+        counted = self.inner.count(text)  # outside the lock: tokenising is the slow part
+        with self._lock:
+            self.misses += 1
+            self._counts[key] = counted
+            if len(self._counts) > self.max_entries:
+                self._counts.popitem(last=False)
+        return counted
+
+    def __reduce__(self) -> tuple[Callable[..., CachedCounter], tuple[TokenCounter]]:
+        # A copy starts empty: the lock cannot travel, and the counts are quickly found again.
+        return partial(CachedCounter, max_entries=self.max_entries), (self.inner,)
+
+    def __repr__(self) -> str:
+        return f"CachedCounter({self.inner!r}, max_entries={self.max_entries})"

@@ -1,0 +1,1 @@
+"""The tests; modules that several of them share are imported as `tests.name`."""

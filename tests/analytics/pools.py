@@ -1,0 +1,61 @@
+"""Small random pools and slicers, on which every budget can be tried."""
+
+from hypothesis import strategies as st
+
+from cupel import (
+    ContextItem,
+    CountConstrainedKnapsackSlice,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    GreedySlice,
+    KnapsackSlice,
+    QuotaEntry,
+    QuotaSlice,
+    Slicer,
+)
+
+
+class Alternating(Slicer):
+    """Selects everything under every third target and nothing else: as far from monotonic as can be."""
+
+    def slice(self, scored, budget):
+        return [entry.item for entry in scored] if budget.target_tokens % 3 == 2 else []
+
+
+small_items = st.lists(
+    st.builds(
+        ContextItem,
+        st.sampled_from("abcdefgh"),
+        st.integers(-1, 9),
+        kind=st.sampled_from(["Message", "Document"]),
+        future_relevance_hint=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.5, 0.9, 1.0]),
+        pinned=st.sampled_from([False] * 5 + [True]),
+    ),
+    min_size=1,
+    max_size=7,
+)
+_counts = st.sampled_from(
+    [
+        [CountQuotaEntry("Message", 1, 2)],
+        [CountQuotaEntry("Message", 0, 1), CountQuotaEntry("Document", 2, 3)],
+        [CountQuotaEntry("Document", 0, 0)],
+    ]
+)
+_shares = st.sampled_from(
+    [
+        [QuotaEntry("Message", 20, 60)],
+        [QuotaEntry("Document", cap=30)],
+        [QuotaEntry("Document", cap=0)],
+        [QuotaEntry("Message", 50), QuotaEntry("Document", 25)],
+    ]
+)
+knapsacks = st.builds(KnapsackSlice, st.sampled_from([1, 2, 3, 4, "auto"]))
+small_slicers = st.one_of(
+    st.just(GreedySlice()),
+    knapsacks,
+    st.just(Alternating()),
+    st.builds(QuotaSlice, _shares, st.just(GreedySlice()) | knapsacks),
+    st.builds(CountQuotaSlice, _counts, st.just(GreedySlice()) | st.builds(QuotaSlice, _shares)),
+    st.builds(CountConstrainedKnapsackSlice, _counts, knapsacks),
+    st.builds(QuotaSlice, _shares, st.builds(CountQuotaSlice, _counts)),
+)

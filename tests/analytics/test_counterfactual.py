@@ -1,0 +1,223 @@
+"""What it would take to let an item in, checked by running every budget up to the answer."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cupel import (
+    ContextBudget,
+    ContextItem,
+    CountConstrainedKnapsackSlice,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    CupelError,
+    GreedySlice,
+    KnapsackSlice,
+    OverflowStrategy,
+    Pipeline,
+    QuotaEntry,
+    QuotaSlice,
+    ReflexiveScorer,
+    ScarcityBehavior,
+)
+from cupel.analytics import counterfactual, counterfactuals
+from cupel.analytics._least_budget import _least_greedy_target
+from tests.analytics.counting import CountingScorer
+from tests.analytics.pools import small_items, small_slicers
+
+FAR = 400  # beyond anything that could change for the small pools
+
+
+def item(name, tokens, hint=0.5, **fields):
+    return ContextItem(name, tokens, future_relevance_hint=hint, **fields)
+
+
+def extra(items, budget, target, slicer=None, **options):
+    pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer or GreedySlice(), **options)
+    found = counterfactual(pipeline.prepare(items), budget, target)
+    assert found.item is target
+    assert found.budget == (None if found.extra_tokens is None else budget.extended(found.extra_tokens))
+    return found.extra_tokens
+
+
+BIG, SMALL = item("big", 6, 0.9), item("small", 5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("budget", "target", "expected"),
+    [
+        (ContextBudget(5, 5), SMALL, 0),
+        (ContextBudget(6, 6), SMALL, 5),  # greedy drops it at 6 and takes it back at 11
+        (ContextBudget(4, 4), SMALL, 1),
+        (ContextBudget(5, 5), BIG, 1),
+        (ContextBudget(100, 5), BIG, 1),
+        (ContextBudget(100, 5, output_reserve=98), BIG, 4),
+        (ContextBudget(10, 10, reserved_slots={"x": 8}), BIG, 4),
+        (ContextBudget(4, 4, estimation_safety_margin_percent=50.0), BIG, 8),
+        (ContextBudget(4, 4, estimation_safety_margin_percent=100.0), BIG, None),
+    ],
+)
+def test_worked_cases(budget, target, expected):
+    assert extra([BIG, SMALL], budget, target) == expected
+
+
+def test_what_no_budget_can_help():
+    winner, loser, negative = item("same", 5, 0.9), item("same", 5, 0.1), item("negative", -5)
+    budget = ContextBudget(10, 10)
+    assert extra([winner, loser], budget, loser) is None
+    assert extra([winner, negative], budget, negative) is None
+    assert extra([winner], budget, item("same", 5, 0.9)) is None  # equal, but not among the candidates
+    capped = QuotaSlice([QuotaEntry("Message", cap=0)])
+    assert extra([winner], budget, winner, capped) is None
+    counted = CountQuotaSlice([CountQuotaEntry("Message", 0, 1)])
+    assert extra([winner, item("next", 5, 0.5)], budget, winner, counted) == 0
+    other = item("next", 5, 0.5)
+    assert extra([winner, other], budget, other, counted) is None
+    worthless = item("worthless", 5, 0.0)
+    assert extra([winner, worthless], budget, worthless, KnapsackSlice(1)) is None
+
+
+def test_budgets_that_cannot_be_run():
+    a, b = item("a", 30), item("b", 30)
+    assert extra([a, b], ContextBudget(40, 40), b, KnapsackSlice(1, max_cells=100)) is None  # 60 need 2 x 61 cells
+    scarce = CountQuotaSlice([CountQuotaEntry("Document", 1, 1)], scarcity=ScarcityBehavior.THROW)
+    assert extra([a], ContextBudget(40, 0), a, scarce) is None
+    required = CountQuotaSlice([CountQuotaEntry("Message", 2, 2)])
+    assert extra([a, b], ContextBudget(40, 40), b, required) == 20  # THROW until both fit
+    assert extra([a, b], ContextBudget(40, 40), b, required, overflow=OverflowStrategy.TRUNCATE) == 20
+    assert extra([a, b], ContextBudget(40, 40), b, required, overflow=OverflowStrategy.PROCEED) == 0
+
+
+def test_pins_over_the_target_and_over_the_window():
+    pin, other = item("pin", 50, pinned=True), item("other", 10)
+    assert extra([pin, other], ContextBudget(100, 20), other) == 40
+    assert extra([pin, other], ContextBudget(20, 20), other) == 40
+    assert extra([pin, other], ContextBudget(100, 20), pin) == 30
+    assert extra([pin, other], ContextBudget(100, 20), pin, overflow=OverflowStrategy.TRUNCATE) == 0
+    assert extra([pin, other], ContextBudget(20, 20), pin, overflow=OverflowStrategy.TRUNCATE) == 30
+
+
+def test_huge_token_counts_need_no_huge_sets():
+    a, b = item("a", 10**15, 0.9), item("b", 10**15, 0.5)
+    assert extra([a, b], ContextBudget(10**15, 10**15), b) == 10**15
+
+
+def test_one_scoring_pass_and_no_callback():
+    scorer, told = CountingScorer(), []
+    items = [item(str(n), 10 + n, n * 37 % 100 / 100) for n in range(50)]
+    pipeline = Pipeline(scorer=scorer, overflow=OverflowStrategy.PROCEED, on_overflow=told.append)
+    prepared = pipeline.prepare(items)
+    for one in items:
+        counterfactual(prepared, ContextBudget(300, 300), one)
+    assert (scorer.passes, told) == (1, [])
+
+
+def selects(prepared, budget, target):
+    try:
+        selected = prepared.included(budget)
+    except CupelError:
+        return False
+    return any(one is target for one in selected)
+
+
+@settings(max_examples=300)
+@given(
+    items=small_items,
+    slicer=small_slicers,
+    overflow=st.sampled_from(OverflowStrategy),
+    window=st.integers(0, 40),
+    below=st.integers(0, 20),
+    reserve=st.integers(0, 10),
+    slots=st.sampled_from([{}, {"x": 3}]),
+    margin=st.sampled_from([0.0, 0.0, 7.0, 34.0, 50.0]),
+    data=st.data(),
+)
+def test_the_answer_is_the_first_budget_that_works(
+    items, slicer, overflow, window, below, reserve, slots, margin, data
+):
+    target = data.draw(st.sampled_from(items))
+    budget = ContextBudget(
+        window + below,
+        window,
+        output_reserve=min(reserve, window + below),
+        reserved_slots=slots,
+        estimation_safety_margin_percent=margin,
+    )
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=overflow).prepare(items)
+    found = counterfactual(prepared, budget, target)
+    assert found in counterfactuals(prepared, budget, items)
+    answer = found.extra_tokens
+    tried = range(FAR if answer is None else answer)
+    assert not any(selects(prepared, budget.extended(tokens), target) for tokens in tried)
+    assert answer is None or selects(prepared, budget.extended(answer), target)
+
+
+def pool(count=25):
+    kinds = ("Message", "Document", "ToolOutput")
+    return [item(str(n), 20 + n * 37 % 280, n * 29 % 20 / 20, kind=kinds[n % 3]) for n in range(count)]
+
+
+COUNTS = [CountQuotaEntry("Message", 2, 5), CountQuotaEntry("Document", 0, 3)]
+SHARES = [QuotaEntry("Message", 20, 60), QuotaEntry("Document", cap=30)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "overflow"),
+    [(100, OverflowStrategy.TRUNCATE), (100, OverflowStrategy.THROW), (1_000, OverflowStrategy.THROW)],
+)
+@pytest.mark.parametrize(
+    "slicer",
+    [
+        GreedySlice(),
+        KnapsackSlice(1),
+        KnapsackSlice(1, max_cells=80_000),
+        KnapsackSlice(),
+        QuotaSlice(SHARES),
+        QuotaSlice(SHARES, KnapsackSlice(10, max_cells=5_000)),
+        CountQuotaSlice(COUNTS),
+        CountQuotaSlice([CountQuotaEntry("Nothing", 1, 1)], scarcity=ScarcityBehavior.THROW),
+        CountQuotaSlice(COUNTS, QuotaSlice(SHARES)),
+        CountConstrainedKnapsackSlice(COUNTS),
+    ],
+    ids=repr,
+)
+def test_all_items_at_once(slicer, tokens, overflow):
+    twice = pool()[7]
+    items = [item("pin", 150, pinned=True), *pool(), twice, twice, item("free", 0), item("worthless", 10, 0.0)]
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=overflow).prepare(items)
+    budget = ContextBudget(tokens + 50, tokens, output_reserve=20, estimation_safety_margin_percent=7.0)
+    asked = [*items, item("stranger", 10)]
+    found = counterfactuals(prepared, budget, asked)
+    assert found == [counterfactual(prepared, budget, one) for one in asked]
+    for one in found[::7]:
+        near = one.extra_tokens
+        tried = range(0, 3_000, 101) if near is None else [*range(0, near, 101), *range(max(0, near - 9), near)]
+        assert not any(selects(prepared, budget.extended(extra), one.item) for extra in tried)
+        assert one.budget is None or selects(prepared, one.budget, one.item)
+
+
+def test_questions_about_no_item():
+    assert counterfactuals(Pipeline(scorer=ReflexiveScorer()).prepare([]), ContextBudget(10, 10), []) == []
+
+
+@given(
+    denser=st.lists(st.integers(1, 30), max_size=8),
+    cost=st.integers(0, 30),
+    lowest=st.integers(1, 60),
+    highest=st.integers(0, 300),
+)
+def test_the_set_of_amounts_is_that_of_the_fill(denser, cost, lowest, highest):
+    class Fill:
+        pass
+
+    fill = Fill()
+    fill.denser, fill.cost = denser, cost
+
+    def taken(remaining):
+        for other in denser:
+            if other <= remaining:
+                remaining -= other
+        return cost <= remaining
+
+    expected = next((target for target in range(lowest, highest + 1) if taken(target)), None)
+    assert _least_greedy_target(fill, lowest, highest) == expected

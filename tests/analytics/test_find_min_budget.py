@@ -1,0 +1,256 @@
+"""The smallest budget for an item: the specified search, and the exact answer."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cupel import (
+    BudgetOverflowError,
+    ContextBudget,
+    ContextItem,
+    CountConstrainedKnapsackSlice,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    GreedySlice,
+    InvalidBudgetError,
+    InvalidItemError,
+    KnapsackSlice,
+    OverflowStrategy,
+    PinnedExceedsBudgetError,
+    Pipeline,
+    PipelineConfigError,
+    QuotaEntry,
+    QuotaSlice,
+    ReflexiveScorer,
+    ScarcityBehavior,
+    ScarcityError,
+    TableTooLargeError,
+)
+from cupel.analytics import find_min_budget_for
+from cupel.slicers import Chooser
+from tests.analytics.counting import CountingScorer
+from tests.analytics.pools import knapsacks, small_items, small_slicers
+
+GUARD = (
+    "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and CountQuotaSlice produce non-monotonic "
+    "inclusion as budget changes shift allocations. "
+    "Use a GreedySlice or KnapsackSlice inner slicer for budget simulation."
+)
+
+
+def item(name, tokens, hint=0.5, **fields):
+    return ContextItem(name, tokens, future_relevance_hint=hint, **fields)
+
+
+def pipeline(slicer=None, **options):
+    return Pipeline(scorer=ReflexiveScorer(), slicer=slicer or GreedySlice(), **options)
+
+
+BIG, SMALL = item("A", 6, 0.9), item("B", 5, 0.5)
+LONE = item("lone", 50)
+FREE = item("free", 0)
+PIN = item("pin", 30, pinned=True)
+
+
+@pytest.mark.parametrize(
+    ("items", "target", "ceiling", "searched", "exact"),
+    [
+        ([BIG, SMALL], SMALL, 20, 11, 5),  # ruling 9.3
+        ([BIG, SMALL], SMALL, 10, None, 5),
+        ([BIG, SMALL], BIG, 20, 6, 6),
+        ([LONE], LONE, 200, 50, 50),  # ruling 9.4
+        ([LONE], LONE, 50, 50, 50),
+        ([LONE], LONE, 51, 50, 50),
+        ([FREE], FREE, 0, None, None),  # ruling 9.8
+        ([FREE], FREE, 1, 1, 1),
+        ([FREE], FREE, 9, 1, 1),
+        ([FREE, LONE], FREE, 100, 1, 1),
+        ([PIN, LONE], LONE, 200, 80, 80),  # ruling 9.6
+        ([PIN, LONE], LONE, 79, None, None),
+        ([PIN, LONE], PIN, 200, 30, 30),
+        ([PIN, LONE], PIN, 30, 30, 30),
+        ([PIN, item("other pin", 20, pinned=True)], PIN, 40, None, None),
+    ],
+)
+def test_worked_cases(items, target, ceiling, searched, exact):
+    assert find_min_budget_for(pipeline(), items, target, ceiling) == searched
+    assert find_min_budget_for(pipeline(), items, target, ceiling, exact=True) == exact
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_items_that_are_never_selected(exact):
+    negative = item("negative", -5)
+    winner, loser = item("same", 10, 0.9), item("same", 10, 0.1)
+    assert find_min_budget_for(pipeline(), [negative], negative, 100, exact=exact) is None
+    assert find_min_budget_for(pipeline(), [negative], negative, -5, exact=exact) is None
+    assert find_min_budget_for(pipeline(), [winner, loser], loser, 100, exact=exact) is None
+    assert find_min_budget_for(pipeline(deduplicate=False), [winner, loser], loser, 100, exact=exact) == 20
+
+
+@pytest.mark.parametrize(
+    "slicer", [QuotaSlice([]), CountQuotaSlice([]), CountConstrainedKnapsackSlice([])], ids=lambda s: type(s).__name__
+)
+def test_the_search_refuses_slicers_that_are_not_monotonic_before_anything_else(slicer):
+    with pytest.raises(PipelineConfigError) as caught:
+        find_min_budget_for(pipeline(slicer), [], LONE, -1)
+    assert str(caught.value) == GUARD
+    assert find_min_budget_for(pipeline(slicer), [LONE], LONE, 500, exact=True) is not None
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_preconditions(exact):
+    twin = item("lone", 50)
+    with pytest.raises(InvalidItemError, match=r"^targetItem must be an element of items$"):
+        find_min_budget_for(pipeline(), [LONE], twin, 10, exact=exact)  # equal, but another object
+    with pytest.raises(InvalidBudgetError) as caught:
+        find_min_budget_for(pipeline(), [LONE], LONE, 49, exact=exact)
+    assert str(caught.value) == "searchCeiling must be >= targetItem.Tokens"
+    assert caught.value.__notes__ == ["search_ceiling is 49, target_item.tokens is 50"]
+    for ceiling in (60.0, True, "60"):
+        with pytest.raises(TypeError, match="search_ceiling must be an integer"):
+            find_min_budget_for(pipeline(), [LONE], LONE, ceiling, exact=exact)
+
+
+def test_items_may_be_an_iterator():
+    assert find_min_budget_for(pipeline(), iter([BIG, SMALL]), SMALL, 20) == 11
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("slicer", [GreedySlice(), KnapsackSlice(10)], ids=lambda s: type(s).__name__)
+def test_all_probes_share_one_scoring_pass(slicer, exact):
+    scorer = CountingScorer()
+    items = [item(str(i), 10 + i * 7 % 40, i * 37 % 100 / 100) for i in range(200)]
+    find_min_budget_for(Pipeline(scorer=scorer, slicer=slicer), items, items[70], 10_000, exact=exact)
+    assert scorer.passes == 1
+
+
+def test_the_search_asks_the_slicer_a_logarithmic_number_of_times():
+    asked = []
+
+    class Counting(GreedySlice):
+        def fit(self, candidates):
+            chooser = GreedySlice().fit(candidates)
+
+            class Counted(Chooser):
+                def __call__(self, budget):
+                    asked.append(budget.target_tokens)
+                    return chooser(budget)
+
+            return Counted()
+
+    items = [item(str(i), 10 + i * 7 % 40, i * 37 % 100 / 100) for i in range(200)]
+    expected = find_min_budget_for(pipeline(), items, items[70], 1 << 20)
+    assert find_min_budget_for(pipeline(Counting()), items, items[70], 1 << 20) == expected
+    assert len(asked) <= 22
+    assert len(set(asked)) == len(asked)
+
+
+def test_the_search_does_not_tell_the_application_about_overflow():
+    told = []
+    entries = [CountQuotaEntry("Message", 2, 2)]
+    noisy = pipeline(CountQuotaSlice(entries), overflow=OverflowStrategy.PROCEED, on_overflow=told.append)
+    items = [item("a", 30), item("b", 30), item("c", 10, kind="Document")]
+    assert find_min_budget_for(noisy, items, items[2], 100, exact=True) == 70
+    assert told == []
+
+
+def test_errors_of_other_kinds_end_the_search():
+    items = [item("a", 30), item("b", 30)]
+    tiny = pipeline(KnapsackSlice(1, max_cells=50))
+    scarce = pipeline(CountQuotaSlice([CountQuotaEntry("Document", 1, 1)], scarcity=ScarcityBehavior.THROW))
+    with pytest.raises(TableTooLargeError):
+        find_min_budget_for(tiny, items, items[1], 100)
+    with pytest.raises(TableTooLargeError):
+        find_min_budget_for(tiny, items, items[1], 100, exact=True)
+    with pytest.raises(ScarcityError):
+        find_min_budget_for(scarce, items, items[1], 100, exact=True)
+
+
+def brute_force(tried, items, target, ceiling):
+    for tokens in range(ceiling + 1):
+        try:
+            selected = tried.run(items, ContextBudget(tokens, tokens))
+        except (PinnedExceedsBudgetError, BudgetOverflowError):
+            continue
+        if any(item is target for item in selected):
+            return tokens
+    return None
+
+
+@settings(max_examples=300)
+@given(
+    items=small_items,
+    slicer=small_slicers,
+    overflow=st.sampled_from(OverflowStrategy),
+    deduplicate=st.booleans(),
+    repeat=st.booleans(),
+    data=st.data(),
+)
+def test_exact_equals_a_scan_of_all_budgets(items, slicer, overflow, deduplicate, repeat, data):
+    if repeat:
+        items = [*items, items[0]]  # the same object twice
+    target = data.draw(st.sampled_from(items))
+    ceiling = data.draw(st.integers(max(target.tokens, 0), 60))
+    tried = pipeline(slicer, overflow=overflow, deduplicate=deduplicate)
+    assert find_min_budget_for(tried, items, target, ceiling, exact=True) == brute_force(tried, items, target, ceiling)
+
+
+coarse_items = st.lists(
+    st.builds(
+        ContextItem,
+        st.sampled_from("abcdefgh"),
+        st.sampled_from([0, 30, 70, 99, 100, 101, 150, 200, 299]),
+        future_relevance_hint=st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0]),
+        kind=st.sampled_from(["Message", "Document"]),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@settings(max_examples=60)
+@given(
+    items=coarse_items,
+    bucket=st.sampled_from([1, 50, 100]),
+    cells=st.sampled_from([None, 20, 300]),
+    shared=st.booleans(),
+    data=st.data(),
+)
+def test_exact_with_coarse_buckets_and_a_guard(items, bucket, cells, shared, data):
+    slicer = KnapsackSlice(bucket, max_cells=cells)
+    if shared:
+        slicer = QuotaSlice([QuotaEntry("Message", 20, 60)], slicer)
+    target = data.draw(st.sampled_from(items))
+    ceiling = data.draw(st.integers(target.tokens, 900))
+    prepared = pipeline(slicer, deduplicate=False).prepare(items)
+
+    def scan():
+        for tokens in range(ceiling + 1):
+            if any(one is target for one in prepared.included(ContextBudget(tokens, tokens))):
+                return tokens
+        return None
+
+    try:
+        expected = scan()
+    except TableTooLargeError as error:
+        with pytest.raises(TableTooLargeError, match=re.escape(str(error).split(" x ")[0])):
+            find_min_budget_for(pipeline(slicer, deduplicate=False), items, target, ceiling, exact=True)
+    else:
+        found = find_min_budget_for(pipeline(slicer, deduplicate=False), items, target, ceiling, exact=True)
+        assert found == expected
+
+
+@settings(max_examples=100)
+@given(items=small_items, slicer=st.just(GreedySlice()) | knapsacks, data=st.data())
+def test_the_search_finds_a_budget_that_works(items, slicer, data):
+    target = data.draw(st.sampled_from(items))
+    ceiling = data.draw(st.integers(max(target.tokens, 0), 60))
+    found = find_min_budget_for(pipeline(slicer), items, target, ceiling)
+    exact = find_min_budget_for(pipeline(slicer), items, target, ceiling, exact=True)
+    if found is not None:
+        selected = pipeline(slicer).run(items, ContextBudget(found, found))
+        assert any(item is target for item in selected)
+        assert exact is not None
+        assert exact <= found <= ceiling

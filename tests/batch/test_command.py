@@ -1,0 +1,133 @@
+import json
+import sys
+
+import pytest
+
+from cupel.cli import main
+from cupel.cli._progress import progress_bar, progress_line
+from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl, write_parquet
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def batch(*arguments):
+    return main(["batch", *arguments])
+
+
+def test_a_job_with_bad_rows_is_done_but_says_so(in_a_folder, capsys):
+    requests = some_requests(30)
+    write_parquet(in_a_folder / "requests.parquet", requests)
+    code = batch("requests.parquet", "-o", "out.jsonl", "--policy", "chat", "--workers", "1")
+    expected = expected_rows(requests, POLICY)
+    assert code == 3
+    assert rows_of(in_a_folder / "out.jsonl") == expected
+    said = capsys.readouterr()
+    bad = 30 - len(expected)
+    assert said.err == f"{len(expected)} selections written to out.jsonl; {bad} bad rows, see out.jsonl.errors.jsonl\n"
+    assert said.out == ""
+
+
+def test_a_job_without_bad_rows_succeeds(in_a_folder, capsys):
+    write_jsonl(in_a_folder / "requests.jsonl", [{"items": [{"content": "a", "tokens": 5}]}] * 3)
+    code = batch("requests.jsonl", "-o", "out.jsonl", "--budget", "8", "--max", "10", "--reserve", "6", "--json", "-q")
+    assert code == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert json.loads(said.out) == {
+        "rows": 3,
+        "written": 3,
+        "errors": 0,
+        "resumed": 0,
+        "output": "out.jsonl",
+        "errors_file": None,
+    }
+    assert [row["selected"] for row in map(json.loads, (in_a_folder / "out.jsonl").read_text().splitlines())] == [
+        []
+    ] * 3
+
+
+def test_policies_can_be_overridden_and_reports_written(in_a_folder):
+    items = [{"content": "a", "tokens": 5}, {"content": "a", "tokens": 5}]
+    write_jsonl(in_a_folder / "requests.jsonl", [{"items": items, "budget": 100}])
+    assert batch("requests.jsonl", "-o", "out.jsonl", "--set", "deduplication=false", "--report") == 0
+    row = json.loads((in_a_folder / "out.jsonl").read_text())
+    assert row["total_tokens"] == 10
+    assert len(row["report"]["included"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.parquet", "-o", "out.jsonl"], "missing.parquet"),
+        (["requests.parquet", "-o", "out.csv"], "out.csv: the name must end in .parquet or .jsonl"),
+        (
+            ["requests.parquet", "-o", "out.jsonl", "--policy", "nonsense"],
+            "--policy nonsense: neither a file nor a preset",
+        ),
+        (["requests.parquet", "-o", "out.jsonl", "--resume", "--restart"], "--resume and --restart exclude each other"),
+        (["requests.parquet", "-o", "out.jsonl", "--scheduler", "tcp://x:1"], "goes with engine='dask' only"),
+        (["requests.parquet", "-o", "out.jsonl", "--workers", "0"], "workers must be at least 1, got 0"),
+    ],
+)
+def test_unusable_arguments_end_with_2_and_one_line(in_a_folder, capsys, arguments, message):
+    write_parquet(in_a_folder / "requests.parquet", some_requests(1))
+    assert batch(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("cupel batch: error: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_without_the_dask_extra_the_engine_says_what_to_install(in_a_folder, capsys, monkeypatch):
+    write_parquet(in_a_folder / "requests.parquet", some_requests(1))
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert batch("requests.parquet", "-o", "out.jsonl", "--engine", "dask") == 2
+    assert "pip install 'cupel[dask]'" in capsys.readouterr().err
+    assert not (in_a_folder / "out.jsonl.parts").exists()
+
+
+def test_without_pyarrow_lines_still_work_and_parquet_says_what_to_install(in_a_folder, capsys, monkeypatch):
+    write_parquet(in_a_folder / "requests.parquet", some_requests(1))
+    write_jsonl(in_a_folder / "requests.jsonl", [{"items": [], "budget": 1}])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert batch("requests.jsonl", "-o", "out.jsonl", "--workers", "1") == 0
+    assert batch("requests.parquet", "-o", "out.jsonl", "--workers", "1") == 2
+    assert "pip install 'cupel[batch]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds", "line"),
+    [
+        ((0, 100, 0), 1.0, "selecting 0/100 rows (0%)"),
+        ((50, 100, 50), 1.0, "selecting 50/100 rows (50%)"),
+        ((50, 100, 0), 2.0, "selecting 50/100 rows (50%) 25/s 0:00:02 left"),
+        ((1_000, 100_000_000, 0), 1.0, "selecting 1,000/100,000,000 rows (0%) 1,000/s 27:46:39 left"),
+        ((0, 0, 0), 0.0, "selecting 0/0 rows (0%)"),
+    ],
+)
+def test_a_line_of_progress(counts, seconds, line):
+    assert progress_line("selecting", "rows", counts, seconds) == line
+
+
+@pytest.mark.parametrize("with_rich", [True, False])
+def test_the_bar_is_drawn_for_people_and_gone_afterwards(capsys, monkeypatch, with_rich):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    if not with_rich:
+        monkeypatch.setitem(sys.modules, "rich", None)
+    with progress_bar("selecting", "rows") as show:
+        show(0, 10, 0)
+        show(10, 10, 0)
+    drawn = capsys.readouterr().err
+    if not with_rich:
+        assert "selecting 10/10 rows (100%)" in drawn
+        assert drawn.endswith("\r")
+
+
+def test_nothing_is_drawn_where_nobody_watches(capsys):
+    with progress_bar("selecting", "rows") as show:
+        show(1, 2, 0)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,384 @@
+"""What each command prints, and that its JSON says the same as the library."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cupel import ContextBudget, KnapsackSlice, Policy, presets
+from cupel.analytics import find_min_budget_for, get_marginal_items
+from cupel.cli._main import COMMANDS
+from cupel.demo import session_items, session_policy
+from cupel.tokens import CharacterEstimate
+
+BUDGET = ContextBudget(4000, 4000)
+
+
+def contents(rows) -> list[str]:
+    return [row["content"] for row in rows]
+
+
+class TestSelect:
+    def test_text_is_the_context_and_the_summary_goes_elsewhere(self, cupel, session):
+        outcome = cupel("select", session, "--budget", "4000")
+        selected = presets.chat().pipeline().run(session_items(), BUDGET)
+        assert outcome.code == 0
+        assert outcome.out == "\n\n".join(item.content for item in selected) + "\n"
+        assert outcome.err.startswith(f"chat: {len(selected)} of 120 items in, ")
+
+    def test_json_and_jsonl_can_be_read_again(self, cupel, session, folder):
+        cupel("select", session, "--budget", "4000", "--format", "json", "-o", "once.json")
+        cupel("select", session, "--budget", "4000", "--format", "jsonl", "-o", "once.jsonl")
+        expected = [item.content for item in presets.chat().pipeline().run(session_items(), BUDGET)]
+        for name in ("once.json", "once.jsonl"):
+            again = cupel("select", name, "--budget", "999999", "--format", "json")
+            assert contents(again.json["items"]) == expected
+
+    def test_budget_options_are_those_of_a_context_budget(self, cupel, session):
+        outcome = cupel(
+            "select",
+            session,
+            "--budget",
+            "3000",
+            "--max",
+            "4000",
+            "--reserve",
+            "1500",
+            "--margin",
+            "5",
+            "--format",
+            "json",
+        )
+        budget = ContextBudget(4000, 3000, output_reserve=1500, estimation_safety_margin_percent=5)
+        expected = presets.chat().pipeline().select(session_items(), budget)
+        assert contents(outcome.json["items"]) == [item.content for item in expected.items]
+        assert outcome.json["total_tokens"] == expected.total_tokens
+        assert outcome.json["budget"] == {
+            "maxTokens": 4000, "targetTokens": 3000, "outputReserve": 1500, "estimationSafetyMarginPercent": 5.0,
+        }  # fmt: skip
+
+    def test_a_policy_file_and_overrides(self, cupel, session, folder):
+        (folder / "mine.toml").write_text(session_policy().to_toml())
+        outcome = cupel(
+            "select", session, "--budget", "4000", "--policy", "mine.toml",
+            "--set", "slicer=knapsack", "--set", "slicer.bucket_size=10", "--format", "json",
+        )  # fmt: skip
+        policy = session_policy()
+        changed = Policy(policy.scorer, KnapsackSlice(10), overflow=policy.overflow)
+        assert contents(outcome.json["items"]) == [i.content for i in changed.pipeline().run(session_items(), BUDGET)]
+        assert outcome.json["policy"] == "coding-agent (slicer=knapsack, slicer.bucket_size=10)"
+
+    def test_markdown_fences_cannot_be_closed_by_an_item(self, cupel, folder):
+        (folder / "a.jsonl").write_text(json.dumps({"content": "x\n````\ny", "tokens": 1}))
+        out = cupel("select", "a.jsonl", "--budget", "9", "--format", "markdown").out
+        assert out == "### 1. Message, 1 tokens\n\n`````text\nx\n````\ny\n`````\n"
+
+    def test_tokens_are_counted_as_asked(self, cupel, folder):
+        (folder / "a.jsonl").write_text('{"content": "hello world"}')
+        chars = cupel("select", "a.jsonl", "--budget", "9", "--tokens", "chars", "--format", "jsonl")
+        assert json.loads(chars.out)["tokens"] == 3
+        assert "counted the tokens of 1 item with chars" in chars.err
+        pytest.importorskip("tiktoken")
+        exact = cupel("select", "a.jsonl", "--budget", "9", "--tokens", "tiktoken:o200k_base", "--format", "jsonl")
+        assert json.loads(exact.out)["tokens"] == 2
+
+    def test_without_a_tokenizer_the_estimate_is_used_and_named(self, cupel, folder, monkeypatch):
+        monkeypatch.setattr("cupel.tokens.default_counter", CharacterEstimate)
+        (folder / "a.jsonl").write_text('{"content": "hello world"}')
+        outcome = cupel("select", "a.jsonl", "--budget", "9", "--format", "jsonl")
+        assert json.loads(outcome.out)["tokens"] == 3
+        assert "counted the tokens of 1 item with chars, an estimate" in outcome.err
+
+    def test_quiet_says_nothing(self, cupel, session):
+        assert cupel("select", session, "--budget", "4000", "-q").err == ""
+
+    def test_nothing_selected_prints_nothing(self, cupel, folder):
+        (folder / "a.jsonl").write_text('{"content": "too long", "tokens": 50}')
+        assert cupel("select", "a.jsonl", "--budget", "9").out == ""
+
+
+class TestExplain:
+    def test_every_item_has_a_row(self, cupel, session):
+        outcome = cupel("explain", session, "--budget", "4000")
+        rows = outcome.out.splitlines()[1:]
+        report = presets.chat().pipeline().dry_run(session_items(), BUDGET)
+        assert len(rows) == 120
+        assert sum(row.split()[1] == "in" for row in rows) == len(report.included)
+        assert "needs 2,891, " in outcome.out
+        assert "same text as another item" in outcome.out
+        assert "token count is -1" in outcome.out
+
+    def test_only_one_side(self, cupel, session):
+        assert all(
+            row.split()[1] == "out"
+            for row in cupel("explain", session, "--budget", "4000", "--only", "out").out.splitlines()[1:]
+        )
+        assert all(
+            row.split()[1] == "in"
+            for row in cupel("explain", session, "--budget", "4000", "--only", "in").out.splitlines()[1:]
+        )
+
+    def test_json_is_the_report_with_positions(self, cupel, session):
+        document = cupel("explain", session, "--budget", "4000", "--format", "json", "--counterfactual").json
+        items = session_items()
+        report = presets.chat().pipeline().dry_run(items, BUDGET)
+        assert [row["position"] for row in document["included"]] == [
+            next(n for n, item in enumerate(items) if item is entry.item) for entry in report.included
+        ]
+        assert document["total_candidates"] == 120
+        assert [event["stage"] for event in document["events"]] == [
+            "Classify",
+            "Score",
+            "Deduplicate",
+            "Slice",
+            "Place",
+        ]
+        prepared = presets.chat().pipeline().prepare(items)
+        for row in document["excluded"][:12]:
+            item = items[row["position"]]
+            if row["reason"]["reason"] != "BudgetExceeded":
+                assert row["extra_tokens"] is None
+                continue
+            found = 4000 + row["extra_tokens"]
+            assert any(one is item for one in prepared.included(ContextBudget(found, found)))
+            assert not any(
+                one is item for budget in range(4001, found) for one in prepared.included(ContextBudget(budget, budget))
+            )
+
+    def test_shortfalls_are_told(self, cupel, session, folder):
+        policy = {
+            "scorer": "recency",
+            "slicer": {"type": "count_quota", "entries": [{"kind": "Image", "require_count": 2, "cap_count": 3}]},
+        }
+        (folder / "p.json").write_text(json.dumps(policy))
+        assert (
+            "short of Image: 0 of 2 required items"
+            in cupel("explain", session, "--budget", "4000", "--policy", "p.json").err
+        )
+
+
+class TestCompare:
+    def test_names_what_swings(self, cupel, session):
+        outcome = cupel("compare", session, "--budget", "4000", "--policy", "chat", "--policy", "rag")
+        assert outcome.code == 0
+        document = cupel(
+            "compare", session, "--budget", "4000", "--policy", "chat", "--policy", "rag", "--format", "json"
+        ).json
+        assert f"{len(document['diffs'])} items that some take and others leave" in outcome.out
+        chosen = {
+            name: {item.content for item in preset.pipeline().run(session_items(), BUDGET)}
+            for name, preset in (("chat", presets.chat()), ("rag", presets.rag()))
+        }
+        assert set(contents(document["diffs"])) == chosen["chat"] ^ chosen["rag"]
+        for diff in document["diffs"]:
+            for status in diff["statuses"]:
+                assert (status["status"] == "Included") == (diff["content"] in chosen[status["policy"]])
+
+    def test_without_policies_it_compares_the_presets(self, cupel, session):
+        document = cupel("compare", session, "--budget", "4000", "--format", "json").json
+        assert [variant["policy"] for variant in document["variants"]] == [
+            name.replace("_", "-") for name in presets.__all__
+        ]
+
+    def test_agreement_is_said(self, cupel, folder):
+        (folder / "a.jsonl").write_text('{"content": "x", "tokens": 1}')
+        assert (
+            "Nothing swings" in cupel("compare", "a.jsonl", "--budget", "9", "--policy", "chat", "--policy", "rag").out
+        )
+
+
+class TestSimulate:
+    def test_answers_are_those_of_the_analytics(self, cupel, session):
+        document = cupel(
+            "simulate",
+            session,
+            "--budget",
+            "4000",
+            "--slack",
+            "500",
+            "--item",
+            "# inkstand/ledger",
+            "--steps",
+            "5",
+            "--format",
+            "json",
+        ).json
+        items, pipeline = session_items(), presets.chat().pipeline()
+        target = next(item for item in items if item.content.startswith("# inkstand/ledger"))
+        assert document["item"]["min_budget"] == find_min_budget_for(pipeline, items, target, 99_999, exact=True)
+        assert contents(document["marginal"]) == [i.content for i in get_marginal_items(pipeline, items, BUDGET, 500)]
+        assert 4000 in [row["budget"] for row in document["sweep"]]
+        prepared = pipeline.prepare(items)
+        for row in document["sweep"]:
+            selected = prepared.run(ContextBudget(row["budget"], row["budget"]))
+            assert (row["items"], row["tokens"]) == (len(selected), sum(item.tokens for item in selected))
+
+    def test_draws_a_chart(self, cupel, session):
+        out = cupel("simulate", session, "--budget", "4000", "--steps", "4").out
+        assert out.startswith("What each budget selects\n")
+        assert "█" in out
+        assert "would go if the budget were 400 tokens smaller than 4,000" in out
+
+    def test_a_budget_the_pins_exceed_is_a_row_with_the_reason(self, cupel, session):
+        document = cupel(
+            "simulate", session, "--budget", "4000", "--to", "400", "--steps", "4", "--format", "json"
+        ).json
+        assert document["sweep"][0]["error"].startswith("Pinned items require 274 tokens")
+
+    def test_items_by_number(self, cupel, session):
+        assert (
+            cupel("simulate", session, "--budget", "4000", "--item", "#1", "--format", "json").json["item"][
+                "min_budget"
+            ]
+            == 274
+        )
+        assert "numbered from #1" in cupel("simulate", session, "--budget", "4000", "--item", "#121").err
+        assert "no item starts with this text" in cupel("simulate", session, "--budget", "4000", "--item", "absent").err
+
+
+class TestInspect:
+    def test_writes_a_page(self, cupel, session, folder):
+        outcome = cupel("inspect", session, "--budget", "4000", "-o", "page.html")
+        assert outcome.err == "wrote page.html\n"
+        html = (folder / "page.html").read_text(encoding="utf-8")
+        assert html.startswith("<!doctype html>")
+        assert "http://" not in html.replace("http://www.w3.org/2000/svg", "").split('id="payload"')[0]
+
+    def test_offers_the_presets_or_just_what_is_named(self, cupel, session):
+        def names(*arguments):
+            page = cupel("inspect", session, "--budget", "4000", "--format", "json", *arguments).json
+            return [policy["name"] for policy in page["policies"]]
+
+        assert names() == ["chat", "code-review", "debugging", "document-qa", "long-running", "rag", "tool-use"]
+        assert names("--policy", "rag")[0] == "rag"
+        assert names("--policy", "rag", "--policy", "chat") == ["rag", "chat"]
+
+    def test_open_needs_a_file(self, cupel, session):
+        assert cupel("inspect", session, "--budget", "4000", "--open").code == 2
+
+    def test_open_opens_the_file(self, cupel, session, monkeypatch, folder):
+        opened = []
+        monkeypatch.setattr("webbrowser.open", opened.append)
+        cupel("inspect", session, "--budget", "4000", "-o", "page.html", "--open")
+        assert opened == [(folder / "page.html").as_uri()]
+
+
+class TestPolicy:
+    @pytest.mark.parametrize("name", [name.replace("_", "-") for name in presets.__all__])
+    def test_show_round_trips(self, cupel, name, folder):
+        policy = getattr(presets, name.replace("-", "_"))()
+        assert Policy.from_json(cupel("policy", "show", name).out) == policy
+        assert Policy.from_toml(cupel("policy", "show", name, "--format", "toml").out) == policy
+
+    def test_show_with_changes(self, cupel):
+        shown = cupel("policy", "show", "rag", "--set", "scorer.scorers.0.weight=9", "--set", "deduplication=false").out
+        assert json.loads(shown)["scorer"]["scorers"][0] == {"scorer": "reflexive", "weight": 9.0}
+        assert json.loads(shown)["deduplication"] is False
+
+    def test_validate_names_each_file(self, cupel, folder):
+        (folder / "good.toml").write_text('scorer = "recency"\n')
+        (folder / "bad.json").write_text('{"scorer": "recncy"}')
+        outcome = cupel("policy", "validate", "good.toml", "bad.json")
+        assert outcome.code == 1
+        assert outcome.out.splitlines()[0] == "good.toml: ok"
+        assert "did you mean 'recency'?" in outcome.out
+        document = cupel("policy", "validate", "good.toml", "bad.json", "--format", "json").json
+        assert [row["valid"] for row in document] == [True, False]
+
+    def test_schema_accepts_the_presets(self, cupel):
+        jsonschema = pytest.importorskip("jsonschema")
+        schema = cupel("policy", "schema").json
+        for name in presets.__all__:
+            jsonschema.validate(json.loads(getattr(presets, name)().to_json()), schema)
+
+
+def test_presets_are_listed_with_their_purpose(cupel):
+    out = cupel("presets").out
+    assert "For retrieval:" in out
+    assert "It hurts when" in out
+    rows = cupel("presets", "--format", "json").json
+    assert [row["name"] for row in rows] == [name.replace("_", "-") for name in presets.__all__]
+    assert Policy.from_dict(rows[0]["policy"]) == presets.chat()
+
+
+class TestDemo:
+    def test_prints_and_writes(self, cupel, folder):
+        outcome = cupel("demo")
+        assert outcome.code == 0
+        assert "coding-agent: " in outcome.out
+        assert "cupel-demo/page.html" in outcome.out
+        assert sorted(file.name for file in (folder / "cupel-demo").iterdir()) == [
+            "page.html",
+            "policy.toml",
+            "session.jsonl",
+        ]
+
+    def test_the_commands_it_suggests_work(self, cupel):
+        out = cupel("demo").out
+        commands = [line.partition("cupel ")[2] for line in out.splitlines() if " cupel " in line]
+        assert len(commands) == 2
+        for command in commands:
+            assert cupel(*command.split()).code == 0
+
+    def test_json(self, cupel):
+        document = cupel("demo", "--budget", "2500", "-o", "elsewhere", "--format", "json").json
+        report = session_policy().pipeline().dry_run(session_items(), ContextBudget(2500, 2500))
+        assert document["included"] == len(report.included)
+        assert document["page"] == "elsewhere/page.html"
+
+
+class TestCompletion:
+    def test_scripts_name_every_command(self, cupel):
+        for shell in ("bash", "zsh", "fish"):
+            script = cupel("completion", shell).out
+            assert all(name in script for name in COMMANDS)
+            assert "--skip-bad" in script or "-l skip-bad" in script
+
+    def test_bash_completes(self, cupel, folder):
+        (folder / "complete.sh").write_text(
+            cupel("completion", "bash").out
+            + 'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cupel; echo "${COMPREPLY[@]}"; }\n'
+            "try cupel exp\ntry cupel select --form\ntry cupel select --policy ra\ntry cupel completion z\n"
+        )
+        answer = subprocess.run(["bash", "complete.sh"], capture_output=True, text=True, check=True, cwd=folder)
+        assert answer.stdout.splitlines() == ["explain", "--format", "rag", "zsh"]
+        assert answer.stderr == ""
+
+    def test_json(self, cupel):
+        document = cupel("completion", "bash", "--format", "json").json
+        assert list(document) == list(COMMANDS)
+
+
+def test_every_command_has_a_help_that_names_the_exit_codes(cupel):
+    for name in COMMANDS:
+        outcome = cupel(name, "--help")
+        assert outcome.code == 0
+        assert outcome.out.startswith(f"usage: cupel {name}")
+        if name != "conformance":
+            assert "exit codes:" in outcome.out
+
+
+def test_a_terminal_gets_tables_and_no_escape_sequences_of_an_item(folder, session):
+    """Under a pseudo-terminal the output is drawn with rich, and an item cannot drive the terminal."""
+    pty = pytest.importorskip("pty")
+    (folder / "evil.jsonl").write_text(json.dumps({"content": "\x1b[2Jgone \u202e", "tokens": 1}))
+    seen = b""
+
+    def keep(descriptor):
+        import os
+
+        nonlocal seen
+        data = os.read(descriptor, 4096)
+        seen += data
+        return b""
+
+    for command in (["select", "evil.jsonl", "--budget", "9"], ["explain", "evil.jsonl", "--budget", "9"]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TERM", "xterm")
+            patch.setenv("COLUMNS", "100")
+            pty.spawn([sys.executable, "-c", f"from cupel.cli import main; main({command!r})"], keep)
+    assert b"\x1b[2J" not in seen
+    assert b"<U+001B>[2Jgone <U+202E>" in seen
+    pytest.importorskip("rich")
+    assert "─".encode() in seen

@@ -1,0 +1,245 @@
+"""ITEMS in every form, and everything that can be wrong with it."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from cupel import ContextItem
+from cupel.cli._reading import InputError, read_items
+from cupel.demo import session_items
+
+ROWS = [
+    {"content": "first", "tokens": 3, "kind": "Document", "tags": ["a", "b"], "pinned": True},
+    {"content": "second\nline", "tokens": 4, "futureRelevanceHint": 0.5, "timestamp": "2026-03-12T09:00:00+01:00"},
+    {"content": 'third, "quoted"', "tokens": 0, "priority": -2, "metadata": {"path": "x.md"}, "original_tokens": 9},
+]
+ITEMS = [
+    ContextItem("first", 3, kind="Document", tags=["a", "b"], pinned=True),
+    ContextItem(
+        "second\nline",
+        4,
+        future_relevance_hint=0.5,
+        timestamp=session_items()[0].timestamp.fromisoformat("2026-03-12T08:00:00+00:00"),
+    ),
+    ContextItem('third, "quoted"', 0, priority=-2, metadata={"path": "x.md"}, original_tokens=9),
+]
+CSV = '''\
+content,tokens,kind,tags,pinned,future_relevance_hint,timestamp,priority,metadata.path,originalTokens
+first,3,Document,a; b,TRUE,,,,,
+"second
+line",4,,,,0.5,2026-03-12T09:00:00+01:00,,,
+"third, ""quoted""",0,,,no,,,-2,x.md,9
+'''
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def read(*sources, **options):
+    return read_items([str(source) for source in sources], lambda: words, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", json.dumps(ROWS)),
+        ("b.json", json.dumps({"items": ROWS, "total_tokens": 7})),
+        ("c.jsonl", "\n".join(json.dumps(row) for row in ROWS) + "\n\n"),
+        ("d.ndjson", "\r\n".join(json.dumps(row) for row in ROWS)),
+        ("e.csv", CSV),
+        ("f.csv", "\ufeff" + CSV),
+    ],
+)
+def test_each_format_gives_the_same_items(folder, name, text):
+    (folder / name).write_bytes(text.encode())
+    assert read(name).items == ITEMS
+
+
+def test_parquet(folder):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    columns = {"content": ["first", "second"], "tokens": [3, None], "tags": [["a"], None], "priority": [None, 2]}
+    pq.write_table(pa.table(columns), folder / "items.parquet")
+    found = read("items.parquet")
+    assert found.items == [ContextItem("first", 3, tags=["a"]), ContextItem("second", 1, priority=2)]
+    assert found.counted == 1
+
+
+def test_a_directory_is_a_document_a_file(folder):
+    (folder / "docs/deep").mkdir(parents=True)
+    (folder / "docs/.git").mkdir()
+    (folder / "docs/b.md").write_text("two words")
+    (folder / "docs/deep/a.json").write_text('{"not": "items"}')
+    (folder / "docs/.git/config").write_text("hidden")
+    (folder / "docs/empty.txt").write_text("")
+    found = read("docs")
+    assert [(item.content, item.tokens, str(item.kind), item.metadata["path"]) for item in found.items] == [
+        ("two words", 2, "Document", "docs/b.md"),
+        ('{"not": "items"}', 2, "Document", "docs/deep/a.json"),
+    ]
+
+
+def test_globs_and_single_text_files(folder):
+    for name in ("a.md", "b.md", "c.txt"):
+        (folder / name).write_text(name)
+    assert [item.content for item in read("*.md", "c.txt").items] == ["a.md", "b.md", "c.txt"]
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_read_as_it_is(folder):
+    (folder / "a[1].txt").write_text("here")
+    assert [item.content for item in read("a[1].txt").items] == ["here"]
+
+
+def test_missing_counts_are_counted_and_given_ones_kept(folder):
+    (folder / "a.jsonl").write_text('{"content": "one two three"}\n{"content": "one two", "tokens": 77}\n')
+    found = read("a.jsonl")
+    assert [item.tokens for item in found.items] == [3, 77]
+    assert found.counted == 1
+
+
+def test_the_counter_is_made_only_when_it_is_needed(folder):
+    (folder / "a.jsonl").write_text('{"content": "x", "tokens": 1}\n')
+
+    def explode():
+        raise AssertionError
+
+    assert len(read_items(["a.jsonl"], explode).items) == 1
+
+
+BAD = """\
+{"content": "fine", "tokens": 1}
+{"content": "", "tokens": 1}
+not json
+{"content": "x", "tokens": "3"}
+{"content": "x", "tokns": 3}
+{"tokens": 3}
+[1, 2]
+{"content": "x", "tokens": 1, "timestamp": "yesterday"}
+{"content": "x", "tokens": 1, "timestamp": "2026-03-12T09:00:00"}
+{"content": "x", "tokens": 1, "kind": "  "}
+{"content": "x", "tokens": 1, "originalTokens": 3, "original_tokens": 4}
+{"content": "also fine", "tokens": 1}
+"""
+
+
+def test_all_bad_lines_are_reported_with_file_and_line(folder):
+    (folder / "bad.jsonl").write_text(BAD)
+    with pytest.raises(InputError) as caught:
+        read("bad.jsonl")
+    faults = {fault.where: fault.message for fault in caught.value.faults}
+    assert list(faults) == [f"bad.jsonl:{line}" for line in range(2, 12)]
+    assert faults["bad.jsonl:2"] == "content must not be empty, got ''"
+    assert faults["bad.jsonl:3"].startswith("not JSON: ")
+    assert faults["bad.jsonl:4"] == "tokens must be an integer, got str: '3'"
+    assert faults["bad.jsonl:5"] == "unknown key 'tokns'; did you mean 'tokens'?"
+    assert faults["bad.jsonl:6"] == "content is missing"
+    assert faults["bad.jsonl:7"] == "an item must be an object, got list: [1, 2]"
+    assert "ISO 8601" in faults["bad.jsonl:8"]
+    assert "time zone" in faults["bad.jsonl:9"]
+    assert "in both spellings" in faults["bad.jsonl:11"]
+    message = str(caught.value)
+    assert message.startswith("10 bad records; nothing was written.")
+    assert message.count("\n") == 10
+
+
+def test_skip_bad_keeps_the_rest_and_counts(folder):
+    (folder / "bad.jsonl").write_text(BAD)
+    found = read("bad.jsonl", skip_bad=True)
+    assert [item.content for item in found.items] == ["fine", "also fine"]
+    assert found.skipped == 10
+
+
+def test_a_json_list_names_the_line_an_item_starts_on(folder):
+    (folder / "a.json").write_text(
+        '[\n  {"content": "x", "tokens": 1},\n\n  {"content": "",\n   "tokens": 2},\n  7\n]\n'
+    )
+    with pytest.raises(InputError) as caught:
+        read("a.json")
+    assert [fault.where for fault in caught.value.faults] == ["a.json:4", "a.json:6"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.json", b'[{"content": "x"} {"content": "y"}]', "expected ',' or ']'"),
+        ("a.json", b'[{"content": "x"}', "expected ',' or ']'"),
+        ("a.json", b"[] trailing", "unexpected text after the list"),
+        ("a.json", b'"text"', "expected a list of items"),
+        ("a.json", b'{"elements": []}', "under 'items'"),
+        ("a.json", b"[" * 100_000, "not JSON"),
+        ("a.jsonl", b"[" * 100_000, "nested too deeply"),
+        ("a.jsonl", b'{"content": "\xff"}\n', "not UTF-8"),
+        ("a.csv", b"content,tokens\nx,1,2\n", "3 cells, but the header has 2"),
+        ("a.csv", b"content,tokens\nx,many\n", "tokens must be a whole number, got 'many'"),
+        ("a.csv", b"content,tokens,pinned\nx,1,maybe\n", "pinned must be true or false"),
+        ("a.csv", b'content,tokens\n"x"y,1\n', "not CSV"),
+        ("a.txt", b"\xff\xfe\x00", "not UTF-8"),
+        ("a.parquet", b"nope", "not Parquet"),
+    ],
+)
+def test_files_that_are_not_what_they_say(folder, name, data, message):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    (folder / name).write_bytes(data)
+    with pytest.raises(InputError, match=r".*") as caught:
+        read(name)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv"])
+def test_a_large_file_is_read_behind_a_progress_bar(folder, monkeypatch, name):
+    pytest.importorskip("rich")
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    text = {"a.jsonl": '{"content": "x", "tokens": 1}\n' * 999, "a.csv": "content,tokens\n" + "x,1\n" * 999}
+    (folder / name).write_text(text.get(name, json.dumps([{"content": "x", "tokens": 1}] * 999)))
+    monkeypatch.setattr("cupel.cli._reading._LARGE", 1)
+    monkeypatch.setattr("sys.stderr", Terminal())
+    assert len(read(name).items) == 999
+    assert "reading" in sys.stderr.getvalue()
+
+
+def test_empty_files_hold_no_items(folder):
+    for name, text in (("a.json", "[]"), ("b.jsonl", ""), ("c.csv", ""), ("d.csv", "content,tokens\n")):
+        (folder / name).write_text(text)
+        assert read(name).items == []
+
+
+def test_line_separators_inside_a_string_do_not_end_a_line(cupel, folder):
+    line = '{"content": "a\u2028b\u0085c", "tokens": 1}\n'
+    (folder / "a.jsonl").write_text(line, encoding="utf-8")
+    assert [item.content for item in read("a.jsonl").items] == ["a\u2028b\u0085c"]
+    assert (
+        cupel("select", "-", "--budget", "9", "--format", "json", stdin=line.encode()).json["items"][0]["tokens"] == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("stdin", "count"),
+    [
+        (b'[{"content": "x", "tokens": 1}]', 1),
+        (b'{"items": [{"content": "x", "tokens": 1}, {"content": "y", "tokens": 1}]}', 2),
+        (b'{\n "items": [{"content": "x", "tokens": 1}]\n}', 1),
+        (b'{"content": "x", "tokens": 1}\n{"content": "y", "tokens": 1}\n', 2),
+        (b'{"content": "x", "tokens": 1}', 1),
+        (b"[]", 0),
+    ],
+)
+def test_standard_input_is_recognised(cupel, stdin, count):
+    outcome = cupel("select", "-", "--budget", "10", "--format", "json", stdin=stdin)
+    assert outcome.code == 0
+    assert len(outcome.json["items"]) == count
+
+
+def test_standard_input_as_something_else(cupel):
+    outcome = cupel(
+        "select", "-", "--budget", "10", "--format", "jsonl", "--input-format", "csv", stdin=b"content,tokens\nx,1\n"
+    )
+    assert json.loads(outcome.out) == {"content": "x", "tokens": 1, "kind": "Message"}
+    assert cupel("select", "-", "--budget", "10", "--input-format", "parquet").code == 2

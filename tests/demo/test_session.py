@@ -1,0 +1,39 @@
+"""The session that ships with the package."""
+
+import json
+
+import pytest
+
+from cupel.cli._reading import read_items
+from cupel.demo import session_items, session_policy, session_text
+
+
+def test_it_is_what_the_command_reads(tmp_path):
+    file = tmp_path / "session.jsonl"
+    file.write_text(session_text(), encoding="utf-8")
+    assert read_items([str(file)], lambda: len).items == session_items()
+
+
+def test_it_shows_what_selections_are_about():
+    items = session_items()
+    kinds = {str(item.kind) for item in items}
+    assert len(items) == 120
+    assert kinds == {"SystemPrompt", "Message", "Document", "ToolOutput", "Memory"}
+    assert sum(item.pinned for item in items) == 2
+    assert len({item.content for item in items}) == 117
+    assert any(item.tokens == 0 for item in items)
+    assert any(item.tokens < 0 for item in items)
+
+
+def test_its_counts_are_exact():
+    tokens = pytest.importorskip("cupel.tokens")
+    pytest.importorskip("tiktoken")
+    counter = tokens.TiktokenCounter("o200k_base")
+    for item in session_items():
+        if item.tokens > 0:
+            assert item.tokens == counter.count(item.content)
+
+
+def test_its_policy_is_valid_and_named():
+    assert session_policy().name == "coding-agent"
+    assert json.loads(session_policy().to_json())["overflow"] == "truncate"

@@ -1,0 +1,257 @@
+"""Reports as JSON: exact round trips, tolerance for the future, refusal of what is broken."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from math import inf, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cupel import (
+    ContextBudget,
+    ContextItem,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    OverflowStrategy,
+    Pipeline,
+    ReflexiveScorer,
+    ReportFormatError,
+    Scorer,
+    SelectionReport,
+)
+from cupel.diagnostics import UnknownInclusionReason, UnknownReason, UnknownStage, report_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
+
+
+class ByHint(Scorer):
+    """Passes hints on unclamped, so that reports hold every kind of score."""
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        return 0.0 if item.future_relevance_hint is None else item.future_relevance_hint
+
+
+def sample() -> SelectionReport:
+    items = [
+        ContextItem("pin", 5, pinned=True, kind="SystemPrompt"),
+        ContextItem(
+            "rich",
+            10,
+            kind="dOc",
+            source="Rag",
+            priority=-3,
+            tags=["a", "b"],
+            metadata={"n": 10**30, "list": [1, {"x": None}]},
+            timestamp=datetime(2024, 1, 1, 12, 30, 15, 123456, tzinfo=timezone(timedelta(hours=2))),
+            future_relevance_hint=0.75,
+            original_tokens=99,
+        ),
+        ContextItem("inf", 10, future_relevance_hint=inf),
+        ContextItem("nan", 10, future_relevance_hint=nan),
+        ContextItem("-inf", 10, future_relevance_hint=-inf),
+        ContextItem("dup", 1, future_relevance_hint=0.2),
+        ContextItem("dup", 1, future_relevance_hint=0.1),
+        ContextItem("neg", -1),
+        ContextItem("line\u2028 \U0001f600 \x00 </script>", 500),
+    ]
+    slicer = CountQuotaSlice([CountQuotaEntry("Tool", 1, 1), CountQuotaEntry("Message", 0, 1)])
+    pipeline = Pipeline(scorer=ByHint(), slicer=slicer, overflow=OverflowStrategy.PROCEED)
+    return pipeline.dry_run(items, ContextBudget(40, 40))
+
+
+def changed(change: Callable[[Any], object]) -> str:
+    document = json.loads(sample().to_json())
+    change(document)
+    return json.dumps(document)
+
+
+def test_round_trip_is_exact() -> None:
+    text = sample().to_json()
+    again = SelectionReport.from_json(text)
+    assert again.to_json() == text
+    assert again.to_dict() == json.loads(text)
+    assert SelectionReport.from_json(text.encode()).to_json() == text
+    assert SelectionReport.from_json(sample().to_json(indent=2)).included == sample().included
+
+
+def test_keys_and_omissions() -> None:
+    document = sample().to_dict()
+    rich = next(entry["item"] for entry in document["included"] if entry["item"]["content"] == "rich")
+    assert rich == {
+        "content": "rich",
+        "tokens": 10,
+        "kind": "dOc",
+        "source": "Rag",
+        "priority": -3,
+        "tags": ["a", "b"],
+        "metadata": {"n": 10**30, "list": [1, {"x": None}]},
+        "timestamp": "2024-01-01T10:30:15.123456Z",
+        "futureRelevanceHint": 0.75,
+        "originalTokens": 99,
+    }
+    assert document["included"][1] == {
+        "item": {"content": "pin", "tokens": 5, "kind": "SystemPrompt", "pinned": True},
+        "score": 1.0,
+        "reason": {"reason": "Pinned"},
+    }
+    assert document["count_requirement_shortfalls"] == [{"kind": "Tool", "required_count": 1, "satisfied_count": 0}]
+    assert "message" not in document["events"][0]
+    empty = Pipeline(scorer=ByHint()).dry_run([], ContextBudget(1, 1)).to_dict()
+    assert "count_requirement_shortfalls" not in empty
+
+
+def test_non_finite_numbers_are_strings() -> None:
+    text = sample().to_json()
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert {entry["score"] for entry in json.loads(text)["excluded"]} >= {"NaN", "-Infinity"}
+
+
+def test_both_spellings_of_item_keys_are_read() -> None:
+    def to_snake(document: Any) -> None:
+        for entry in document["included"] + document["excluded"]:
+            item = entry["item"]
+            for camel, snake in (
+                ("futureRelevanceHint", "future_relevance_hint"),
+                ("originalTokens", "original_tokens"),
+            ):
+                if camel in item:
+                    item[snake] = item.pop(camel)
+
+    assert SelectionReport.from_json(changed(to_snake)).included == sample().included
+
+
+def test_a_report_from_the_future_is_kept_whole() -> None:
+    def modernise(document: Any) -> None:
+        document["schema"] = {"version": 9}
+        document["events"][0] |= {"stage": "Rerank", "gpu": True}
+        document["included"][0]["reason"] = {"reason": "Foretold", "by": "oracle"}
+        document["included"][0]["confidence"] = 0.5
+        document["included"][0]["item"]["embedding"] = [1, 2]
+        document["excluded"][0]["reason"] = {"reason": "Boring", "yawn": [1]}
+        document["excluded"][1]["reason"]["hint"] = "try again"
+
+    text = changed(modernise)
+    report = SelectionReport.from_json(text)
+    assert json.loads(report.to_json()) == json.loads(text)
+    assert copy.copy(report).to_json() == report.to_json()
+    assert report.events[0].stage == UnknownStage("Rerank")
+    assert report.included[0].reason == UnknownInclusionReason("Foretold")
+    boring = report.excluded[0].reason
+    assert isinstance(boring, UnknownReason)
+    assert (boring.name, boring.fields) == ("Boring", {"yawn": [1]})
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d.pop("events"), "Object missing required field `events`"),
+        (
+            lambda d: d["included"][0]["item"].update(tokens="5"),
+            r"Expected `int`, got `str` - at `\$.included\[0\].item.tokens`",
+        ),
+        (lambda d: d["included"][0]["item"].update(tokens=True), "Expected `int`, got `bool`"),
+        (
+            lambda d: d["included"][0]["item"].update(content=""),
+            r"content must not be empty.*at `\$.included\[0\].item`",
+        ),
+        (lambda d: d["excluded"][0]["item"].update(kind=" "), r"kind must not be blank.*at `\$.excluded\[0\].item`"),
+        (lambda d: d["excluded"][0]["item"].update(timestamp="2024-01-01T00:00:00"), "must carry a time zone"),
+        (lambda d: d["excluded"][0]["item"].update(timestamp="soon"), "Invalid RFC3339"),
+        (
+            lambda d: d["excluded"][0]["item"].update(futureRelevanceHint="x"),
+            "'NaN', 'Infinity' or '-Infinity', got 'x'",
+        ),
+        (lambda d: d["excluded"][0].update(score="high"), r"got 'high' - at `\$.excluded\[0\].score`"),
+        (lambda d: d["excluded"][0].update(reason="x"), r"Expected `object`, got `str` - at `\$.excluded\[0\].reason`"),
+        (lambda d: d["excluded"][0].update(reason={}), r"got `NoneType` - at `\$.excluded\[0\].reason.reason`"),
+        (lambda d: d["included"][0].update(reason={"reason": 5}), r"got `int` - at `\$.included\[0\].reason.reason`"),
+        (
+            lambda d: d["excluded"][-1].update(reason={"reason": "BudgetExceeded", "item_tokens": 1}),
+            "missing required field `available_tokens`",
+        ),
+        (
+            lambda d: d["excluded"][0].update(reason={"reason": "NegativeTokens", "tokens": "x"}),
+            r"Expected `int`, got `str` - at `\$.excluded\[0\].reason.tokens`",
+        ),
+        (lambda d: d.update(total_candidates=3), r"Expected 9, the sum .* got 3 - at `\$.total_candidates`"),
+        (lambda d: d.update(total_tokens_considered=0), r"got 0 - at `\$.total_tokens_considered`"),
+        (lambda d: d["included"].pop(), "Expected 8"),
+        (lambda d: d.update(included=5), r"Expected `array`, got `int` - at `\$.included`"),
+        (lambda d: d.update(events=[5]), r"Expected `object`, got `int` - at `\$.events\[0\]`"),
+        (lambda d: d.update(excluded=[5]), r"Expected `object`, got `int` - at `\$.excluded\[0\]`"),
+    ],
+)
+def test_tampering_is_refused_with_the_path(change: Callable[[Any], object], says: str) -> None:
+    with pytest.raises(ReportFormatError, match=says):
+        SelectionReport.from_json(changed(change))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("", "not valid JSON"), ("{", "not valid JSON"), ("[]", "Expected `object`")]
+)
+def test_what_is_no_report(text: str, says: str) -> None:
+    with pytest.raises(ReportFormatError, match=says):
+        SelectionReport.from_json(text)
+
+
+def test_lone_surrogates_survive() -> None:
+    report = Pipeline(scorer=ByHint()).dry_run([ContextItem("a\ud800b", 1)], ContextBudget(5, 5))
+    for indent in (None, 2):
+        assert SelectionReport.from_json(report.to_json(indent=indent)) == report
+
+
+def test_metadata_that_json_cannot_hold_is_a_type_error() -> None:
+    report = Pipeline(scorer=ByHint()).dry_run([ContextItem("x", 1, metadata={"k": object()})], ContextBudget(5, 5))
+    with pytest.raises(TypeError, match="object"):
+        report.to_json()
+
+
+def test_the_schema_accepts_what_is_written_and_refuses_what_is_not() -> None:
+    schema = report_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(json.loads(sample().to_json()))
+    for change in (
+        lambda d: d.pop("events"),
+        lambda d: d["excluded"][-1]["reason"].pop("reason"),
+        lambda d: d["included"][0]["item"].update(tokens="5"),
+        lambda d: d["excluded"][0].update(reason={"reason": "NegativeTokens"}),
+    ):
+        assert not validator.is_valid(json.loads(changed(change)))
+
+
+def test_the_schema_in_the_docs_is_current() -> None:
+    """Regenerate with: python scripts/write_report_schema.py."""
+    assert json.loads(SCHEMA_FILE.read_text(encoding="utf-8")) == report_schema()
+
+
+ITEMS = st.builds(
+    ContextItem,
+    st.text(min_size=1, max_size=5),
+    st.integers(-3, 60),
+    kind=st.sampled_from(["Message", "Tool", "tool"]),
+    priority=st.none() | st.integers(),
+    tags=st.lists(st.text(max_size=3), max_size=2),
+    timestamp=st.none() | st.datetimes(timezones=st.just(UTC)),
+    future_relevance_hint=st.none() | st.floats(),
+    pinned=st.booleans(),
+    metadata=st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3) | st.none(), max_size=2),
+)
+
+
+@given(st.lists(ITEMS, max_size=12), st.integers(800, 900))
+def test_any_report_survives(items: list[ContextItem], target: int) -> None:
+    slicer = CountQuotaSlice([CountQuotaEntry("Tool", 1, 2)])
+    pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.PROCEED)
+    text = pipeline.dry_run(items, ContextBudget(target, target // 20 if not items else target)).to_json()
+    assert SelectionReport.from_json(text).to_json() == text

@@ -1,0 +1,249 @@
+"""What the providers accept, written down from their public rules and error messages.
+
+Nothing here knows how cupel works: each function takes a request's messages as plain dicts and lists what the provider
+would object to. `original` is the history the request was cut from, where a rule depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def violations(provider: str, messages: list[Message], original: list[Message] | None = None) -> list[str]:
+    """Everything wrong with a request, empty if the provider would take it."""
+    if not messages:
+        return ["a request needs at least one message"]
+    if provider == "openai":
+        return list(_openai(messages))
+    if provider == "openai-responses":
+        return list(_responses(messages))
+    return list(_anthropic(messages, original if original is not None else messages))
+
+
+def _blank(text: Any) -> bool:
+    return not isinstance(text, str) or not text.strip()
+
+
+# --- OpenAI chat completions -------------------------------------------------------------------------------
+def _openai(messages: list[Message]):
+    waiting: set[str] = set()
+    for index, message in enumerate(messages):
+        role = message["role"]
+        if role in ("tool", "function"):
+            key = message["tool_call_id"] if role == "tool" else f"function {message['name']}"
+            if key not in waiting:
+                yield f"{index}: a {role} message must answer a call of the preceding assistant message, not {key}"
+            waiting.discard(key)
+        else:
+            if waiting:
+                yield f"{index}: the calls {sorted(waiting)} must be answered before a {role} message"
+            waiting = set()
+        calls = [call["id"] for call in message.get("tool_calls") or []]
+        if message.get("function_call"):
+            calls.append(f"function {message['function_call']['name']}")
+        if calls and role != "assistant":
+            yield f"{index}: only the assistant calls tools"
+        if len(calls) != len(set(calls)):
+            yield f"{index}: two calls share an id"
+        waiting |= set(calls)
+        yield from _openai_content(index, message, role, calls)
+    if waiting:
+        yield f"end: the calls {sorted(waiting)} are never answered"
+
+
+def _openai_content(index: int, message: Message, role: str, calls: list[str]):
+    content = message.get("content")
+    if isinstance(content, list):
+        if not content:
+            yield f"{index}: an empty array of parts"
+        for part in content:
+            if part["type"] == "text" and not part["text"]:
+                yield f"{index}: an empty text part"
+    elif content is None:
+        excused = role == "assistant" and (calls or message.get("refusal") or message.get("audio"))
+        if not excused:
+            yield f"{index}: content is required"
+    elif content == "" and role not in ("tool", "function") and not calls and not message.get("refusal"):
+        yield f"{index}: empty content"
+
+
+# --- OpenAI Responses --------------------------------------------------------------------------------------
+_ANSWERED = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "shell_call": "shell_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+
+
+def _responses(items: list[Message]):
+    calls: dict[str, int] = {}
+    answered: set[str] = set()
+    for index, item in enumerate(items):
+        kind = item.get("type", "message")
+        if kind in _ANSWERED:
+            if item["call_id"] in calls:
+                yield f"{index}: two calls share an id"
+            calls[item["call_id"]] = index
+        elif kind in _ANSWERED.values():
+            key = item.get("call_id") or item["id"]
+            if key not in calls:
+                yield f"{index}: no tool call found for the output {key}"
+            if key in answered:
+                yield f"{index}: a second output for {key}"
+            answered.add(key)
+        elif kind == "reasoning":
+            follower = items[index + 1] if index + 1 < len(items) else None
+            if follower is None or not _from_model(follower):
+                yield f"{index}: reasoning was provided without its required following item"
+        elif kind == "message":
+            yield from _responses_content(index, item)
+    for key in calls.keys() - answered:
+        yield f"end: no tool output found for the call {key}"
+
+
+def _from_model(item: Message) -> bool:
+    kind = item.get("type", "message")
+    return item.get("role") == "assistant" if kind == "message" else not kind.endswith("_output")
+
+
+def _responses_content(index: int, item: Message):
+    content = item.get("content")
+    if not content:
+        yield f"{index}: empty content"
+    elif isinstance(content, list):
+        for part in content:
+            if part["type"] in ("input_text", "output_text") and not part["text"]:
+                yield f"{index}: an empty text part"
+
+
+def reasoning_kept_together(items: list[Message], original: list[Message]) -> list[str]:
+    """An item that the model reasoned towards must come with that reasoning, and right behind it."""
+    required: dict[int, Message] = {}
+    pending: list[Message] = []
+    for item in original:
+        if item.get("type") == "reasoning":
+            pending.append(item)
+        elif _from_model(item):
+            for thought in pending:
+                required[id(item)] = thought
+        else:
+            pending = []
+    present = {id(item) for item in items}
+    return [
+        f"{item.get('type', 'message')} was provided without its required reasoning item"
+        for item in items
+        if id(item) in required and id(required[id(item)]) not in present
+    ]
+
+
+# --- Anthropic messages ------------------------------------------------------------------------------------
+def _blocks(message: Message) -> list[Message]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def _anthropic(messages: list[Message], original: list[Message]):
+    if messages[0]["role"] != "user":
+        yield "first message must use the user role"
+    if messages[-1]["role"] == "assistant" and messages[-1] is not original[-1]:
+        yield "a final assistant message is a prefill that nobody asked for"
+    if messages[-1]["role"] == "assistant":
+        text = _blocks(messages[-1])[-1:]
+        if text and text[0]["type"] == "text" and text[0]["text"] != text[0]["text"].rstrip():
+            yield "final assistant content cannot end with trailing whitespace"
+    yield from _anthropic_blocks(messages)
+    yield from _anthropic_systems(messages)
+    yield from _anthropic_pairs(messages)
+    turn = _running_turn(messages)
+    if turn and _thinks(_running_turn(original)) and not _thinks(turn):
+        yield "the final assistant turn must start with a thinking block"
+
+
+def _anthropic_blocks(messages: list[Message]):
+    for index, message in enumerate(messages):
+        blocks = _blocks(message)
+        if not blocks:
+            yield f"{index}: all messages must have non-empty content"
+        for at, block in enumerate(blocks):
+            inner = block.get("content") if block["type"] == "tool_result" else None
+            for text in [block, *(inner if isinstance(inner, list) else ())]:
+                if text["type"] == "text" and _blank(text["text"]):
+                    yield f"{index}: text content blocks must contain non-whitespace text"
+            if block["type"] == "tool_use" and message["role"] != "assistant":
+                yield f"{index}: tool_use belongs to the assistant"
+            if block["type"] == "tool_result" and message["role"] != "user":
+                yield f"{index}: tool_result belongs to the user"
+            if block["type"] == "tool_result" and any(b["type"] != "tool_result" for b in blocks[:at]):
+                yield f"{index}: tool_result blocks must come first"
+            if block["type"] == "thinking" and not block.get("signature"):
+                yield f"{index}: thinking needs its signature"
+
+
+def _anthropic_systems(messages: list[Message]):
+    for index, message in enumerate(messages):
+        if message["role"] != "system":
+            continue
+        if index == 0 or messages[index - 1]["role"] != "user":
+            yield f"{index}: a system message must follow a user message"
+        if index + 1 < len(messages) and messages[index + 1]["role"] != "assistant":
+            yield f"{index}: a system message must be last or be followed by the assistant"
+
+
+def _turns(messages: list[Message]) -> list[tuple[str, list[Message]]]:
+    """Neighbours of one role are combined into one turn, as the provider does."""
+    turns: list[tuple[str, list[Message]]] = []
+    for message in messages:
+        if turns and turns[-1][0] == message["role"]:
+            turns[-1][1].extend(_blocks(message))
+        else:
+            turns.append((message["role"], _blocks(message)))
+    return turns
+
+
+def _anthropic_pairs(messages: list[Message]):
+    seen: set[str] = set()
+    turns = _turns(messages)
+    for index, (role, blocks) in enumerate(turns):
+        calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        if len(calls) != len(set(calls)) or seen & set(calls):
+            yield f"turn {index}: tool_use ids must be unique"
+        seen |= set(calls)
+        following = turns[index + 1][1] if index + 1 < len(turns) and turns[index + 1][0] == "user" else []
+        leading = []
+        for block in following:
+            if block["type"] != "tool_result":
+                break
+            leading.append(block["tool_use_id"])
+        if role == "assistant" and sorted(leading) != sorted(calls):
+            yield f"turn {index}: calls {calls} are followed by the results {leading}"
+        if role == "user" and any(block["type"] == "tool_result" for block in blocks):
+            before = turns[index - 1] if index else ("", [])
+            known = {block["id"] for block in before[1] if block["type"] == "tool_use"}
+            for block in blocks:
+                if block["type"] == "tool_result" and block["tool_use_id"] not in known:
+                    yield f"turn {index}: tool_result without its tool_use in the previous message"
+        if role == "assistant" and blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+            yield f"turn {index}: the final block in an assistant message cannot be thinking"
+
+
+def _running_turn(messages: list[Message]) -> list[Message]:
+    """The assistant's blocks since the user last spoke, if the turn uses tools; with thinking on they begin with it."""
+    last_user = max(
+        (
+            index
+            for index, message in enumerate(messages)
+            if message["role"] == "user" and not any(b["type"] == "tool_result" for b in _blocks(message))
+        ),
+        default=-1,
+    )
+    turn = [b for message in messages[last_user + 1 :] if message["role"] == "assistant" for b in _blocks(message)]
+    return turn if any(block["type"] == "tool_use" for block in turn) else []
+
+
+def _thinks(turn: list[Message]) -> bool:
+    return bool(turn) and turn[0]["type"] in ("thinking", "redacted_thinking")

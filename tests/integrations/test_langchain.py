@@ -1,0 +1,176 @@
+"""The LangChain module, against the real packages."""
+
+import pytest
+
+pytest.importorskip("langchain_core")
+
+from langchain_core.documents import Document
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.tools import tool
+
+from cupel import Policy, ReflexiveScorer
+from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter, pre_model_hook
+from cupel.integrations.messages import PinnedMessagesExceedBudgetError
+from cupel.tokens import CharacterEstimate
+
+COUNTER = CharacterEstimate()
+
+
+def call(name: str, key: str) -> dict:
+    return {"name": name, "args": {"city": "Oslo"}, "id": key, "type": "tool_call"}
+
+
+def history() -> list:
+    return [
+        SystemMessage("Answer briefly."),
+        HumanMessage("How is the weather in Oslo and in Rome? " * 3),
+        AIMessage("", tool_calls=[call("weather", "a"), call("weather", "b")]),
+        ToolMessage("rain " * 40, tool_call_id="b"),
+        ToolMessage("sun", tool_call_id="a"),
+        AIMessage("Rain in Oslo, sun in Rome."),
+        HumanMessage("And tomorrow?"),
+    ]
+
+
+def test_everything_fits_into_a_large_budget():
+    messages = history()
+    fitted = fit_messages(messages, 10_000, counter=COUNTER)
+    assert all(ours is theirs for ours, theirs in zip(fitted.messages, messages, strict=True))
+    assert fitted.dropped == []
+
+
+@pytest.mark.parametrize("budget", range(20, 220, 5))
+def test_calls_and_results_stay_together_and_a_human_speaks_first(budget: int):
+    messages = history()
+    fitted = fit_messages(messages, budget, counter=COUNTER)
+    kept = [messages.index(message) for message in fitted.messages]
+    assert kept == sorted(kept)
+    assert {0, 6} <= set(kept)
+    assert {2, 3, 4} <= set(kept) or not {2, 3, 4} & set(kept)
+    assert messages[kept[1]].type == "human"
+    assert fitted.total_tokens <= budget
+
+
+def test_a_result_without_its_call_is_left_out_with_the_reason():
+    fitted = fit_messages([HumanMessage("Hi"), ToolMessage("orphan", tool_call_id="x")], 1000, counter=COUNTER)
+    assert [message.content for message in fitted.messages] == ["Hi"]
+    assert fitted.dropped[0].reason.filter_name == "result without its call"
+
+
+def test_calls_that_could_not_be_parsed_are_calls_all_the_same():
+    broken = {"name": "weather", "args": "{", "id": "a", "error": "bad JSON", "type": "invalid_tool_call"}
+    messages = [HumanMessage("Hi"), AIMessage("", invalid_tool_calls=[broken]), ToolMessage("no", tool_call_id="a")]
+    assert len(fit_messages(messages, 1000, counter=COUNTER).messages) == 3
+
+
+def test_content_blocks_of_every_style_are_read():
+    image = "iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA="
+    messages = [
+        HumanMessage(
+            [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image", "base64": image, "mime_type": "image/png"},
+                {"type": "image", "source": {"type": "base64", "data": image}},
+                {"type": "image_url", "image_url": "https://example.com/a.png"},
+            ]
+        ),
+        AIMessage([{"type": "text", "text": "Let me see."}, {"type": "tool_use", "id": "a", "name": "f", "input": {}}]),
+        ToolMessage("a cat", tool_call_id="a"),
+        ChatMessage("And this?", role="user"),
+    ]
+    fitted = fit_messages(messages, 10_000, counter=COUNTER)
+    assert fitted.messages == messages
+    assert fitted.total_tokens > 2000, "three images have been counted"
+
+
+def test_pinned_messages_that_do_not_fit_are_named():
+    with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[0\] \(system\)"):
+        fit_messages(history(), 5, counter=COUNTER)
+
+
+def test_the_runnable_stands_between_a_prompt_and_a_model():
+    prompt = ChatPromptTemplate.from_messages([("system", "Answer briefly."), MessagesPlaceholder("history")])
+    seen = []
+
+    class Model(GenericFakeChatModel):
+        def _generate(self, messages, *args, **kwargs):
+            seen.extend(messages)
+            return super()._generate(messages, *args, **kwargs)
+
+    chain = prompt | message_fitter(40, counter=COUNTER) | Model(messages=iter([AIMessage("Fine.")]))
+    chain.invoke({"history": history()[1:]})
+    assert [message.type for message in seen] == ["system", "human"]
+
+
+async def _ainvoke(runnable, value):
+    return await runnable.ainvoke(value)
+
+
+def test_the_runnable_runs_asynchronously():
+    import asyncio
+
+    fitted = asyncio.run(_ainvoke(message_fitter(10_000, counter=COUNTER), history()))
+    assert len(fitted) == 7
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_hook_gives_the_model_less_and_the_state_everything():
+    pytest.importorskip("langgraph")
+    from langgraph.prebuilt import create_react_agent
+
+    seen: list[list] = []
+
+    class Model(GenericFakeChatModel):
+        def _generate(self, messages, *args, **kwargs):
+            seen.append(list(messages))
+            return super()._generate(messages, *args, **kwargs)
+
+        def bind_tools(self, tools, **kwargs):
+            return self
+
+    @tool
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"rain in {city} " * 30
+
+    answers = [AIMessage("", tool_calls=[call("weather", "a")]), AIMessage("Rain.")]
+    agent = create_react_agent(
+        Model(messages=iter(answers)), [weather], pre_model_hook=pre_model_hook(200, counter=COUNTER)
+    )
+    long_ago = [HumanMessage("Tell me a story."), AIMessage("Once upon a time " * 100)]
+    state = agent.invoke({"messages": [*long_ago, HumanMessage("How is the weather in Oslo?")]})
+    assert len(state["messages"]) == 6
+    assert "Once upon a time" not in str(seen[0])
+    assert [message.type for message in seen[1]][-3:] == ["human", "ai", "tool"]
+
+
+def test_the_hook_would_rather_fail_than_hide_the_newest_result():
+    messages = [
+        HumanMessage("Hi"),
+        AIMessage("", tool_calls=[call("weather", "a")]),
+        ToolMessage("x" * 4000, tool_call_id="a"),
+    ]
+    with pytest.raises(PinnedMessagesExceedBudgetError, match="exchange"):
+        pre_model_hook(100, counter=COUNTER)({"messages": messages})
+
+
+def documents() -> list[Document]:
+    return [Document(f"{word} " * 10, metadata={"relevance_score": score}) for word, score in WORDS.items()]
+
+
+WORDS = {"alpha": 0.2, "bravo": 0.9, "charlie": 0.5}
+
+
+def test_documents_are_chosen_by_relevance():
+    policy = Policy(ReflexiveScorer())
+    chosen = DocumentSelector(20, policy, COUNTER).transform_documents(documents())
+    assert [document.page_content.split()[0] for document in chosen] == ["bravo"]
+
+
+def test_without_scores_the_rank_decides():
+    unscored = [Document(f"{word} " * 10) for word in WORDS]
+    chosen = DocumentSelector(20, counter=COUNTER, policy=Policy(ReflexiveScorer())).transform_documents(unscored)
+    assert [document.page_content.split()[0] for document in chosen] == ["alpha"]
+    assert chosen[0] is unscored[0]

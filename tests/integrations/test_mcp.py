@@ -1,0 +1,85 @@
+"""The MCP server, through a real client."""
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp import StdioServerParameters
+from mcp.client import Client
+from mcp.client.stdio import stdio_client
+
+from cupel.integrations.mcp import server
+
+ITEMS = [
+    {"content": "Answer in one sentence.", "kind": "SystemPrompt", "pinned": True, "tokens": 5},
+    {"content": "a long story " * 40, "tokens": 160, "timestamp": "2026-01-01T10:00:00Z"},
+    {"content": "How is the weather?", "timestamp": "2026-01-01T11:00:00Z", "tokens": 5},
+]
+
+
+def ask(tool: str, arguments: dict[str, Any], target: Any = None) -> Any:
+    async def run() -> Any:
+        async with Client(target or server()) as client:
+            return await client.call_tool(tool, arguments)
+
+    return asyncio.run(run())
+
+
+def test_both_tools_are_offered_with_their_arguments():
+    async def run() -> Any:
+        async with Client(server()) as client:
+            return (await client.list_tools()).tools
+
+    tools = {tool.name: tool for tool in asyncio.run(run())}
+    assert set(tools) == {"explain", "select"}
+    assert set(tools["select"].input_schema["required"]) == {"items", "max_tokens"}
+    assert "preset" in tools["select"].description
+
+
+def test_select_gives_the_items_in_order():
+    result = ask("select", {"items": ITEMS, "max_tokens": 50})
+    assert not result.is_error
+    assert [entry["position"] for entry in result.structured_content["selected"]] == [2, 0]
+    assert result.structured_content["total_tokens"] == 10
+    assert result.structured_content["left_out"] == 1
+
+
+def test_explain_gives_every_item_a_reason():
+    decisions = ask("explain", {"items": ITEMS, "max_tokens": 50}).structured_content["decisions"]
+    assert [(entry["selected"], entry["reason"]) for entry in decisions] == [
+        (True, "Pinned"),
+        (False, "BudgetExceeded"),
+        (True, "Scored"),
+    ]
+
+
+def test_a_policy_document_is_taken_as_well_as_a_name():
+    newest = {"scorer": "recency", "overflow": "truncate"}
+    for policy in (newest, "rag"):
+        assert not ask("select", {"items": ITEMS, "max_tokens": 500, "policy": policy}).is_error
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"policy": "chatty"}, "policy must be a policy document or one of chat, code-review"),
+        ({"policy": {"scorer": "nonsense"}}, "nonsense"),
+        ({"max_tokens": -1}, "max_tokens must be >= 0"),
+        ({"items": [{"content": ""}]}, "content must not be empty"),
+        ({"max_tokens": 4}, "Pinned items require 5 tokens, but only 4 are available"),
+    ],
+)
+def test_a_bad_request_is_answered_with_the_error(change: dict[str, Any], message: str):
+    result = ask("select", {"items": ITEMS, "max_tokens": 50, **change})
+    assert result.is_error
+    assert message in result.content[0].text
+
+
+def test_the_module_serves_standard_input_and_output():
+    command = StdioServerParameters(command=sys.executable, args=["-m", "cupel.integrations.mcp"])
+    result = ask("select", {"items": ITEMS, "max_tokens": 50}, stdio_client(command))
+    assert result.structured_content["total_tokens"] == 10

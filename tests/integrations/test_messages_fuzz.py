@@ -1,0 +1,144 @@
+"""Whatever the history and the budget, the provider would accept what `fit` returns, and nothing in it was altered.
+
+`CUPEL_FUZZ_CASES` sets how many fits are checked; without it the same few thousand are checked every time.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Policy, RecencyScorer, ReflexiveScorer
+from cupel.integrations.messages import Fitted, PinnedMessagesExceedBudgetError, fit
+from cupel.integrations.messages._dialect import FRAMEWORK
+from cupel.integrations.messages._fit import fit_view
+from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
+from cupel.tokens import CharacterEstimate
+from tests.integrations.histories import BY_PROVIDER
+from tests.integrations.provider_rules import reasoning_kept_together, violations
+
+CASES = int(os.environ.get("CUPEL_FUZZ_CASES", "6000"))
+"""How many fits are checked, over all providers; each history is fitted into `BUDGETS` budgets."""
+BUDGETS = 10
+POLICIES = (
+    Policy(ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE),
+    Policy(CompositeScorer([(RecencyScorer(), 3), (KindScorer(), 1)]), overflow=OverflowStrategy.TRUNCATE),
+    Policy(RecencyScorer(), KnapsackSlice(5), overflow=OverflowStrategy.TRUNCATE),
+    Policy(
+        RecencyScorer(),
+        CountQuotaSlice([CountQuotaEntry("ToolOutput", 1, 2)]),
+        overflow=OverflowStrategy.TRUNCATE,
+    ),
+)
+COUNTER = CharacterEstimate()
+
+
+def budgets(messages: list[Any], provider: str) -> list[int | ContextBudget]:
+    """Nothing, everything, the least that is possible and one less, and steps between."""
+    everything = fit(messages, 10**9, counter=COUNTER, provider=provider).total_tokens
+    try:
+        fit(messages, 0, counter=COUNTER, provider=provider)
+        least = 0
+    except PinnedMessagesExceedBudgetError as error:
+        least = error.pinned_tokens
+    steps = [least + (everything - least) * step // 5 for step in range(1, 5)]
+    with_reserve = ContextBudget(everything + 50, everything, output_reserve=50, estimation_safety_margin_percent=10.0)
+    return [0, max(0, least - 1), least, *steps, max(0, everything - 1), everything, with_reserve]
+
+
+class Expectation:
+    """What must hold for every fit of one history."""
+
+    def __init__(self, provider: str, messages: list[Any]) -> None:
+        self.provider = provider
+        self.messages = messages
+        self.snapshot = copy.deepcopy(messages)
+        self.positions = {id(message): position for position, message in enumerate(messages)}
+        sendable = [m for m in messages if not violations(provider, [m], messages)]
+        self.users = [m for m in sendable if m.get("role") == "user"]
+        self.must = [m for m in sendable if m.get("role") in ("system", "developer")] + self.users[-1:]
+
+    def check(self, budget: int | ContextBudget, policy: Policy | None, pins: frozenset[int]) -> None:
+        def pin(message: Any) -> bool:
+            return self.positions[id(message)] in pins
+
+        try:
+            fitted = fit(self.messages, budget, policy, COUNTER, provider=self.provider, pin=pin)
+        except PinnedMessagesExceedBudgetError as error:
+            self.check_error(error, budget if isinstance(budget, int) else budget.max_tokens - budget.output_reserve)
+            return
+        self.check_messages(fitted)
+        report = fitted.report
+        assert report.total_candidates == len(report.included) + len(report.excluded)
+        assert fitted.total_tokens == sum(entry.item.tokens for entry in report.included)
+        target = budget if isinstance(budget, int) else budget.target_tokens
+        pinned = sum(entry.item.tokens for entry in report.included if entry.item.pinned)
+        assert fitted.total_tokens <= max(target, pinned)
+
+    @staticmethod
+    def check_error(error: PinnedMessagesExceedBudgetError, available: int) -> None:
+        assert error.available_tokens == available < error.pinned_tokens
+        assert error.pinned_tokens == sum(tokens for _, tokens in error.parts)
+
+    def check_messages(self, fitted: Fitted[Any]) -> None:
+        assert self.messages == self.snapshot, "the input was altered"
+        kept = [self.positions[id(message)] for message in fitted.messages]
+        assert kept == sorted(kept), "the order was altered"
+        dropped = [position for unit in fitted.dropped for position in unit.positions]
+        assert sorted(kept + dropped) == list(range(len(self.messages))), "a message is unaccounted for"
+        if fitted.messages:
+            assert violations(self.provider, fitted.messages, self.messages) == []
+        else:
+            assert not self.users, "a user message could have been sent"
+        if self.provider == "openai-responses":
+            assert reasoning_kept_together(fitted.messages, self.messages) == []
+        assert all(self.positions[id(message)] in kept for message in self.must), "a pinned message is missing"
+
+
+def test_what_a_framework_gets_suits_every_model() -> None:
+    """Frameworks translate one history for any provider: paired as OpenAI wants it, with ends as Anthropic does."""
+
+    @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @given(BY_PROVIDER["openai"])
+    def run(messages: list[Any]) -> None:
+        for budget in (15, 60, 300, 10**6):
+            try:
+                fitted = fit_view(messages, budget, dialect=FRAMEWORK, view=dict, counter=COUNTER)
+            except PinnedMessagesExceedBudgetError:
+                continue
+            assert not fitted.messages or violations("openai", fitted.messages) == []
+            talk = [message for message in fitted.messages if message["role"] not in ("system", "developer")]
+            assert not talk or talk[0]["role"] == "user"
+            assert not talk or talk[-1]["role"] != "assistant" or talk[-1] is messages[-1]
+
+    run()
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_every_budget_gives_a_request_the_provider_accepts(provider: str) -> None:
+    cases = 0
+
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // BUDGETS),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,  # the everyday run is the same every day
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(BY_PROVIDER[provider], st.sampled_from(POLICIES), st.frozensets(st.integers(0, 12), max_size=2))
+    def run(messages: list[Any], policy: Policy, pins: frozenset[int]) -> None:
+        nonlocal cases
+        expectation = Expectation(provider, messages)
+        if not violations(provider, messages):
+            assert fit(messages, 10**9, counter=COUNTER, provider=provider).messages == messages, "legal, yet not kept"
+        for number, budget in enumerate(budgets(messages, provider)):
+            expectation.check(budget, policy if number % 2 else None, pins if number % 3 else frozenset())
+            cases += 1
+
+    run()
+    print(f"{provider}: {cases} cases")

@@ -1,0 +1,101 @@
+"""The Pydantic AI module, against the real package."""
+
+import pytest
+
+pytest.importorskip("pydantic_ai")
+
+from pydantic_ai import Agent, BinaryContent
+from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from cupel.integrations.messages import PinnedMessagesExceedBudgetError
+from cupel.integrations.pydantic_ai import fit_messages, history_processor
+from cupel.tokens import CharacterEstimate
+
+COUNTER = CharacterEstimate()
+
+
+def history() -> list[ModelMessage]:
+    return [
+        ModelRequest([SystemPromptPart("Answer briefly."), UserPromptPart("Tell me about Oslo.")]),
+        ModelResponse([TextPart("It is the capital of Norway. " * 50)]),
+        ModelRequest([UserPromptPart("How is the weather there?")]),
+        ModelResponse(
+            [ToolCallPart("weather", {"city": "Oslo"}, "a"), ToolCallPart("weather", '{"city": "Rome"}', "b")]
+        ),
+        ModelRequest([ToolReturnPart("weather", "rain " * 40, "b"), ToolReturnPart("weather", {"sky": "blue"}, "a")]),
+        ModelResponse([ThinkingPart("Two cities."), TextPart("Rain, then sun.")]),
+        ModelRequest([UserPromptPart("And tomorrow?")]),
+    ]
+
+
+@pytest.mark.parametrize("budget", range(40, 300, 5))
+def test_calls_and_results_stay_together_and_system_prompts_stay(budget: int):
+    messages = history()
+    fitted = fit_messages(messages, budget, counter=COUNTER)
+    kept = [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
+    assert kept == sorted(kept)
+    assert {0, 6} <= set(kept)
+    assert {3, 4} <= set(kept) or not {3, 4} & set(kept)
+    assert fitted.total_tokens <= budget
+
+
+def test_results_beside_user_text_are_read_wherever_they_stand():
+    messages = [
+        ModelRequest([UserPromptPart("Hi")]),
+        ModelResponse([ToolCallPart("weather", {}, "a")]),
+        ModelRequest([UserPromptPart("Hurry!"), ToolReturnPart("weather", "rain", "a")]),
+    ]
+    assert fit_messages(messages, 1000, counter=COUNTER).messages == messages
+
+
+def test_images_and_instructions_are_counted():
+    image = BinaryContent(
+        bytes.fromhex("89504e470d0a1a0a0000000d4948445200000280000001e00802000000"), media_type="image/png"
+    )
+    messages = [ModelRequest([UserPromptPart(["What is this?", image])], instructions="x" * 400)]
+    assert fit_messages(messages, 1000, counter=COUNTER).total_tokens == 3 + 4 + 4 + 410 + 100
+
+
+def test_the_processor_runs_in_an_agent():
+    seen: list[list[ModelMessage]] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(messages)
+        if len(seen) == 1:
+            return ModelResponse([ToolCallPart("weather", {"city": "Oslo"})])
+        return ModelResponse([TextPart("Rain.")])
+
+    agent = Agent(FunctionModel(model), capabilities=[ProcessHistory(history_processor(100, counter=COUNTER))])
+
+    @agent.tool_plain
+    def weather(city: str) -> str:
+        return f"rain in {city}"
+
+    result = agent.run_sync("And now?", message_history=history())
+    assert result.output == "Rain."
+    assert "capital of Norway" not in str(seen[0])
+    kinds = [part.part_kind for message in seen[1] for part in message.parts]
+    assert kinds[-3:] == ["user-prompt", "tool-call", "tool-return"]
+    assert kinds[0] == "system-prompt"
+
+
+def test_the_processor_would_rather_fail_than_hide_the_newest_result():
+    messages = [
+        ModelRequest([UserPromptPart("Hi")]),
+        ModelResponse([ToolCallPart("weather", {}, "a")]),
+        ModelRequest([ToolReturnPart("weather", "x" * 4000, "a")]),
+    ]
+    with pytest.raises(PinnedMessagesExceedBudgetError, match="exchange"):
+        history_processor(100, counter=COUNTER)(messages)

@@ -1,0 +1,108 @@
+"""Budgets: every rule, and what they derive."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from cupel import ContextBudget, ContextKind, InvalidBudgetError
+
+NAN = float("nan")
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "says"),
+    [
+        ({"max_tokens": -1}, InvalidBudgetError, "max_tokens must be >= 0, got -1"),
+        ({"target_tokens": -1}, InvalidBudgetError, "target_tokens must be >= 0, got -1"),
+        ({"target_tokens": 101}, InvalidBudgetError, "target_tokens must not exceed max_tokens=100, got 101"),
+        ({"output_reserve": -1}, InvalidBudgetError, "output_reserve must be >= 0, got -1"),
+        ({"output_reserve": 101}, InvalidBudgetError, "output_reserve must not exceed max_tokens=100, got 101"),
+        ({"reserved_slots": {"Tool": -1}}, InvalidBudgetError, r"reserved_slots\['Tool'\] must be >= 0, got -1"),
+        ({"reserved_slots": {"a": 1, "A": 2}}, InvalidBudgetError, "reserved_slots: 'a' and 'A' are the same kind"),
+        ({"reserved_slots": {" ": 1}}, InvalidBudgetError, "reserved_slots: kind must not be blank"),
+        ({"estimation_safety_margin_percent": -0.1}, InvalidBudgetError, "from 0 to 100, got -0.1"),
+        ({"estimation_safety_margin_percent": 100.5}, InvalidBudgetError, "from 0 to 100, got 100.5"),
+        ({"estimation_safety_margin_percent": NAN}, InvalidBudgetError, "from 0 to 100, got nan"),
+        ({"estimation_safety_margin_percent": INF}, InvalidBudgetError, "from 0 to 100, got inf"),
+        ({"max_tokens": 100.0}, TypeError, "max_tokens must be an integer, got float"),
+        ({"max_tokens": True}, TypeError, "max_tokens must be an integer, got bool"),
+        ({"target_tokens": "5"}, TypeError, "target_tokens must be an integer, got str"),
+        ({"output_reserve": None}, TypeError, "output_reserve must be an integer, got NoneType"),
+        ({"reserved_slots": {"Tool": 1.5}}, TypeError, r"reserved_slots\['Tool'\] must be an integer"),
+        ({"reserved_slots": [1]}, TypeError, "reserved_slots must be a mapping, got list"),
+        ({"estimation_safety_margin_percent": "5"}, TypeError, "must be a number, got str"),
+        ({"estimation_safety_margin_percent": True}, TypeError, "must be a number, got bool"),
+    ],
+)
+def test_every_rule(fields: dict[str, object], error: type[Exception], says: str) -> None:
+    given = {"max_tokens": 100, "target_tokens": 50, **fields}
+    with pytest.raises(error, match=says):
+        ContextBudget(given.pop("max_tokens"), given.pop("target_tokens"), **given)  # type: ignore[arg-type]
+
+
+def test_the_limits_themselves_are_legal() -> None:
+    budget = ContextBudget(0, 0, output_reserve=0, estimation_safety_margin_percent=100)
+    assert budget.estimation_safety_margin_percent == 100.0
+    assert ContextBudget(100, 100, output_reserve=100).output_reserve == 100
+
+
+@pytest.mark.parametrize("margin", [0, -0.0, 0.0, 100, 100.0])
+def test_margins_at_the_ends_are_legal_and_floats(margin: float) -> None:
+    found = ContextBudget(1, 1, estimation_safety_margin_percent=margin).estimation_safety_margin_percent
+    assert (found, type(found)) == (margin, float)
+
+
+def test_numbers_that_are_all_of_one_wrong_type_are_refused() -> None:
+    for wrong in (True, 5.0):
+        with pytest.raises(TypeError, match="max_tokens must be an integer"):
+            ContextBudget(wrong, wrong, output_reserve=wrong)  # type: ignore[arg-type]
+
+
+def test_an_int_subclass_is_an_integer_within_the_same_limits() -> None:
+    class Count(int):
+        pass
+
+    assert ContextBudget(Count(0), 0).max_tokens == 0
+    assert ContextBudget(Count(9), Count(9), output_reserve=Count(9)).target_tokens == 9
+    with pytest.raises(InvalidBudgetError, match="target_tokens must not exceed max_tokens=9, got 10"):
+        ContextBudget(Count(9), Count(10))
+
+
+def test_slots_may_be_empty_or_zero_and_are_never_the_callers_own() -> None:
+    assert ContextBudget(5, 5, reserved_slots={"Tool": 0}).total_reserved == 0
+    given: dict[str, int] = {}
+    budget = ContextBudget(5, 5, reserved_slots=given)
+    given["Tool"] = 3
+    assert (budget.total_reserved, budget.reserved_slots) == (0, {})
+
+
+def test_reserved_slots_are_kept_by_kind_and_frozen() -> None:
+    budget = ContextBudget(100, 50, reserved_slots={"Tool": 10, ContextKind("Memory"): 5})  # type: ignore[dict-item]
+    assert budget.reserved_slots[ContextKind("TOOL")] == 10
+    with pytest.raises(TypeError):
+        budget.reserved_slots[ContextKind("x")] = 1  # type: ignore[index]
+
+
+def test_derived_numbers() -> None:
+    budget = ContextBudget(100, 50, output_reserve=60, reserved_slots={"a": 30, "b": 20})
+    assert (budget.total_reserved, budget.unreserved_capacity, budget.has_capacity) == (110, -10, False)
+    assert ContextBudget(10, 5, output_reserve=9).has_capacity
+    assert not ContextBudget(10, 5, output_reserve=10).has_capacity
+
+
+def test_extended_moves_both_ends() -> None:
+    budget = ContextBudget(100, 50, output_reserve=10, reserved_slots={"a": 1}, estimation_safety_margin_percent=5)
+    larger = budget.extended(7)
+    assert (larger.max_tokens, larger.target_tokens) == (107, 57)
+    assert larger.extended(-7) == budget
+
+
+def test_equality_hash_and_pickle() -> None:
+    budget = ContextBudget(100, 50, output_reserve=10, reserved_slots={"a": 1}, estimation_safety_margin_percent=5)
+    twin = pickle.loads(pickle.dumps(budget))
+    assert twin == budget
+    assert hash(twin) == hash(budget)
+    assert budget != ContextBudget(100, 50)

@@ -1,0 +1,81 @@
+"""Scored items, their columns, the shared order, and finding items by identity."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cupel import ContextItem, ScoredItem, StrategyContractError
+from cupel.model import Candidates, descending, positions_of
+
+ITEM = ContextItem("x", 3)
+
+
+@pytest.mark.parametrize(
+    ("item", "score", "says"),
+    [
+        ("x", 0.5, "item must be a ContextItem, got str"),
+        (ITEM, "0.5", "score must be a number, got str"),
+        (ITEM, True, "score must be a number, got bool"),
+        (ITEM, None, "score must be a number, got NoneType"),
+    ],
+)
+def test_scored_items_refuse_wrong_types(item: object, score: object, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        ScoredItem(item, score)  # type: ignore[arg-type]
+
+
+def test_scores_are_floats() -> None:
+    assert type(ScoredItem(ITEM, 1).score) is float
+
+
+def test_columns_and_back() -> None:
+    scored = [ScoredItem(ITEM, 0.5), ScoredItem(ContextItem("y", 4), 0.25)]
+    columns = Candidates.of(iter(scored))
+    assert (columns.scores, columns.tokens, len(columns)) == ([0.5, 0.25], [3, 4], 2)
+    assert columns.scored() == scored
+    assert columns.at([1]).items[0] is scored[1].item
+    assert columns.at([]) == Candidates([], [], [])
+    assert columns.at([1]) == Candidates.of(scored[1:])
+    assert columns.at([1, 0]) == Candidates.of(reversed(scored))
+
+
+@pytest.mark.parametrize(
+    ("keys", "order"),
+    [
+        ([], []),
+        ([0.1, 0.9, 0.1], [1, 0, 2]),
+        ([0.0, -0.0, 0.0], [0, 1, 2]),
+        ([float("nan"), 1.0, float("-inf"), float("nan"), float("inf")], [4, 1, 2, 0, 3]),
+        ([float("-inf"), float("inf"), 0.0], [1, 2, 0]),
+    ],
+)
+def test_descending(keys: list[float], order: list[int]) -> None:
+    assert descending(keys) == order
+
+
+@given(st.lists(st.floats(allow_nan=True) | st.sampled_from([0.0, 0.5, 1.0])))
+def test_descending_is_the_naive_order(keys: list[float]) -> None:
+    naive = sorted(range(len(keys)), key=lambda i: (keys[i] != keys[i], -keys[i] if keys[i] == keys[i] else 0.0, i))
+    assert descending(keys) == naive
+
+
+def test_positions_are_found_by_identity_in_order() -> None:
+    twin = ContextItem("x", 3)
+    items = [ITEM, twin, ITEM]
+    assert positions_of([ITEM, twin, ITEM], items, "S", "slice") == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        ([ContextItem("x", 3)], "S broke its contract: slice returned an item it was not given"),
+        ([ITEM, ITEM], "slice returned an item more often than it was given"),
+        (None, "slice must return a list of items, got None"),
+        ([None], "slice returned an item it was not given: None"),
+    ],
+)
+def test_foreign_and_surplus_items_are_named(returned: list[ContextItem], says: str) -> None:
+    with pytest.raises(StrategyContractError, match=says):
+        positions_of(returned, [ITEM], "S", "slice")

@@ -1,0 +1,103 @@
+"""The page in the machine's own Chromium; these tests are skipped where it or Playwright is missing."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cupel import ContextBudget
+from cupel.report import Variant, page_payload, render_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HERE = Path(__file__).parent
+QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip these minutes of browser work unless they were asked for by name, as `make pages` does."""
+    asked = any("pages" in Path(argument.partition("::")[0]).parts for argument in config.args)
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            if not asked:
+                item.add_marker(pytest.mark.skip(reason="the page in a browser: make pages"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as session:
+        chromium = session.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path) -> Callable:
+    """Open a page's HTML from disk; anything it logs, throws, or asks of the network fails the test."""
+    contexts = []
+    complaints = []
+
+    def opener(html: str, *, width: int = 1280, scheme: str = "light", height: int = 900):
+        file = tmp_path / "page.html"
+        file.write_text(html, encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"thrown: {error}"))
+        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: _only_local(request.url, complaints))
+        page.goto(file.as_uri())
+        settle(page)
+        return page
+
+    yield opener
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _only_local(url: str, complaints: list[str]) -> None:
+    if not url.startswith(("file:", "data:")):
+        complaints.append(f"request: {url}")
+
+
+def page_of(items, budget: ContextBudget, policies, *, fixed_window: bool = False, title: str = "A session") -> str:
+    """Render the page for some policies, the first of them chosen."""
+    variants = [
+        Variant(policy, policy.name or f"policy {number}", f"--policy {number}")
+        for number, policy in enumerate(policies)
+    ]
+    payload = page_payload(items, budget, variants, title=title, source="items.jsonl", fixed_window=fixed_window)
+    return render_page(payload)
+
+
+def settle(page) -> None:
+    """Wait until the page has drawn what was asked of it."""
+    page.evaluate(
+        """() => new Promise((done) => {
+            requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(done)));
+        })"""
+    )
+
+
+def move_budget(page, tokens: int) -> None:
+    """Move the slider as a person does: set the input and let it tell."""
+    page.evaluate(
+        """(tokens) => {
+            const slider = document.getElementById("slider");
+            slider.value = String(tokens);
+            slider.dispatchEvent(new Event("input", { bubbles: true }));
+        }""",
+        tokens,
+    )
+    settle(page)
+
+
+def figure(page, name: str) -> int:
+    """Read a number off the page."""
+    return int(page.inner_text(f"#{name}").replace(",", ""))

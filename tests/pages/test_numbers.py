@@ -1,0 +1,329 @@
+"""Every number on the page is the one the library gives for that budget and policy."""
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cupel import (
+    CompositeScorer,
+    ContextBudget,
+    ContextItem,
+    CountConstrainedKnapsackSlice,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    GreedySlice,
+    KindScorer,
+    KnapsackSlice,
+    OverflowStrategy,
+    Policy,
+    PriorityScorer,
+    QuotaEntry,
+    QuotaSlice,
+    RecencyScorer,
+    ReflexiveScorer,
+    ScarcityBehavior,
+    UShapedPlacer,
+    presets,
+)
+from cupel.analytics import counterfactual
+from cupel.cli import main
+from cupel.demo import session_items, session_policy
+from cupel.errors import SelectionError
+from cupel.report import excluded_words
+from tests.pages.conftest import figure, move_budget, page_of, settle
+
+SCORER = CompositeScorer([(ReflexiveScorer(), 2.0), (RecencyScorer(), 1.0), (PriorityScorer(), 1.0)])
+COUNTS = [CountQuotaEntry("ToolOutput", 2, 4), CountQuotaEntry("memory", 1, 2), CountQuotaEntry("Absent", 0, 3)]
+QUOTAS = [QuotaEntry("Message", require=29, cap=57), QuotaEntry("document", cap=33.3), QuotaEntry("Absent", require=7)]
+SLICERS = {
+    "greedy": GreedySlice(),
+    "knapsack": KnapsackSlice(10),
+    "knapsack with a small table": KnapsackSlice(7, max_cells=4_000),
+    "quota": QuotaSlice(QUOTAS),
+    "quota of knapsacks": QuotaSlice(QUOTAS, KnapsackSlice(5)),
+    "count quota": CountQuotaSlice(COUNTS),
+    "count quota of quotas": CountQuotaSlice(COUNTS, QuotaSlice(QUOTAS)),
+    "count knapsack": CountConstrainedKnapsackSlice(COUNTS, KnapsackSlice(5)),
+    "scarce": CountQuotaSlice([CountQuotaEntry("Absent", 2, 2)], scarcity=ScarcityBehavior.THROW),
+}
+
+
+def random_items(seed: int, count: int = 60) -> list[ContextItem]:
+    """Items that meet every rule: ties, duplicates, no tokens, negative tokens, pins, other spellings of kinds."""
+    rng = random.Random(seed)
+    start = datetime(2026, 3, 12, tzinfo=UTC)
+    return [
+        ContextItem(
+            f"item {rng.randrange(count) if rng.random() < 0.2 else number}",
+            rng.choice([-3, 0]) if rng.random() < 0.08 else rng.randrange(1, 60),
+            kind=rng.choice(["Message", "message", "Document", "ToolOutput", "Memory"]),
+            priority=rng.choice([None, 1, 2, 3]),
+            timestamp=None if rng.random() < 0.2 else start + timedelta(minutes=rng.randrange(40)),
+            future_relevance_hint=rng.choice([None, 0.0, 0.25, 0.5, 0.57, 1.0]),
+            pinned=rng.random() < 0.06,
+        )
+        for number in range(count)
+    ]
+
+
+def answer_of_library(policy: Policy, items, budget: ContextBudget):
+    """What the library says, in positions."""
+    positions = {id(item): position for position, item in enumerate(items)}
+    try:
+        report = policy.pipeline().dry_run(items, budget)
+    except SelectionError as error:
+        return type(error).__name__
+    placed = [positions[id(entry.item)] for entry in report.included]
+    excluded = [[positions[id(entry.item)], entry.reason.name] for entry in report.excluded]
+    return {"placed": placed, "excluded": excluded, "tokens": sum(items[position].tokens for position in placed)}
+
+
+AT_ALL = """([policy, budgets]) => budgets.map((budget) => {
+    const answer = cupelPage.at(policy, budget);
+    if (answer.refused) return answer.refused.name;
+    const excluded = answer.excluded.map((row) => [row.position, row.reason]);
+    return { placed: answer.placed, excluded, tokens: answer.tokens };
+})"""
+
+
+@pytest.mark.parametrize("overflow", list(OverflowStrategy), ids=lambda strategy: strategy.value)
+@pytest.mark.parametrize("seed", range(3))
+def test_replay_equals_the_library_at_every_kind_of_budget(open_page, seed, overflow):
+    items = random_items(seed)
+    placers = [None, UShapedPlacer()]
+    policies = [
+        Policy(
+            SCORER,
+            slicer,
+            name=name,
+            overflow=overflow,
+            deduplicate=seed != 2,
+            **({"placer": placer} if placer else {}),
+        )
+        for (name, slicer), placer in zip(SLICERS.items(), placers * len(SLICERS), strict=False)
+    ]
+    budget = ContextBudget(
+        400, 400, output_reserve=30, reserved_slots={"Memory": 11}, estimation_safety_margin_percent=7
+    )
+    page = open_page(page_of(items, budget, policies))
+    rng = random.Random(seed)
+    targets = sorted({30, 31, *rng.sample(range(30, 1600), 70)})
+    for number, policy in enumerate(policies):
+        assert page.evaluate("(policy) => cupelPage.verified(policy)", number), policy.name
+        shown = page.evaluate(AT_ALL, [number, targets])
+        for target, found in zip(targets, shown, strict=True):
+            at = ContextBudget(
+                target, target, output_reserve=30, reserved_slots={"Memory": 11}, estimation_safety_margin_percent=7
+            )
+            assert found == answer_of_library(policy, items, at), (policy.name, target)
+
+
+def test_replay_equals_the_library_under_a_fixed_window(open_page):
+    items = random_items(7)
+    policies = [
+        Policy(SCORER, slicer, name=name, overflow=OverflowStrategy.TRUNCATE) for name, slicer in SLICERS.items()
+    ]
+    page = open_page(page_of(items, ContextBudget(900, 400, output_reserve=200), policies, fixed_window=True))
+    targets = list(range(0, 901, 13))
+    for number, policy in enumerate(policies):
+        shown = page.evaluate(AT_ALL, [number, targets])
+        expected = [
+            answer_of_library(policy, items, ContextBudget(900, target, output_reserve=200)) for target in targets
+        ]
+        assert shown == expected, policy.name
+
+
+def selected_by_command(arguments: list[str], capsys) -> dict:
+    """What `cupel select` prints as JSON, or its complaint."""
+    code = main(["select", *arguments, "--format", "json", "--quiet"])
+    captured = capsys.readouterr()
+    return json.loads(captured.out) if code == 0 else {"error": captured.err}
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (768, "dark"), (390, "light")])
+def test_the_figures_equal_cupel_select(open_page, capsys, tmp_path, monkeypatch, width, scheme):
+    """The demonstration's page, slider and switch moved, against the command line it shows."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--budget", "4000"]) == 0
+    capsys.readouterr()
+    page = open_page((tmp_path / "cupel-demo/page.html").read_text(encoding="utf-8"), width=width, scheme=scheme)
+    for number in range(page.locator(".choice").count()):
+        page.locator(".choice input").nth(number).check(force=True)
+        for budget in (0, 274, 1111, 4000, 6283, 16001):
+            if budget > int(page.get_attribute("#slider", "max")):
+                continue
+            move_budget(page, budget)
+            command = page.inner_text("#command").split()
+            assert command[:2] == ["cupel", "select"]
+            expected = selected_by_command(command[2:], capsys)
+            if "error" in expected:
+                refusal = page.inner_text("#refusal").removeprefix("No selection at this budget. ").rstrip(".")
+                assert refusal.replace(",", "") in expected["error"].replace(",", "")
+                assert figure(page, "n-in") == 0
+                continue
+            assert page.is_hidden("#refusal")
+            assert figure(page, "n-in") == len(expected["items"])
+            assert figure(page, "n-used") == expected["total_tokens"]
+            assert figure(page, "n-free") == budget - expected["total_tokens"]
+            assert figure(page, "n-out") == 120 - len(expected["items"])
+            count = len(expected["items"])
+            shown = page.inner_text(".choice:has(input:checked) .counts")
+            assert shown == f"{count:,} item{'s' if count != 1 else ''} · {expected['total_tokens']:,}"
+
+
+def test_the_window_lists_the_items_in_placed_order(open_page):
+    items = session_items()
+    page = open_page(page_of(items, ContextBudget(3000, 3000), [presets.rag()]))
+    page.evaluate("cupelPage.state.limits.in = 1000")
+    move_budget(page, 2500)
+    shown = page.eval_on_selector_all(
+        "#in-rows button.row", "(rows) => rows.map((row) => Number(row.dataset.position))"
+    )
+    report = presets.rag().pipeline().dry_run(items, ContextBudget(2500, 2500))
+    assert [items[position] for position in shown] == [entry.item for entry in report.included]
+    scores = page.eval_on_selector_all("#in-rows tr", "(rows) => rows.map((row) => row.cells[4].textContent)")
+    assert scores == [f"{entry.score:.3f}" for entry in report.included]
+
+
+def test_the_left_out_say_why_with_the_librarys_numbers(open_page):
+    items = session_items()
+    page = open_page(page_of(items, ContextBudget(2000, 2000), [session_policy()]))
+    rows = page.eval_on_selector_all(
+        "#out-rows tr", "(rows) => rows.map((row) => row.querySelector('.why').textContent)"
+    )
+    report = session_policy().pipeline().dry_run(items, ContextBudget(2000, 2000))
+    assert len(rows) == min(40, len(report.excluded))
+    for shown, entry in zip(rows, report.excluded, strict=False):
+        if entry.reason.name == "BudgetExceeded":
+            needed, left = entry.reason.item_tokens, entry.reason.available_tokens
+            assert (f"Needs {needed:,}; {left:,} left." == shown) == (0 <= left < needed)
+        assert excluded_words(entry.reason)
+
+
+def test_what_would_let_an_item_in_is_the_smallest_larger_budget(open_page):
+    items = session_items()
+    policies = [presets.chat(), presets.document_qa(), session_policy()]
+    page = open_page(page_of(items, ContextBudget(1500, 1500), policies))
+    for number, policy in enumerate(policies):
+        page.locator(".choice input").nth(number).check(force=True)
+        settle(page)
+        row = page.locator("#out-rows button.row").nth(3)
+        position = int(row.get_attribute("data-position"))
+        row.click()
+        settle(page)
+        words = page.locator("#out-rows .remedy").inner_text()
+        row = page.locator(f'#out-rows button.row[data-position="{position}"]')
+        row.click()
+        settle(page)
+        prepared = policy.pipeline().prepare(items)
+        found = next(
+            budget
+            for budget in range(1501, 20_000)
+            if any(item is items[position] for item in prepared.included(ContextBudget(budget, budget)))
+        )
+        assert f"a budget of {found:,}, {found - 1500:,} more" in words, policy.name
+
+
+def test_each_row_says_at_which_budget_its_item_gets_in(open_page):
+    items = session_items()
+    policies = [presets.chat(), presets.document_qa(), session_policy()]
+    page = open_page(page_of(items, ContextBudget(1500, 1500), policies))
+    for number, policy in enumerate(policies):
+        page.locator(".choice input").nth(number).check(force=True)
+        settle(page)
+        page.wait_for_selector("#out-rows[data-searched]", state="attached")
+        shown = page.eval_on_selector_all(
+            "#out-rows .admit",
+            "(slots) => slots.map((slot) => [Number(slot.dataset.position), slot.dataset.reason, slot.textContent])",
+        )
+        prepared = policy.pipeline().prepare(items)
+        base = ContextBudget(1500, 1500)
+        top = int(page.get_attribute("#slider", "max"))
+        assert len(shown) == 40
+        for position, reason, words in shown:
+            extra = counterfactual(prepared, base, items[position]).extra_tokens
+            never = f"No budget up to {top:,} lets it in." if reason in {"BudgetExceeded", "PinnedOverride"} else ""
+            reachable = extra is not None and 1500 + extra <= top
+            assert words == (f"Gets in at {1500 + extra:,}." if reachable else never), (policy.name, position)
+
+
+def test_next_and_previous_change_stop_at_the_nearest_different_selection(open_page):
+    items = random_items(3)
+    policy = Policy(SCORER, name="greedy")
+    page = open_page(page_of(items, ContextBudget(500, 500), [policy]))
+    prepared = policy.pipeline().prepare(items)
+    run = lambda budget: [id(item) for item in prepared.run(ContextBudget(budget, budget))]  # noqa: E731
+    page.click("#next")
+    settle(page)
+    following = next(budget for budget in range(501, 5000) if run(budget) != run(500))
+    assert int(page.input_value("#budget")) == following
+    move_budget(page, 500)
+    page.click("#previous")
+    settle(page)
+    before = next(budget for budget in range(499, 0, -1) if run(budget) != run(500))
+    assert int(page.input_value("#budget")) == before
+
+
+def test_what_swings_is_what_the_policies_disagree_about(open_page):
+    items = session_items()
+    policies = [presets.chat(), presets.rag(), presets.document_qa()]
+    page = open_page(page_of(items, ContextBudget(3000, 3000), policies))
+    page.evaluate("cupelPage.state.limits.swing = 1000")
+    move_budget(page, 2750)
+    shown = page.eval_on_selector_all(
+        "#swing-rows tr",
+        """(rows) => rows.map((row) => [
+            Number(row.querySelector("button").dataset.position),
+            [...row.querySelectorAll(".policy")].map((cell) => cell.textContent.includes("in"))
+        ])""",
+    )
+    chosen = [{id(item) for item in policy.pipeline().run(items, ContextBudget(2750, 2750))} for policy in policies]
+    expected = []
+    for position, item in enumerate(items):
+        verdicts = [id(item) in ids for ids in chosen]
+        if len(set(verdicts)) > 1:
+            expected.append([position, verdicts])
+    assert shown == expected
+
+
+def test_a_slicer_only_python_has_is_shown_at_the_budgets_it_was_run_at(open_page):
+    class EveryOther(GreedySlice):
+        def fit(self, candidates):
+            everything = super().fit(candidates)
+
+            class Chooser(type(everything)):
+                def __call__(self, budget):
+                    selection = super().__call__(budget)
+                    return type(selection)(selection.chosen[::2])
+
+            return Chooser(everything.order, candidates.tokens, 0)
+
+    items = random_items(5)
+    policy = Policy(SCORER, EveryOther(), name="every other")
+    page = open_page(page_of(items, ContextBudget(400, 400), [policy, presets.chat()]))
+    move_budget(page, 777)
+    budget = int(page.input_value("#budget"))
+    expected = policy.pipeline().run(items, ContextBudget(budget, budget))
+    assert figure(page, "n-in") == len(expected)
+    assert figure(page, "n-used") == sum(item.tokens for item in expected)
+    assert "only runs in Python" in page.inner_text("#trust")
+
+
+def test_a_replay_that_disagrees_with_the_library_says_so(open_page):
+    html = page_of(random_items(1), ContextBudget(400, 400), [Policy(SCORER, name="tampered")])
+    broken = html.replace('"density":[', '"density":[0,0,0,', 1)
+    page = open_page(broken)
+    assert "disagrees with the library" in page.inner_text("#trust")
+
+
+def test_kind_scorer_alone_ties_everything(open_page):
+    """All scores equal: only the tie rules decide, and both sides have the same."""
+    items = random_items(11)
+    policies = [Policy(KindScorer({}), slicer, placer=UShapedPlacer(), name=name) for name, slicer in SLICERS.items()]
+    page = open_page(page_of(items, ContextBudget(300, 300), policies))
+    targets = list(range(0, 1500, 47))
+    for number, policy in enumerate(policies):
+        expected = [answer_of_library(policy, items, ContextBudget(target, target)) for target in targets]
+        assert page.evaluate(AT_ALL, [number, targets]) == expected, policy.name

@@ -1,0 +1,195 @@
+"""The page in use: looks, filters, keyboard, print, speed, accessibility."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cupel import ContextBudget, ContextItem, presets
+from cupel.demo import session_items, session_policy
+from tests.pages.conftest import figure, move_budget, page_of, settle
+
+
+@pytest.fixture(scope="module")
+def demo_page() -> str:
+    return page_of(
+        session_items(), ContextBudget(4000, 4000), [session_policy(), presets.chat(), presets.document_qa()]
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 768, 390])
+def test_axe_finds_no_serious_fault(open_page, demo_page, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    page = open_page(demo_page, width=width, scheme=scheme)
+    page.locator("#out-rows button.row").first.click()
+    page.locator("#in-rows button.row").first.click()
+    move_budget(page, 5000)
+    found = axe.Axe().run(page).response["violations"]
+    serious = [
+        (fault["id"], node["target"])
+        for fault in found
+        if fault["impact"] in {"serious", "critical"}
+        for node in fault["nodes"]
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 768, 390, 320])
+def test_nothing_sticks_out(open_page, demo_page, width, scheme):
+    page = open_page(demo_page, width=width, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_theme_follows_the_system_until_somebody_chooses(open_page, demo_page):
+    page = open_page(demo_page, scheme="dark")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.emulate_media(color_scheme="light")
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_filters_and_search_narrow_both_lists(open_page, demo_page):
+    page = open_page(demo_page)
+    page.fill("#search", "refund")
+    settle(page)
+    texts = page.locator("#in-rows tr").all_inner_texts()
+    assert 0 < len(texts) < figure(page, "n-in")
+    page.fill("#search", "")
+    page.locator("#kinds input").nth(1).uncheck(force=True)
+    settle(page)
+    assert "Message" not in set(page.locator("#in-rows .kind .name").all_inner_texts())
+    page.select_option("#reason", "Deduplicated")
+    settle(page)
+    assert page.locator("#out-rows tr").count() == 3
+    assert all("Same text as item" in text for text in page.locator("#out-rows .why").all_inner_texts())
+    page.select_option("#show", "in")
+    settle(page)
+    assert page.is_hidden("#out-section")
+    page.select_option("#show", "both")
+    page.locator("#kinds input").nth(1).check(force=True)
+    page.select_option("#reason", "")
+    page.check("#swings-only")
+    settle(page)
+    assert page.locator("#in-rows tr").count() < figure(page, "n-in")
+
+
+def test_everything_works_from_the_keyboard(open_page, demo_page):
+    page = open_page(demo_page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.focus("#slider")
+    before = int(page.input_value("#budget"))
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    assert int(page.input_value("#budget")) == before + 1
+    page.locator(".choice input").first.focus()
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    assert page.locator(".choice input").nth(1).is_checked()
+    page.locator("#in-rows button.row").nth(2).focus()
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.locator("#in-rows .detail").count() == 1
+    assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
+
+
+def test_a_screen_reader_hears_the_new_selection(open_page, demo_page):
+    page = open_page(demo_page)
+    move_budget(page, 3210)
+    page.get_by_text("Budget 3,210, policy coding-agent:").wait_for(state="attached", timeout=3000)
+    spoken = page.inner_text("#announce")
+    assert f"{figure(page, 'n-in')} items in the window" in spoken
+    assert f"{figure(page, 'n-used'):,} tokens used" in spoken
+    assert page.get_attribute("#slider", "aria-valuetext").startswith("3,210 tokens")
+
+
+def test_a_budget_that_cannot_be_met_says_why(open_page, demo_page):
+    page = open_page(demo_page)
+    move_budget(page, 100)
+    assert page.inner_text("#refusal").startswith("No selection at this budget. Pinned items require 274 tokens")
+    assert figure(page, "n-in") == 0
+    move_budget(page, 300)
+    assert page.is_hidden("#refusal")
+
+
+def test_the_bar_adds_up_to_the_window(open_page):
+    budget = ContextBudget(8000, 5000, output_reserve=1500)
+    page = open_page(page_of(session_items(), budget, [session_policy()], fixed_window=True))
+    parts = page.eval_on_selector_all(
+        "#legend b", "(cells) => cells.map((cell) => Number(cell.textContent.replace(/,/g, '')))"
+    )
+    assert sum(parts) == 8000
+    names = page.inner_text("#legend")
+    for name in ("Pinned", "Free", "Above the budget", "Reserved for the answer 1,500"):
+        assert name in names
+    widths = page.eval_on_selector_all(
+        "#bar span", "(parts) => parts.map((part) => part.getBoundingClientRect().width)"
+    )
+    whole = page.locator("#bar").bounding_box()["width"]
+    assert sum(widths) == pytest.approx(whole, abs=2)
+
+
+def test_print_shows_the_items_without_the_controls(open_page, demo_page):
+    page = open_page(demo_page)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    settle(page)
+    assert page.is_hidden("#slider")
+    assert page.is_hidden("#search")
+    assert page.is_visible("#bar")
+    assert page.locator("#in-rows tr").count() == figure(page, "n-in")
+    assert len(page.pdf()) > 10_000
+
+
+def test_stage_times_are_those_of_the_run(open_page, demo_page):
+    page = open_page(demo_page)
+    rows = page.eval_on_selector_all(
+        "#stages tr", "(rows) => rows.map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))"
+    )
+    assert rows == [
+        ["Classify", "120", "119"],
+        ["Score", "117", "117"],
+        ["Deduplicate", "117", "114"],
+        ["Slice", "114", "57"],
+        ["Place", "59", "59"],
+    ]
+
+
+def many_items(count: int) -> list[ContextItem]:
+    rng = random.Random(1)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return [
+        ContextItem(
+            f"item {number}: " + "some text of a usual length, " * rng.randrange(3, 40),
+            rng.randrange(20, 800),
+            kind=rng.choice(["Message", "Document", "ToolOutput", "Memory"]),
+            priority=rng.randrange(10),
+            timestamp=start + timedelta(minutes=number),
+            future_relevance_hint=rng.random(),
+        )
+        for number in range(count)
+    ]
+
+
+def test_five_thousand_items_draw_a_bounded_number_of_rows(open_page):
+    """What keeps the slider fast: a move redraws some rows, never thousands. `scripts/page_speed.py` has the times."""
+    items = many_items(5000)
+    policies = [presets.chat(), presets.document_qa()]
+    page = open_page(page_of(items, ContextBudget(128_000, 128_000), policies))
+    for budget in (400_000, 1_000_000):
+        move_budget(page, budget)
+        assert figure(page, "n-in") > 500
+        assert page.locator("tbody tr").count() <= 40 + 40 + 15 + 5
+    page.click("#in-more")
+    settle(page)
+    assert page.locator("#in-rows tr").count() == 40 + 5 * 40
+    expected = presets.chat().pipeline().run(items, ContextBudget(1_000_000, 1_000_000))
+    assert figure(page, "n-in") == len(expected)
+    assert figure(page, "n-used") == sum(item.tokens for item in expected)

@@ -1,0 +1,46 @@
+"""What a run hands from stage to stage, and what users hold, cannot be changed afterwards."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGES = ("model", "scorers", "slicers", "placers", "diagnostics", "pipeline")
+# Forms are filled while a report is read, and a stream's selection grows until the stream ends.
+CHANGING = {"_EntryForm", "_EventForm", "_ItemForm", "_ReportForm", "StreamSelection"}
+
+
+def records() -> Iterator[type]:
+    """Every dataclass and struct of the core, private ones too."""
+    for package in (import_module(f"cupel.{name}") for name in PACKAGES):
+        for found in iter_modules(package.__path__, f"{package.__name__}."):
+            module = import_module(found.name)
+            for _, value in inspect.getmembers(module, inspect.isclass):
+                is_record = is_dataclass(value) or issubclass(value, msgspec.Struct)
+                if value.__module__ == module.__name__ and is_record and value.__name__ not in CHANGING:
+                    yield value
+
+
+RECORDS = list(records())
+
+
+def test_the_search_finds_records_of_both_sorts() -> None:
+    assert {"ContextItem", "Selection", "Classified", "GreedySlice", "Pipeline"} <= {each.__name__ for each in RECORDS}
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.__module__}.{record.__qualname__}")
+def test_it_is_frozen_and_has_no_dict(record: type) -> None:
+    if issubclass(record, msgspec.Struct):
+        assert record.__struct_config__.frozen
+    else:
+        assert record.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert record.__dictoffset__ == 0

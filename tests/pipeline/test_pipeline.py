@@ -1,0 +1,487 @@
+"""The run path: stages, pins, overflow, what strategies may break, and what never changes."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import random
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from math import inf, nan
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cupel import (
+    BudgetOverflowError,
+    ChronologicalPlacer,
+    ContextBudget,
+    ContextItem,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    GreedySlice,
+    KindScorer,
+    KnapsackSlice,
+    OverflowEvent,
+    OverflowStrategy,
+    PinnedExceedsBudgetError,
+    Pipeline,
+    PipelineConfigError,
+    Placer,
+    PriorityScorer,
+    RecencyScorer,
+    ReflexiveScorer,
+    ScoredItem,
+    Scorer,
+    Slicer,
+    StrategyContractError,
+    UShapedPlacer,
+)
+from cupel.pipeline import effective_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REFLEXIVE = Pipeline(scorer=ReflexiveScorer())
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def hinted(content: str, tokens: int, hint: float, **fields: Any) -> ContextItem:
+    return ContextItem(content, tokens, future_relevance_hint=hint, **fields)
+
+
+def budget(target: int, **fields: Any) -> ContextBudget:
+    return ContextBudget(fields.pop("max_tokens", target), target, **fields)
+
+
+def contents(items: list[ContextItem]) -> list[str]:
+    return [item.content for item in items]
+
+
+class TestInput:
+    def test_empty(self) -> None:
+        assert REFLEXIVE.run([], budget(10)) == []
+
+    def test_any_iterable_works_once(self) -> None:
+        assert contents(REFLEXIVE.run((hinted(c, 1, 0.5) for c in "ab"), budget(10))) == ["a", "b"]
+
+    def test_the_callers_list_is_left_alone(self) -> None:
+        items = [hinted("a", 1, 0.1), hinted("b", -1, 0.2), hinted("c", 1, 0.3)]
+        before = list(items)
+        REFLEXIVE.run(items, budget(10))
+        assert items == before
+
+    @pytest.mark.parametrize("bad", [None, "text", 5])
+    def test_what_is_no_item_is_named(self, bad: object) -> None:
+        with pytest.raises(TypeError, match=r"items\[1\] must be a ContextItem, got"):
+            REFLEXIVE.run([hinted("a", 1, 0.5), bad], budget(10))  # type: ignore[list-item]
+
+    @pytest.mark.parametrize("bad", [None, "text", 5])
+    def test_what_is_no_item_is_named_when_nothing_else_is_there(self, bad: object) -> None:
+        with pytest.raises(TypeError, match=r"items\[0\] must be a ContextItem, got"):
+            REFLEXIVE.run([bad], budget(10))  # type: ignore[list-item]
+
+    def test_a_subclass_is_an_item(self) -> None:
+        class Special(ContextItem, frozen=True):
+            pass
+
+        assert REFLEXIVE.run([Special("a", 1)], budget(10))[0].content == "a"
+        assert contents(REFLEXIVE.run([hinted("b", 1, 0.9), Special("a", 1)], budget(10))) == ["b", "a"]
+
+    @pytest.mark.parametrize("bad", [100, None, {"max_tokens": 5}])
+    def test_what_is_no_budget_is_named(self, bad: Any) -> None:
+        with pytest.raises(TypeError, match="budget must be a ContextBudget, got"):
+            REFLEXIVE.run([], bad)
+        with pytest.raises(TypeError, match="budget must be a ContextBudget, got"):
+            REFLEXIVE.prepare([]).run(bad)
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize(
+        ("fields", "says"),
+        [
+            ({"scorer": None}, "scorer must be a Scorer, got NoneType"),
+            ({"scorer": RecencyScorer}, "scorer must be a Scorer, got ABCMeta"),
+            ({"slicer": "greedy"}, "slicer must be a Slicer, got str"),
+            ({"placer": None}, "placer must be a Placer, got NoneType"),
+            ({"deduplicate": 1}, "deduplicate must be a bool, got int"),
+            ({"overflow": "throw"}, "overflow must be a OverflowStrategy, got str"),
+            ({"on_overflow": 5, "overflow": OverflowStrategy.PROCEED}, "on_overflow must be callable, got int"),
+        ],
+    )
+    def test_wrong_types(self, fields: dict[str, Any], says: str) -> None:
+        with pytest.raises(TypeError, match=says):
+            Pipeline(**{"scorer": RecencyScorer(), **fields})
+
+    def test_on_overflow_goes_with_proceed_only(self) -> None:
+        with pytest.raises(PipelineConfigError, match=r"on_overflow goes with OverflowStrategy.PROCEED only"):
+            Pipeline(scorer=RecencyScorer(), on_overflow=print)
+
+    def test_defaults_and_value_semantics(self) -> None:
+        pipeline = Pipeline(scorer=RecencyScorer())
+        assert pipeline == Pipeline(
+            scorer=RecencyScorer(),
+            slicer=GreedySlice(),
+            placer=ChronologicalPlacer(),
+            deduplicate=True,
+            overflow=OverflowStrategy.THROW,
+        )
+        assert pickle.loads(pickle.dumps(pipeline)) == pipeline
+        with pytest.raises(AttributeError):
+            pipeline.deduplicate = False  # type: ignore[misc]
+
+
+class TestClassify:
+    def test_negative_counts_are_dropped_even_when_pinned(self) -> None:
+        items = [hinted("n", -5, 1.0), hinted("pn", -5, 1.0, pinned=True), hinted("a", 5, 0.1)]
+        assert contents(REFLEXIVE.run(items, budget(10))) == ["a"]
+
+    def test_pins_are_checked_against_the_window_less_the_reserve(self) -> None:
+        pinned = [hinted("p", 70, 0, pinned=True)]
+        with pytest.raises(PinnedExceedsBudgetError) as caught:
+            REFLEXIVE.run(pinned, ContextBudget(100, 10, output_reserve=31))
+        assert (caught.value.pinned_tokens, caught.value.available_tokens) == (70, 69)
+        proceed = Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.PROCEED)
+        assert contents(proceed.run(pinned, ContextBudget(100, 10, output_reserve=30))) == ["p"]
+
+    def test_reserved_slots_do_not_count_against_pins(self) -> None:
+        items = [hinted("p", 500, 0, pinned=True)]
+        assert REFLEXIVE.run(items, budget(1000, reserved_slots={"Tool": 600})) == items
+
+    def test_pins_that_do_not_fit_are_found_before_anything_is_scored(self) -> None:
+        class Untouchable(Scorer):
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+                raise AssertionError
+
+        items = [ContextItem("p", 70, pinned=True), ContextItem("a", 1)]
+        with pytest.raises(PinnedExceedsBudgetError):
+            Pipeline(scorer=Untouchable()).run(items, budget(60))
+
+    def test_pins_alone_never_reach_the_scorer(self) -> None:
+        class Untouchable(Scorer):
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+                raise AssertionError
+
+        items = [ContextItem("p", 10, pinned=True)]
+        assert Pipeline(scorer=Untouchable()).run(items, budget(60)) == items
+
+
+class TestScore:
+    def test_the_scorer_sees_scoreable_items_only_and_one_list(self) -> None:
+        seen: list[tuple[str, int, list[str]]] = []
+
+        class Spy(Scorer):
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+                seen.append((item.content, id(all_items), [peer.content for peer in all_items]))
+                return 0.5
+
+        items = [ContextItem("a", 1), ContextItem("p", 1, pinned=True), ContextItem("n", -1), ContextItem("b", 1)]
+        Pipeline(scorer=Spy()).run(items, budget(10))
+        assert [content for content, _, _ in seen] == ["a", "b"]
+        assert {tuple(peers) for _, _, peers in seen} == {("a", "b")}
+        assert len({identity for _, identity, _ in seen}) == 1
+
+    def test_a_score_that_is_no_number_names_the_scorer(self) -> None:
+        class Wordy(Scorer):
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+                return "high"  # type: ignore[return-value]
+
+        with pytest.raises(StrategyContractError, match="Wordy broke its contract: a score must be a number, got str"):
+            Pipeline(scorer=Wordy()).run([ContextItem("a", 1)], budget(10))
+
+
+class TestDeduplicate:
+    def test_the_best_copy_stays_and_ties_keep_the_first(self) -> None:
+        low, high, same = hinted("x", 1, 0.1), hinted("x", 2, 0.9), hinted("x", 3, 0.9)
+        assert REFLEXIVE.run([low, high, same], budget(10))[0] is high
+
+    def test_contents_differ_by_a_single_code_point(self) -> None:
+        items = [hinted(content, 1, 0.5) for content in ("é", "e\u0301", "é ", "É")]
+        assert len(REFLEXIVE.run(items, budget(10))) == 4
+
+    def test_hundreds_of_copies(self) -> None:
+        items = [hinted(str(number % 350), 1, number / 700) for number in range(700)]
+        assert [id(item) for item in REFLEXIVE.run(items, budget(700))] == [id(item) for item in reversed(items[350:])]
+        report = REFLEXIVE.dry_run(items, budget(700))
+        assert [id(entry.item) for entry in report.excluded] == [id(item) for item in reversed(items[:350])]
+
+    def test_pins_take_no_part(self) -> None:
+        items = [hinted("x", 1, 0, pinned=True), hinted("x", 1, 0, pinned=True), hinted("x", 1, 0.5)]
+        assert len(REFLEXIVE.run(items, budget(10))) == 3
+
+    def test_nan_keeps_the_first(self) -> None:
+        class First(Scorer):
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+                return nan if item is all_items[0] else inf
+
+        items = [ContextItem("x", 1), ContextItem("x", 2)]
+        assert Pipeline(scorer=First()).run(items, budget(10))[0] is items[0]
+
+    def test_switched_off(self) -> None:
+        pipeline = Pipeline(scorer=ReflexiveScorer(), deduplicate=False)
+        assert len(pipeline.run([hinted("x", 1, 0.5), hinted("x", 1, 0.5)], budget(10))) == 2
+
+
+class TestSlice:
+    @pytest.mark.parametrize(
+        ("fields", "pinned", "effective"),
+        [
+            ({}, 0, (1000, 800)),
+            ({"output_reserve": 300}, 0, (700, 700)),
+            ({"output_reserve": 100}, 50, (850, 750)),
+            ({"reserved_slots": {"a": 100, "b": 50}}, 10, (840, 640)),
+            ({"reserved_slots": {"a": 5000}}, 0, (0, 0)),
+            ({"estimation_safety_margin_percent": 7.0}, 0, (929, 744)),
+            ({"estimation_safety_margin_percent": 100.0}, 0, (0, 0)),
+            ({"estimation_safety_margin_percent": 10.0, "output_reserve": 500}, 100, (360, 360)),
+            ({}, 900, (100, 0)),
+        ],
+    )
+    def test_effective_budget(self, fields: dict[str, Any], pinned: int, effective: tuple[int, int]) -> None:
+        found = effective_budget(ContextBudget(1000, 800, **fields), pinned)
+        assert (found.max_tokens, found.target_tokens) == effective
+        assert (found.output_reserve, dict(found.reserved_slots), found.estimation_safety_margin_percent) == (
+            0,
+            {},
+            0.0,
+        )
+
+    def test_the_margin_floors_in_doubles(self) -> None:
+        assert effective_budget(ContextBudget(100, 100, estimation_safety_margin_percent=34), 0).target_tokens == 65
+
+    def test_without_a_margin_no_budget_is_too_large_to_be_exact(self) -> None:
+        huge = 2**60 + 1
+        found = effective_budget(ContextBudget(huge, huge), 0)
+        assert (found.max_tokens, found.target_tokens) == (huge, huge)
+
+    def test_without_room_even_free_items_go(self) -> None:
+        items = [hinted("p", 100, 0, pinned=True), hinted("z", 0, 0.9)]
+        assert contents(REFLEXIVE.run(items, budget(100))) == ["p"]
+
+    def test_the_selection_is_taken_from_the_sorted_list(self) -> None:
+        """Greedy returns the dense item first; without timestamps the order is still that of the scores."""
+        assert contents(REFLEXIVE.run([hinted("B", 50, 0.5), hinted("A", 300, 0.9)], budget(1000))) == ["A", "B"]
+
+    def test_u_shape_of_equal_scores_follows_the_sorted_list(self) -> None:
+        items = [hinted("X", 300, 0.5), hinted("Y", 100, 0.5), hinted("Z", 200, 0.5)]
+        pipeline = Pipeline(scorer=ReflexiveScorer(), placer=UShapedPlacer())
+        assert contents(pipeline.run(items, budget(1000))) == ["X", "Z", "Y"]
+
+    def test_one_object_listed_twice_is_two_candidates(self) -> None:
+        item = hinted("x", 60, 0.5)
+        pipeline = Pipeline(scorer=ReflexiveScorer(), deduplicate=False)
+        assert len(pipeline.run([item, item], budget(100))) == 1
+        assert len(pipeline.run([item, item], budget(120))) == 2
+
+    def test_a_slicer_that_breaks_its_contract_is_named(self) -> None:
+        class Doubling(Slicer):
+            def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
+                return [scored[0].item, scored[0].item]
+
+        with pytest.raises(
+            StrategyContractError, match="Doubling broke its contract: slice returned an item more often"
+        ):
+            Pipeline(scorer=ReflexiveScorer(), slicer=Doubling()).run([hinted("x", 1, 1)], budget(10))
+
+    def test_a_slicer_that_selects_too_much_overflows(self) -> None:
+        class Everything(Slicer):
+            def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
+                return [entry.item for entry in scored]
+
+        with pytest.raises(BudgetOverflowError):
+            Pipeline(scorer=ReflexiveScorer(), slicer=Everything()).run([hinted("x", 11, 1)], budget(10))
+
+
+class TestOverflow:
+    REQUIRED = CountQuotaSlice([CountQuotaEntry("tool", 2, 2)])
+    ITEMS = (hinted("t1", 80, 0.1, kind="tool"), hinted("t2", 80, 0.05, kind="tool"))
+
+    def pipeline(self, overflow: OverflowStrategy, **fields: Any) -> Pipeline:
+        return Pipeline(scorer=ReflexiveScorer(), slicer=self.REQUIRED, overflow=overflow, **fields)
+
+    def test_throw_carries_the_numbers(self) -> None:
+        with pytest.raises(BudgetOverflowError) as caught:
+            self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(100))
+        assert (caught.value.selected_tokens, caught.value.target_tokens) == (160, 100)
+
+    def test_truncate_keeps_what_fits_from_the_top(self) -> None:
+        assert contents(self.pipeline(OverflowStrategy.TRUNCATE).run(self.ITEMS, budget(100))) == ["t1"]
+
+    def test_truncate_goes_on_after_an_item_that_does_not_fit(self) -> None:
+        items = [hinted(c, t, s, kind="k") for c, t, s in (("A", 60, 0.9), ("B", 60, 0.8), ("C", 30, 0.7))]
+        slicer = CountQuotaSlice([CountQuotaEntry("k", 3, 3)])
+        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.TRUNCATE)
+        assert contents(pipeline.run(items, budget(100))) == ["A", "C"]
+
+    @pytest.mark.parametrize(("second", "kept"), [(40, ["A", "B"]), (41, ["A", "C"])])
+    def test_truncate_keeps_what_fits_to_the_token(self, second: int, kept: list[str]) -> None:
+        items = [hinted(c, t, s, kind="k") for c, t, s in (("A", 60, 0.9), ("B", second, 0.8), ("C", 1, 0.7))]
+        slicer = CountQuotaSlice([CountQuotaEntry("k", 3, 3)])
+        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.TRUNCATE)
+        assert contents(pipeline.run(items, budget(100))) == kept
+
+    def test_equality_is_no_overflow(self) -> None:
+        assert len(self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(160))) == 2
+
+    def test_pins_over_the_target(self) -> None:
+        pins = [hinted("p", 80, 0, pinned=True), hinted("q", 30, 0, pinned=True), hinted("x", 5, 1.0)]
+        over = ContextBudget(200, 100)
+        with pytest.raises(BudgetOverflowError):
+            REFLEXIVE.run(pins, over)
+        truncate = Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE)
+        assert contents(truncate.run(pins, over)) == ["p", "q"]
+
+    def test_proceed_tells_once_before_placing_with_the_original_budget(self) -> None:
+        told: list[OverflowEvent] = []
+        log: list[str] = []
+
+        class Watching(Placer):
+            def place(self, scored: Sequence[ScoredItem]) -> list[ContextItem]:
+                log.append("placed")
+                return [entry.item for entry in scored]
+
+        def on_overflow(event: OverflowEvent) -> None:
+            log.append("told")
+            told.append(event)
+
+        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=on_overflow, placer=Watching())
+        pin = ContextItem("p", 10, pinned=True)
+        given = ContextBudget(500, 100, reserved_slots={"z": 1})
+        assert len(pipeline.run([*self.ITEMS, pin], given)) == 3
+        assert log == ["told", "placed"]
+        assert told == [OverflowEvent(70, (pin, *self.ITEMS), given)]
+        assert told[0].budget is given
+
+    def test_who_is_told(self) -> None:
+        told: list[OverflowEvent] = []
+        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
+        pipeline.dry_run(self.ITEMS, budget(100))
+        prepared = pipeline.prepare(self.ITEMS)
+        prepared.dry_run(budget(100))
+        prepared.included(budget(100))
+        assert told == []
+        pipeline.select(self.ITEMS, budget(100))
+        prepared.run(budget(100))
+        prepared.select(budget(100))
+        assert len(told) == 3
+
+    def test_one_token_too_many_is_an_overflow(self) -> None:
+        told: list[OverflowEvent] = []
+        self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append).run(self.ITEMS, budget(159))
+        assert [event.tokens_over_budget for event in told] == [1]
+        with pytest.raises(BudgetOverflowError):
+            self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(159))
+
+    def test_proceed_without_a_callback_is_silent(self) -> None:
+        assert len(self.pipeline(OverflowStrategy.PROCEED).run(self.ITEMS, budget(100))) == 2
+
+    def test_nothing_is_told_when_it_fits(self) -> None:
+        told: list[OverflowEvent] = []
+        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
+        pipeline.run(self.ITEMS, budget(160))
+        assert told == []
+
+
+class TestPlace:
+    def test_pins_come_first_among_the_undated(self) -> None:
+        items = [
+            hinted("a", 1, 0.9),
+            hinted("p", 1, 0, pinned=True),
+            hinted("t", 1, 0.1, timestamp=START),
+            hinted("q", 1, 0, pinned=True),
+        ]
+        assert contents(REFLEXIVE.run(items, budget(10))) == ["t", "p", "q", "a"]
+
+    def test_pins_score_one(self) -> None:
+        pipeline = Pipeline(scorer=KindScorer({"Message": 1.0, "Big": 2.0}), placer=UShapedPlacer())
+        items = [ContextItem("m", 1), ContextItem("b", 1, kind="Big"), ContextItem("p", 1, pinned=True)]
+        assert contents(pipeline.run(items, budget(10))) == ["b", "m", "p"]
+
+    def test_a_placer_that_loses_an_item_is_named(self) -> None:
+        class Lossy(Placer):
+            def place(self, scored: Sequence[ScoredItem]) -> list[ContextItem]:
+                return [entry.item for entry in scored[1:]]
+
+        with pytest.raises(StrategyContractError, match="Lossy broke its contract: place returned 0 of the 1 items"):
+            Pipeline(scorer=ReflexiveScorer(), placer=Lossy()).run([hinted("x", 1, 1)], budget(10))
+
+
+class TestPrepared:
+    def items(self) -> list[ContextItem]:
+        rng = random.Random(7)
+        return [
+            hinted(
+                str(rng.randint(0, 30)),
+                rng.randint(-2, 40),
+                rng.choice([0.1, 0.5, 0.9]),
+                pinned=rng.random() < 0.1,
+                timestamp=START + timedelta(hours=rng.randint(0, 50)),
+            )
+            for _ in range(60)
+        ]
+
+    @pytest.mark.parametrize("slicer", [GreedySlice(), KnapsackSlice(5)])
+    def test_equals_a_run_at_every_budget(self, slicer: Slicer) -> None:
+        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer)
+        items = self.items()
+        prepared = pipeline.prepare(items)
+        for target in range(150, 1000, 97):
+            run = pipeline.run(items, budget(target))
+            assert prepared.run(budget(target)) == run
+            assert prepared.select(budget(target)).items == run
+            assert {id(item) for item in prepared.included(budget(target))} == {id(item) for item in run}
+            assert prepared.dry_run(budget(target)).included == pipeline.dry_run(items, budget(target)).included
+
+    def test_scores_once(self) -> None:
+        calls: list[int] = []
+
+        class Counting(PriorityScorer):
+            def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+                calls.append(len(items))
+                return super().score_all(items)
+
+        prepared = Pipeline(scorer=Counting()).prepare([ContextItem("a", 1, priority=1)])
+        for target in (1, 2, 3):
+            prepared.run(budget(target))
+            prepared.dry_run(budget(target))
+        assert calls == [1]
+
+    def test_checks_pins_for_each_budget(self) -> None:
+        prepared = REFLEXIVE.prepare([ContextItem("p", 10, pinned=True)])
+        for ask in (prepared.run, prepared.dry_run, prepared.select, prepared.included):
+            with pytest.raises(PinnedExceedsBudgetError):
+                ask(budget(9))
+            ask(budget(10))
+
+
+class TestSelect:
+    def test_items_and_report_belong_together(self) -> None:
+        result = REFLEXIVE.select([hinted("a", 3, 0.5), hinted("b", 4, 0.4), hinted("c", 9, 0.1)], budget(10))
+        assert contents(result.items) == ["a", "b"]
+        assert [entry.item for entry in result.report.included] == result.items
+        assert (result.total_tokens, len(result), list(result), result.budget) == (7, 2, result.items, budget(10))
+
+
+class TestSharing:
+    def test_threads_share_a_pipeline(self) -> None:
+        rng = random.Random(1)
+        pools = [[hinted(f"{n}-{i}", rng.randint(1, 50), rng.random()) for i in range(80)] for n in range(8)]
+        alone = [REFLEXIVE.run(pool, budget(500)) for pool in pools]
+        with ThreadPoolExecutor(8) as threads:
+            together = list(threads.map(lambda pool: REFLEXIVE.run(pool, budget(500)), pools * 20))
+        assert together == alone * 20
+
+
+class TestLogging:
+    def test_one_debug_line_a_run(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.DEBUG, logger="cupel"):
+            REFLEXIVE.run([hinted("a", 3, 0.5)], budget(10))
+            REFLEXIVE.dry_run([hinted("a", 3, 0.5)], budget(10))
+        assert [record.getMessage() for record in caplog.records] == ["selected 1 items, 3 of 10 target tokens"] * 2
+
+    def test_nothing_otherwise(self, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+        with caplog.at_level(logging.INFO, logger="cupel"):
+            REFLEXIVE.run([hinted("a", 3, 0.5)], budget(10))
+        assert caplog.records == []
+        assert capfd.readouterr() == ("", "")
+        assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("cupel").handlers)

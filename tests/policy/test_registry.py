@@ -1,0 +1,325 @@
+"""Third-party strategies get a tag and then serialise like built-ins."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from importlib.metadata import EntryPoint
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+from cupel import (
+    ContextKind,
+    DecayScorer,
+    Placer,
+    Policy,
+    PolicyConfigError,
+    RecencyScorer,
+    Scorer,
+    ScorerConfigError,
+    Slicer,
+    Window,
+)
+from cupel.policy import json_schema, register_placer, register_scorer, register_slicer
+
+pytestmark = pytest.mark.usefixtures("fresh_registries")
+
+
+class Mood(Enum):
+    CALM = "calm"
+    WILD = "wild"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    low: float
+    high: float = 1.0
+
+
+class Plain(Scorer):
+    def score(self, item, all_items):
+        return 0.5
+
+    def __eq__(self, other):
+        return type(other) is Plain
+
+    __hash__ = None
+
+
+@dataclass(frozen=True)
+class Everything(Plain):
+    """One field of every form that annotations can express."""
+
+    inner: Scorer
+    bounds: Bounds
+    mood: Mood = Mood.CALM
+    mode: Literal["fast", 2] = "fast"
+    times: int = 1
+    rate: float = 0.5
+    on: bool = False
+    label: str | None = None
+    kind: ContextKind = ContextKind.MEMORY
+    pause: timedelta = timedelta(0)
+    since: datetime | None = None
+    names: list[str] = field(default_factory=list)
+    pairs: tuple[int, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    extra: Any = None
+    hidden: int = field(init=False, default=7)
+    shared: ClassVar[int] = 3
+
+
+EVERYTHING = Everything(
+    RecencyScorer(),
+    Bounds(0.25),
+    Mood.WILD,
+    2,
+    times=3,
+    rate=0.75,
+    on=True,
+    label="x",
+    kind=ContextKind("note"),
+    pause=timedelta(milliseconds=1500),
+    since=datetime(2026, 1, 1, tzinfo=UTC),
+    names=["a", "b"],
+    pairs=(1, 2),
+    weights={"a": 2.0},
+    extra={"deep": [1, {"er": None}]},
+)
+
+
+def test_a_dataclass_is_written_and_read_by_its_fields():
+    register_scorer("everything")(Everything)
+    document = Policy(EVERYTHING).to_dict()
+    assert document["scorer"] == {
+        "type": "everything",
+        "inner": "recency",
+        "bounds": {"low": 0.25},
+        "mood": "wild",
+        "mode": 2,
+        "times": 3,
+        "rate": 0.75,
+        "on": True,
+        "label": "x",
+        "kind": "note",
+        "pause": 1.5,
+        "since": "2026-01-01T00:00:00Z",
+        "names": ["a", "b"],
+        "pairs": [1, 2],
+        "weights": {"a": 2.0},
+        "extra": {"deep": [1, {"er": None}]},
+    }
+    read = Policy.from_dict(document).scorer
+    assert all(getattr(read, name) == getattr(EVERYTHING, name) for name in Everything.__dataclass_fields__)
+    assert Policy(Everything(RecencyScorer(), Bounds(0.0))).to_dict()["scorer"] == {
+        "type": "everything",
+        "inner": "recency",
+        "bounds": {"low": 0.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mode": "slow"}, "$.scorer.mode: expected one of 'fast', 2, got the string 'slow'"),
+        ({"mode": True}, "$.scorer.mode: expected one of"),
+        ({"bounds": {"lo": 1}}, "$.scorer.bounds.lo: unknown key 'lo'"),
+        ({"kind": " "}, "$.scorer.kind: "),
+        ({"since": "yesterday"}, "$.scorer.since: expected an RFC 3339"),
+        ({"extra": {"a": object()}}, "$.scorer.extra.a: "),
+        ({"hidden": 3}, "$.scorer.hidden: unknown key"),
+        ({"names": "ab"}, "$.scorer.names: expected a list"),
+    ],
+)
+def test_a_derived_document_is_as_strict_as_a_built_in(change, message):
+    register_scorer("everything")(Everything)
+    with pytest.raises(PolicyConfigError) as caught:
+        Policy.from_dict({"scorer": {"type": "everything", "inner": "recency", "bounds": {"low": 0}} | change})
+    assert message in str(caught.value)
+
+
+def test_default_factories_are_not_shared():
+    register_scorer("everything")(Everything)
+    document = {"scorer": {"type": "everything", "inner": "recency", "bounds": {"low": 0}}}
+    assert Policy.from_dict(document).scorer.names is not Policy.from_dict(document).scorer.names
+
+
+def test_none_that_is_no_default_goes_through_json_but_not_through_toml():
+    @register_scorer("optional")
+    @dataclass(frozen=True)
+    class Optional(Plain):
+        limit: int | None = 3
+
+    policy = Policy(Optional(None))
+    assert Policy.from_json(policy.to_json()).scorer.limit is None
+    with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.limit: TOML has no null"):
+        policy.to_toml()
+
+
+def test_plain_classes_and_every_family():
+    register_scorer("plain")(Plain)
+
+    @register_slicer("first")
+    @dataclass(frozen=True)
+    class First(Slicer):
+        count: int = 1
+
+        def slice(self, scored, budget):
+            return [entry.item for entry in scored[: self.count]]
+
+    @register_placer("reversed")
+    @dataclass(frozen=True)
+    class Reversed(Placer):
+        def place(self, scored):
+            return [entry.item for entry in reversed(scored)]
+
+    policy = Policy(Plain(), First(2), Reversed())
+    assert policy.to_dict() == {"scorer": "plain", "slicer": {"type": "first", "count": 2}, "placer": "reversed"}
+    assert Policy.from_toml(policy.to_toml()) == policy
+    nested = {"scorer": "plain", "slicer": {"type": "quota", "quotas": [], "inner": "first"}}
+    assert Policy.from_dict(nested).to_dict() == nested
+
+
+def test_own_methods_come_first():
+    @register_scorer("own")
+    class Own(Plain):
+        def __init__(self, words):
+            self.words = words
+
+        def to_dict(self):
+            return {"words": " ".join(self.words)}
+
+        @classmethod
+        def from_dict(cls, fields):
+            if not fields["words"]:
+                raise ScorerConfigError("words must not be empty")
+            return cls(fields["words"].split())
+
+    assert Policy(Own(["a", "b"])).to_dict()["scorer"] == {"type": "own", "words": "a b"}
+    assert Policy.from_dict({"scorer": {"type": "own", "words": "c d"}}).scorer.words == ["c", "d"]
+    with pytest.raises(ScorerConfigError, match=r"^\$\.scorer: words must not be empty"):
+        Policy.from_dict({"scorer": {"type": "own", "words": ""}})
+
+
+def test_errors_of_a_constructor_carry_the_path():
+    class PickyError(ScorerConfigError):
+        def __init__(self, code, detail):
+            super().__init__(f"{code}: {detail}")
+
+    @register_scorer("picky")
+    @dataclass(frozen=True)
+    class Picky(Plain):
+        size: int
+
+        def __post_init__(self):
+            if self.size == 1:
+                raise ValueError("size must not be 1")
+            if self.size == 2:
+                raise TypeError("size must not be 2")
+            if self.size == 3:
+                raise PickyError(3, "never")
+
+    for size in (1, 2):
+        with pytest.raises(PolicyConfigError, match=rf"^\$\.scorer: size must not be {size}$"):
+            Policy.from_dict({"scorer": {"type": "picky", "size": size}})
+    with pytest.raises(PickyError) as caught:
+        Policy.from_dict({"scorer": {"type": "picky", "size": 3}})
+    assert caught.value.__notes__ == ["$.scorer"]
+
+
+def test_unregistered_strategies_say_how_to_register():
+    with pytest.raises(PolicyConfigError) as caught:
+        Policy(EVERYTHING).to_dict()
+    assert "$.scorer: Everything has no scorer tag" in str(caught.value)
+    assert '@register_scorer("some_tag")' in str(caught.value)
+
+
+def test_clocks_that_cannot_be_written_are_named():
+    class LabClock:
+        def now(self):
+            return datetime(2026, 1, 1, tzinfo=UTC)
+
+    policy = Policy(DecayScorer(LabClock(), Window(timedelta(1))))
+    with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.now: .*LabClock"):
+        policy.to_dict()
+
+
+def test_tags_and_classes_are_taken_once():
+    register_scorer("plain")(Plain)
+    register_scorer("plain")(Plain)  # importing a module twice is no accident
+    with pytest.raises(PolicyConfigError, match="'plain' is already registered"):
+        register_scorer("plain")(Everything)
+    with pytest.raises(PolicyConfigError, match="Plain is already registered as the scorer 'plain'"):
+        register_scorer("simple")(Plain)
+    with pytest.raises(PolicyConfigError, match="'recency' is already registered"):
+        register_scorer("recency")(Everything)
+
+
+@pytest.mark.parametrize("tag", ["", " ", "two words", "9lives", "a/b"])
+def test_tags_are_words(tag):
+    with pytest.raises(PolicyConfigError, match="a scorer tag is a word"):
+        register_scorer(tag)(Plain)
+
+
+def test_what_cannot_be_registered():
+    class Opaque(Plain):
+        def __init__(self, callback):
+            self.callback = callback
+
+    with pytest.raises(TypeError, match="register_slicer expects a subclass of Slicer"):
+        register_slicer("plain")(Plain)
+    with pytest.raises(TypeError, match="register_scorer expects a subclass of Scorer"):
+        register_scorer("plain")(Plain())
+    with pytest.raises(PolicyConfigError, match="Opaque cannot be serialised: make it a dataclass"):
+        register_scorer("opaque")(Opaque)
+
+
+def test_annotations_without_a_form_are_named():
+    @register_scorer("unsupported")
+    @dataclass(frozen=True)
+    class Unsupported(Plain):
+        when: int | str = 3
+
+    @register_scorer("typed")
+    @dataclass(frozen=True)
+    class Typed(Plain):
+        type: str = "x"
+
+    with pytest.raises(PolicyConfigError, match=r"Unsupported\.when: the annotation int \| str has no policy form"):
+        Policy.from_dict({"scorer": "unsupported"})
+    with pytest.raises(PolicyConfigError, match=r"Typed\.type cannot be serialised"):
+        Policy(Typed()).to_dict()
+
+
+def test_a_plug_in_is_loaded_when_its_tag_is_met(monkeypatch, tmp_path):
+    (tmp_path / "cupel_test_plugin.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from cupel import Scorer\n"
+        "from cupel.policy import register_scorer\n"
+        "@register_scorer('from_plugin')\n"
+        "@dataclass(frozen=True)\n"
+        "class FromPlugin(Scorer):\n"
+        "    def score(self, item, all_items):\n"
+        "        return 1.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = []
+
+    def entry_points(*, group):
+        asked.append(group)
+        return [
+            EntryPoint("good", "cupel_test_plugin", group),
+            EntryPoint("broken", "cupel_no_such_module", group),
+        ]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    Policy.from_dict({"scorer": "recency"})
+    assert asked == []
+    assert type(Policy.from_dict({"scorer": "from_plugin"}).scorer).__name__ == "FromPlugin"
+    with pytest.raises(PolicyConfigError) as caught:
+        Policy.from_dict({"scorer": "elsewhere"})
+    assert "the plug-in broken = cupel_no_such_module failed to load: ModuleNotFoundError" in str(caught.value)
+    assert "from_plugin" in str(caught.value)
+    assert asked == ["cupel.strategies"]
+    assert {"title": "from_plugin"}.items() <= json_schema()["$defs"]["scorer"]["anyOf"][-1].items()

