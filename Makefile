@@ -23,7 +23,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-integrations fuzz-messages coverage mutants docs pages build clean
+.PHONY: help demo test check format test-all test-integrations fuzz-messages coverage mutants bench bench-check measure docs pages build clean
 .SECONDARY:
 
 help: ## Show this list
@@ -60,6 +60,15 @@ coverage: $(VENV)/.stamp-dev ## Require 100 % branch coverage of the core packag
 
 mutants: $(VENV)/.stamp-dev $(VENV)/.stamp-mutants ## Try every 10th mutant of the core and print the surviving share (PACKAGES="slicers placers" EVERY=1)
 	$(BIN)/python scripts/mutants.py --every $(or $(EVERY),10) $(or $(PACKAGES),$(CORE))
+
+bench: ## Measure everything beside its peers, in an environment of its own, and write the figures into the pages (ten minutes)
+	@$(MAKE) --no-print-directory measure VENV=.venvs/bench EXTRAS=testing
+
+measure: $(VENV)/.stamp-bench
+	$(RUN) benchmarks $(PARTS)
+
+bench-check: $(VENV)/.stamp-dev ## Count the instructions of small scenarios under valgrind and refuse 5 % more than the committed figures
+	$(RUN) benchmarks.instructions
 
 test-integrations: $(VENV)/.stamp-dev ## Run the tests and pages of each framework against the real package, in its own environment
 	@for name in $(FRAMEWORKS); do PATH="$(abspath $(BIN)):$$PATH" $(MAKE) --no-print-directory \

@@ -22,6 +22,7 @@ from cupel import (
 )
 from cupel.analytics import counterfactual, counterfactuals
 from cupel.analytics._least_budget import _least_greedy_target
+from cupel.slicers import _bucket_choice
 from tests.analytics.counting import CountingScorer
 from tests.analytics.pools import small_items, small_slicers
 
@@ -194,6 +195,18 @@ def test_all_items_at_once(slicer, tokens, overflow):
         tried = range(0, 3_000, 101) if near is None else [*range(0, near, 101), *range(max(0, near - 9), near)]
         assert not any(selects(prepared, budget.extended(extra), one.item) for extra in tried)
         assert one.budget is None or selects(prepared, one.budget, one.item)
+
+
+@pytest.mark.parametrize("cells", [50, 400, 4_000_000])
+def test_a_knapsack_that_chooses_its_buckets(monkeypatch, cells):
+    """Whichever bucket size the work allows at a budget, no budget below the answer selects the item."""
+    monkeypatch.setattr(_bucket_choice, "_MOST_CELLS", cells)
+    items = [item(str(n), 5 + n * 7 % 30, n * 29 % 20 / 20) for n in range(24)]
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice("auto")).prepare(items)
+    budget = ContextBudget(60, 60)
+    for one in items[::3]:
+        expected = next((extra for extra in range(600) if selects(prepared, budget.extended(extra), one)), None)
+        assert counterfactual(prepared, budget, one).extra_tokens == expected
 
 
 def test_questions_about_no_item():

@@ -22,7 +22,7 @@ from cupel import (
 from cupel.analytics import _scan
 from cupel.analytics._memberships import check_targets, memberships, shares
 from cupel.analytics._reach import reach_of
-from cupel.analytics._scan import Scan
+from cupel.analytics._scan import Scan, blocks
 from tests.analytics.pools import Alternating, small_items, small_slicers
 
 FAR = 500_000
@@ -189,7 +189,8 @@ def test_blocks_are_contiguous_and_hit_every_step(monkeypatch):
     monkeypatch.setattr(_scan, "_FIRST_BLOCK", 2)
     monkeypatch.setattr(_scan, "_LARGEST_BLOCK", 5)
     scan = Scan.of(prepared(LEVELS, CountConstrainedKnapsackSlice(COUNTS)), ContextBudget(2_030, 2_030), 3_000)
-    targets = [int(target) for block in scan._blocks() for target in block]
+    found = list(blocks(scan.lowest, scan.highest, scan.reach.step, scan.reach.phase))
+    targets = [int(target) for block in found for target in block]
     committed = scan.reach.within - 1
     assert targets == [2_030, *(at for at in range(2_031, 5_031) if (at - committed) % 100 == 0)]
-    assert [len(block) for block in scan._blocks()][:5] == [1, 2, 4, 5, 5]
+    assert [len(block) for block in found[:5]] == [1, 2, 4, 5, 5]

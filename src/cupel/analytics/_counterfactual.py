@@ -51,7 +51,9 @@ def counterfactual(prepared: PreparedSelection, budget: ContextBudget, item: Con
 def counterfactuals(
     prepared: PreparedSelection, budget: ContextBudget, items: Iterable[ContextItem]
 ) -> list[Counterfactual]:
-    """The counterfactual of every one of these items, for little more than the price of the farthest.
+    """The counterfactual of every one of these items, in their order, for little more than the price of the farthest.
+
+    Slicers of your own, count slicers inside quotas and `bucket_size="auto"` are asked about each item by itself.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem(str(hint), 60, future_relevance_hint=hint) for hint in (0.9, 0.5, 0.1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cupel.analytics._finest import possible_extras
 from cupel.analytics._probe import GreedyProbe, StretchProbe, probe_for
 from cupel.analytics._scan import Scan
 from cupel.errors import ScarcityError, TableTooLargeError
@@ -44,6 +45,9 @@ def _least_by_scan(
         return None
     scan = None if probe.pinned else Scan.of(prepared, base, most)
     if scan is None:
+        possible = possible_extras(prepared, probe.extensions, probe.positions, most)
+        if possible is not None and not probe.pinned:
+            return next(filter(probe, possible), None)
         return _first_without_end(probe, prepared) if most is None else _first_by_stretches(probe, most)
     if not probe.positions.isdisjoint(scan.reach.early):
         before = (scan.extensions.reaching(scan.lowest) or 0) - 1

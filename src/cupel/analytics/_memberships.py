@@ -36,7 +36,7 @@ def memberships(chooser: Chooser, candidates: Candidates, targets: Array, wanted
         case GreedyChooser():
             return _greedy(chooser, candidates.tokens, targets)
         case KnapsackChooser():
-            return _knapsack(chooser, targets)
+            return _knapsack(chooser, targets, wanted)
         case QuotaChooser():
             return _quota(chooser, candidates, targets, wanted)
         case CountChooser():
@@ -96,7 +96,7 @@ def _greedy(chooser: GreedyChooser, tokens: list[int], targets: Array) -> Iterat
         yield position, taken
 
 
-def _knapsack(chooser: KnapsackChooser, targets: Array) -> Iterator[Membership]:
+def _knapsack(chooser: KnapsackChooser, targets: Array, wanted: set[int]) -> Iterator[Membership]:
     """Fill the specification's table once and read it back from every capacity at the same time.
 
     Whether a row keeps its item at some capacity depends on the rows before it alone, never on where reading starts.
@@ -112,7 +112,9 @@ def _knapsack(chooser: KnapsackChooser, targets: Array) -> Iterator[Membership]:
     for index in reversed(range(len(weights))):
         taken = np.unpackbits(rows[index], count=size).view(np.bool_)[left]
         left -= np.multiply(taken, weights[index], dtype=left.dtype)
-        yield chooser.positions[index], taken if as_they_are else taken[where]
+        position = chooser.positions[index]
+        if position in wanted:
+            yield position, taken if as_they_are else taken[where]
 
 
 def _kept(values: list[int], weights: list[int], size: int) -> list[Array]:

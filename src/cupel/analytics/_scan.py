@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cupel.pipeline import PreparedSelection
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16
-_MOST_CELLS = 1 << 32  # candidates times targets: several seconds, and half a gigabyte for an unguarded knapsack
+MOST_CELLS = 1 << 32  # candidates times targets: several seconds, and half a gigabyte for an unguarded knapsack
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Scan:
         highest = max(lowest, reach.settled)
         if most is not None:
             highest = min(highest, extensions.effective(most).target_tokens)
-        if len(prepared.candidates) * highest > _MOST_CELLS * reach.step:
+        if len(prepared.candidates) * highest > MOST_CELLS * reach.step:
             return None
         return cls(prepared, extensions, reach, lowest, highest)
 
@@ -57,26 +57,13 @@ class Scan:
         Raises what a run raises at the first budget that cannot be run.
         """
         missing = set(wanted)
-        for block in self._blocks():
+        for block in blocks(self.lowest, self.highest, self.reach.step, self.reach.phase):
             for target, position in self._first_targets(block, missing):
                 extra = self.extensions.reaching(target)
                 if extra is not None:  # as any target of a scan has
                     yield position, extra
             if not missing:
                 return
-
-    def _blocks(self) -> Iterator[NDArray[Any]]:
-        """Small blocks first, because most answers are near."""
-        import numpy as np
-
-        step, phase = self.reach.step, self.reach.phase
-        if self.lowest <= self.highest:
-            yield np.array([self.lowest])
-        begin, count = self.lowest + 1 + (phase - self.lowest - 1) % step, _FIRST_BLOCK
-        while begin <= self.highest:
-            stop = begin + count * step
-            yield np.arange(begin, min(stop, self.highest + 1), step)
-            begin, count = stop, min(2 * count, _LARGEST_BLOCK)
 
     def _first_targets(self, targets: NDArray[Any], missing: set[int]) -> Iterator[tuple[int, int]]:
         """Give the targets of one block that are the first for some position, and remove it from the missing."""
@@ -104,3 +91,16 @@ class Scan:
                 break
         missing.difference_update(position for _, position in found)
         yield from sorted(found)
+
+
+def blocks(lowest: int, highest: int, step: int = 1, phase: int = 0) -> Iterator[NDArray[Any]]:
+    """The lowest target and those that are `phase` modulo `step`: small blocks first, because most answers are near."""
+    import numpy as np
+
+    if lowest <= highest:
+        yield np.array([lowest])
+    begin, count = lowest + 1 + (phase - lowest - 1) % step, _FIRST_BLOCK
+    while begin <= highest:
+        stop = begin + count * step
+        yield np.arange(begin, min(stop, highest + 1), step)
+        begin, count = stop, min(2 * count, _LARGEST_BLOCK)

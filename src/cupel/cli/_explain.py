@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cupel.analytics import counterfactual
+from cupel.analytics import counterfactuals
 from cupel.cli._items_out import budget_to_dict, to_json
 from cupel.cli._options import (
     add_budget,
@@ -69,7 +69,7 @@ def _admissions(prepared: PreparedSelection, report: SelectionReport) -> dict[in
     """Find, for each item (by `id`) left out, how many tokens more in budget and window would let it in."""
     left_out = [entry.item for entry in report.excluded]
     budget: ContextBudget = report.origin.budget
-    return {id(item): counterfactual(prepared, budget, item).extra_tokens for item in left_out}
+    return {id(found.item): found.extra_tokens for found in counterfactuals(prepared, budget, left_out)}
 
 
 def _table(report: SelectionReport, only: str | None, found: dict[int, int | None] | None) -> Table:

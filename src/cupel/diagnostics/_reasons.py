@@ -24,7 +24,7 @@ class UnknownInclusionReason(msgspec.Struct, frozen=True):
     value: str
 
 
-class ExclusionReason(msgspec.Struct, frozen=True, tag_field="reason"):
+class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason"):
     """Base of the exclusion reasons; each carries the numbers behind the decision.
 
     >>> BudgetExceeded(item_tokens=400, available_tokens=50).to_dict()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cupel.testing import SelectionReportAssertionChain
 
 
-class IncludedItem(msgspec.Struct, frozen=True):
+class IncludedItem(msgspec.Struct, frozen=True, gc=False):
     """A selected item, the score it was selected with, and why."""
 
     item: ContextItem
@@ -27,7 +27,7 @@ class IncludedItem(msgspec.Struct, frozen=True):
     reason: InclusionReason | UnknownInclusionReason
 
 
-class ExcludedItem(msgspec.Struct, frozen=True):
+class ExcludedItem(msgspec.Struct, frozen=True, gc=False):
     """An item that was left out, its score at that moment (0 if it was never scored), and why."""
 
     item: ContextItem

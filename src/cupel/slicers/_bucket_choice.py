@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 COARSEST = 100
 """The specification's default; every other choice divides it."""
 
-_BUCKETS = (1, 2, 5, 10, 20, 50)
+BUCKETS = (1, 2, 5, 10, 20, 50)
 _MOST_CELLS = 4_000_000  # a few milliseconds
 _MOST_CAPACITY = 2_000_000  # keeps single rows small, however large the budget
 
@@ -27,7 +27,7 @@ def finest_bucket(values: Sequence[int], tokens: Sequence[int], target: int) -> 
     >>> finest_bucket([5_000, 4_000], [70, 80], 100)
     1
     """
-    for bucket in _BUCKETS:
+    for bucket in BUCKETS:
         if target // bucket <= _MOST_CAPACITY:
             weights = [-(-count // bucket) for count in tokens]
             if table_cells(values, weights, target // bucket) <= _MOST_CELLS:

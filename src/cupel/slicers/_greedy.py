@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import truediv
+from operator import truediv  # pyright: ignore[reportUnknownVariableType]
 from sys import float_info
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cupel.model import descending
 from cupel.slicers._base import Chooser, FittedSlicer, Selection, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cupel.model import Candidates, ContextBudget
+
+_density = cast("Callable[[float, int], float]", truediv)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,8 @@ class GreedySlice(FittedSlicer):
         tokens = candidates.tokens
         smallest = min(tokens, default=0)
         if smallest > 0:
-            order = descending(list(map(truediv, candidates.scores, tokens)))
-            return GreedyChooser(order, tokens, smallest)
+            densities = list(map(_density, candidates.scores, tokens))
+            return GreedyChooser(descending(densities), tokens, smallest)
         densities = [
             score / cost if cost else float_info.max for score, cost in zip(candidates.scores, tokens, strict=True)
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import floor, isfinite
+from math import floor, gcd, isfinite
 from typing import TYPE_CHECKING, Literal
 
 from cupel.errors import SlicerConfigError, TableTooLargeError
@@ -73,7 +73,8 @@ class KnapsackChooser(Chooser):
         # Only a strict improvement is kept (ruling 5.7), so worthless items are never chosen.
         self.positions = [position for position, value in zip(costly, values, strict=True) if value > 0]
         """Positions that cost something and are worth something, with `values`, and `weights` in buckets."""
-        self.values = [value for value in values if value > 0]
+        unit = gcd(*values)  # a common factor changes no comparison
+        self.values = [value // unit for value in values if value > 0]
         self.weights = [-(-tokens[position] // bucket_size) for position in self.positions]
 
     def __call__(self, budget: ContextBudget) -> Selection:

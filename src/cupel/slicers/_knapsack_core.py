@@ -66,23 +66,23 @@ class Relaxation(NamedTuple):
 
 def choose(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[int]:
     """Positions of the best subset; every value is positive, every weight fits, and not all fit together."""
-    positions: list[int] = np.flatnonzero(_taken(_relax(values, weights, capacity))).tolist()
+    positions: list[int] = np.flatnonzero(_taken(*find_core(values, weights, capacity))).tolist()
     return positions
 
 
 def chooses(values: Sequence[int], weights: Sequence[int], capacity: int, position: int) -> bool:
-    """Whether the best subset has one position: the loss alone settles that for nearly all of them."""
+    """Whether the best subset has one position, which is nearly always known without a table."""
     relaxation = _relax(values, weights, capacity)
-    if relaxation.loss[position] > relaxation.gap:
-        return bool(relaxation.inside[position])
-    return bool(_taken(relaxation)[position])
+    if relaxation.loss[position] <= relaxation.gap:
+        relaxation, core = _find_core(relaxation)
+        if position in core:
+            return bool(_taken(relaxation, core)[position])
+    return bool(relaxation.inside[position])
 
 
-def _taken(relaxation: Relaxation) -> Array:
-    relaxation, core = _find_core(relaxation)
-    chosen, _ = _run_table(relaxation, core)
+def _taken(relaxation: Relaxation, core: Array) -> Array:
     taken = relaxation.inside.copy()
-    taken[core] = chosen
+    taken[core], _ = _run_table(relaxation, core)
     return taken
 
 

@@ -22,7 +22,7 @@ def solve(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[
     """
     positions, values, weights, capacity = _simplify(values, weights, capacity)
     if sum(weights) <= capacity:
-        return positions
+        return list(positions)
     from cupel.slicers._knapsack_core import choose
 
     return [positions[i] for i in choose(values, weights, capacity)]
@@ -61,9 +61,9 @@ def table_cells(values: Sequence[int], weights: Sequence[int], capacity: int) ->
 
 def _simplify(
     values: Sequence[int], weights: Sequence[int], capacity: int
-) -> tuple[list[int], Sequence[int], Sequence[int], int]:
+) -> tuple[Sequence[int], Sequence[int], Sequence[int], int]:
     """The positions that can be chosen at all, with their values and weights in the largest common units."""
-    positions = list(range(len(values)))
+    positions: Sequence[int] = range(len(values))
     if len(values) != len(weights) or min(values, default=1) <= 0 or max(weights, default=0) > capacity:
         # Only a strict improvement is kept (ruling 5.7), so worthless items are never chosen.
         positions = [i for i, (v, w) in enumerate(zip(values, weights, strict=True)) if v > 0 and w <= capacity]

@@ -43,6 +43,7 @@ def search(cases: SearchStrategy[C], laws: Callable[[C], None], strategy: object
     quietly = settings(
         # The message shows the case; Hypothesis would print it a second time, after a costly search for an explanation.
         verbosity=Verbosity.quiet,
+        print_blob=False,
         phases=set(settings().phases) - {Phase.explain},
         report_multiple_bugs=False,
         deadline=None,
