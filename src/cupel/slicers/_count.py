@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from itertools import compress
 from typing import TYPE_CHECKING
 
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.errors import ScarcityError, SlicerConfigError
-from cupel.model import ContextBudget, ContextKind, descending
+from cupel.model import Candidates, ContextBudget, ContextKind, descending
 from cupel.slicers._base import Chooser, Selection, Slicer, Span
 from cupel.slicers._entries import as_kind
 from cupel.slicers._partition import positions_by_kind
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.diagnostics import ExclusionReason
-    from cupel.model import Candidates
+
+
+_FEW = 16
 
 
 class ScarcityBehavior(Enum):
@@ -108,11 +109,8 @@ class CountChooser(Chooser):
         self._scarcity = scarcity
         self.resort = resort
         self._commit(entries)
-        left = [cost >= 0 for cost in candidates.tokens]
-        for position in self.committed:
-            left[position] = False
-        self.rest = list(compress(range(len(left)), left))
-        self.rest_chooser = inner.fit(candidates.at(self.rest))
+        self.rest, left = _without(candidates, self.committed)
+        self.rest_chooser = inner.fit(left)
 
     def _commit(self, entries: Sequence[CountQuotaEntry]) -> None:
         """Take the best of each kind that is required, whatever the budget."""
@@ -186,3 +184,16 @@ class CountChooser(Chooser):
         inner = self.rest_chooser.span(self._rest_budget(budget))
         start = max(1, inner.start + self.committed_tokens) if target > self.committed_tokens else 1
         return Span(start, None if inner.stop is None else inner.stop + self.committed_tokens)
+
+
+def _without(candidates: Candidates, committed: list[int]) -> tuple[list[int], Candidates]:
+    """Give the positions that are not committed, and their columns; negative counts take no part (ruling 5.4)."""
+    positions = list(range(len(candidates)))
+    if len(committed) > _FEW or min(candidates.tokens, default=0) < 0:
+        gone = set(committed)
+        positions = [place for place in positions if place not in gone and candidates.tokens[place] >= 0]
+        return positions, candidates.at(positions)
+    items, scores, tokens = candidates.items.copy(), candidates.scores.copy(), candidates.tokens.copy()
+    for position in sorted(committed, reverse=True):  # a few deletions cost less than gathering everything else
+        del positions[position], items[position], scores[position], tokens[position]
+    return positions, Candidates(items, scores, tokens)
