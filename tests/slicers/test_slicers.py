@@ -395,3 +395,21 @@ def test_greedy_orders_only_what_it_needs_of_a_large_pool(seed: int, level: int 
 def test_greedy_with_nan_in_a_large_pool_falls_back_to_the_full_order() -> None:
     rows = [(str(i), 10, nan if i % 2 else 1.0) for i in range(6_000)]
     assert chosen(GreedySlice(), scored(*rows), 30) == ["0", "2", "4"]
+
+
+@pytest.mark.parametrize("required", [3, 16, 17, 40])
+def test_few_or_many_committed_items_leave_the_same_rest(required: int) -> None:
+    """The rest is taken apart in two ways, by how much is committed; whoever is not committed stays available once."""
+    pool = scored(*[(f"t{i}", 1, 0.9 - i / 100, "tool") for i in range(60)], *[(f"m{i}", 2, 0.1) for i in range(5)])
+    slicer = CountQuotaSlice([CountQuotaEntry("tool", required, required)], KeepAll())
+    kept = chosen(slicer, pool, 1_000)
+    assert kept[:required] == [f"t{i}" for i in range(required)]
+    assert kept[required:] == [f"m{i}" for i in range(5)]
+    assert len(CountQuotaSlice([CountQuotaEntry("tool", required, 60)], KeepAll()).slice(pool, budget(1_000))) == 65
+
+
+class KeepAll(Slicer):
+    """Returns everything in the order given, so that a wrong rest shows."""
+
+    def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
+        return [entry.item for entry in scored]
