@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextItem, ScoredItem, StrategyContractError
-from cupel.model import Candidates, descending, positions_of
+from cupel.model import Candidates, ascending, descending, positions_of
 
 ITEM = ContextItem("x", 3)
 
@@ -59,6 +59,12 @@ def test_descending(keys: list[float], order: list[int]) -> None:
 def test_descending_is_the_naive_order(keys: list[float]) -> None:
     naive = sorted(range(len(keys)), key=lambda i: (keys[i] != keys[i], -keys[i] if keys[i] == keys[i] else 0.0, i))
     assert descending(keys) == naive
+
+
+@given(st.lists(st.none() | st.integers(0, 4)))
+def test_ascending_is_the_naive_order_of_what_there_is(keys: list[int | None]) -> None:
+    present = [position for position, key in enumerate(keys) if key is not None]
+    assert ascending(keys) == sorted(present, key=lambda position: (keys[position], position))
 
 
 def test_positions_are_found_by_identity_in_order() -> None:

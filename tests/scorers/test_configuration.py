@@ -139,3 +139,9 @@ def test_scorers_are_frozen_values(scorer: Any) -> None:
         with pytest.raises((AttributeError, TypeError)):
             setattr(scorer, name, 1)
     assert sum(scorer == other for other in SCORERS) == 1
+
+
+def test_the_repr_shows_what_was_given_and_nothing_derived() -> None:
+    assert repr(TagScorer({"a": 1}, case_sensitive=False)) == "TagScorer(weights={'a': 1.0}, case_sensitive=False)"
+    assert repr(KindScorer({"a": 1})) == "KindScorer(weights={ContextKind('a'): 1.0})"
+    assert repr(CompositeScorer([(R, 1)])) == "CompositeScorer(entries=((RecencyScorer(), 1.0),))"

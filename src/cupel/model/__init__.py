@@ -6,7 +6,7 @@ from cupel.model._frozen import EMPTY, FrozenDict
 from cupel.model._identity import positions_of
 from cupel.model._item import PRIORITY_KEY, SOURCE_TYPE_KEY, TRUST_KEY, ContextItem
 from cupel.model._kind import ContextKind
-from cupel.model._order import descending
+from cupel.model._order import ascending, descending
 from cupel.model._overflow import OverflowStrategy
 from cupel.model._scored import Candidates, ScoredItem
 from cupel.model._source import ContextSource
@@ -25,6 +25,7 @@ __all__ = [
     "FrozenDict",
     "OverflowStrategy",
     "ScoredItem",
+    "ascending",
     "descending",
     "fold_ascii",
     "folded_map",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import countOf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cupel.model import ContextBudget
-
-
-_ITEMS_ONLY = {ContextItem}
 
 
 class Classified(msgspec.Struct, frozen=True):
@@ -30,7 +28,7 @@ class Classified(msgspec.Struct, frozen=True):
 def classify(items: Iterable[ContextItem]) -> Classified:
     """Split the candidates; a negative count drops an item even when it is pinned (ruling 3.4)."""
     everything = items if isinstance(items, list) else list(items)
-    if set(map(type, everything)) != _ITEMS_ONLY:
+    if countOf(map(type, everything), ContextItem) != len(everything):
         _require_items(everything)
     tokens = [item.tokens for item in everything]
     if min(tokens, default=0) < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cupel.model import ascending
 from cupel.placers._base import ArrangingPlacer
 
 if TYPE_CHECKING:
@@ -25,10 +26,7 @@ class ChronologicalPlacer(ArrangingPlacer):
     def arrange(self, selected: Candidates) -> list[int]:
         """Give the positions of the selected items in time order."""
         times = [item.timestamp for item in selected.items]
-        try:
-            return sorted(range(len(times)), key=times.__getitem__)  # type: ignore[arg-type]
-        except TypeError:  # an undated item: None does not compare
-            pass
-        dated = [position for position, time in enumerate(times) if time is not None]
-        dated.sort(key=times.__getitem__)  # type: ignore[arg-type]
+        dated = ascending(times)
+        if len(dated) == len(times):
+            return dated
         return dated + [position for position, time in enumerate(times) if time is None]

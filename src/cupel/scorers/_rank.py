@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cupel.model import ascending
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -21,13 +23,12 @@ def rank_score(value: Any, peers: Iterable[Any]) -> float:
 
 def rank_scores(values: list[Any]) -> list[float]:
     """Score every value among all of them with one sort of their positions."""
-    present = [position for position, value in enumerate(values) if value is not None]
     scores = [0.0] * len(values)
+    present = ascending(values)
     if len(present) <= 1:
         for position in present:
             scores[position] = 1.0
         return scores
-    present.sort(key=values.__getitem__)
     last = len(present) - 1
     score, before = 0.0, None
     for rank, position in enumerate(present):

@@ -146,13 +146,15 @@ class QuotaChooser(Chooser):
 
     def shares(self, target: int) -> list[tuple[int, int]]:
         """Share a target: tokens and cap for each part."""
-        limits = [(0, target) if part.quota is None else part.quota.limits(target) for part in self.parts]
         # What kinds without candidates require is lost to the others as well (ruling 5.20).
-        lost = sum([entry.limits(target)[0] for entry in self.absent])
-        unassigned = max(0, target - lost - sum([require for require, _ in limits]))
-        growing = [part.mass if cap > require else 0 for part, (require, cap) in zip(self.parts, limits, strict=True)]
-        mass = max(1, sum(growing))
-        return [
-            (min(require + unassigned * own // mass, cap), cap)
-            for own, (require, cap) in zip(growing, limits, strict=True)
-        ]
+        unassigned = target - sum([entry.limits(target)[0] for entry in self.absent])
+        growing = 0
+        limits: list[tuple[int, int, int]] = []
+        for part in self.parts:
+            require, cap = (0, target) if part.quota is None else part.quota.limits(target)
+            mass = part.mass if cap > require else 0
+            unassigned -= require
+            growing += mass
+            limits.append((require, cap, mass))
+        unassigned, growing = max(0, unassigned), max(1, growing)
+        return [(min(require + unassigned * mass // growing, cap), cap) for require, cap, mass in limits]
