@@ -96,6 +96,25 @@ def test_priority(priorities: list[int | None], scores: list[float]) -> None:
     assert both_faces(PriorityScorer(), [ContextItem("x", 1, priority=p) for p in priorities]) == scores
 
 
+@pytest.mark.parametrize(
+    ("priorities", "scores"),
+    [
+        ([None] * 4, [0.0] * 4),
+        ([None] * 7 + [5], [0.0] * 7 + [1.0]),
+        ([5] * 4, [0.0] * 4),
+        ([2, 1] * 4 + [None], [4 / 7, 0.0] * 4 + [0.0]),
+        (
+            [9 if position % 3 else 0 for position in range(2000)],
+            [667 / 1999 if position % 3 else 0.0 for position in range(2000)],
+        ),
+        ([position if position % 3 else 0 for position in range(2000)], None),
+    ],
+)
+def test_priorities_that_many_share(priorities: list[int | None], scores: list[float] | None) -> None:
+    found = both_faces(PriorityScorer(), [ContextItem("x", 1, priority=p) for p in priorities])
+    assert scores is None or found == scores
+
+
 def test_rank_counts_peers_even_when_the_item_is_not_among_them() -> None:
     assert RecencyScorer().score(at(0), [at(1), at(2), at(3)]) == 1.5
 

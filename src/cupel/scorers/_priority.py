@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cupel.scorers._base import Scorer, sound
-from cupel.scorers._rank import rank_score, rank_scores
+from cupel.scorers._rank import level_scores, rank_score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,5 +29,5 @@ class PriorityScorer(Scorer):
         return rank_score(item.priority, (peer.priority for peer in all_items))
 
     def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item with one sort."""
-        return rank_scores([item.priority for item in items])
+        """Score every item in one pass."""
+        return level_scores([item.priority for item in items])

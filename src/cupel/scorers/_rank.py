@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from cupel.model import ascending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_SAMPLED = 512
 
 
 def rank_score(value: Any, peers: Iterable[Any]) -> float:
@@ -37,3 +40,18 @@ def rank_scores(values: list[Any]) -> list[float]:
             score, before = rank / last, value
         scores[position] = score
     return scores
+
+
+def level_scores(values: list[Any]) -> list[float]:
+    """Score as `rank_scores` does, by counting where a sample says that many share few values."""
+    sample = values[:: len(values) // _SAMPLED + 1]
+    if len(set(sample)) * 4 > len(sample):
+        return rank_scores(values)
+    counts = Counter(values)
+    last = len(values) - counts.pop(None, 0) - 1
+    score_of: dict[Any, float] = {None: 0.0}
+    rank = 0
+    for level in sorted(counts):
+        score_of[level] = rank / last if last else 1.0
+        rank += counts[level]
+    return [score_of[value] for value in values]
