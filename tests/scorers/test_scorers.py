@@ -99,10 +99,10 @@ def test_priority(priorities: list[int | None], scores: list[float]) -> None:
 @pytest.mark.parametrize(
     ("priorities", "scores"),
     [
-        ([None] * 4, [0.0] * 4),
-        ([None] * 7 + [5], [0.0] * 7 + [1.0]),
-        ([5] * 4, [0.0] * 4),
-        ([2, 1] * 4 + [None], [4 / 7, 0.0] * 4 + [0.0]),
+        ([None] * 80, [0.0] * 80),
+        ([None] * 79 + [5], [0.0] * 79 + [1.0]),
+        ([5] * 80, [0.0] * 80),
+        ([2, 1] * 40 + [None], [40 / 79, 0.0] * 40 + [0.0]),
         (
             [9 if position % 3 else 0 for position in range(2000)],
             [667 / 1999 if position % 3 else 0.0 for position in range(2000)],

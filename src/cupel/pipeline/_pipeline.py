@@ -85,7 +85,7 @@ class Pipeline:
         """Select for a budget and give the items in placed order; `trace` observes the run."""
         _check_budget(budget)
         recording = listening(trace)
-        return _complete(self._prepare(items, budget, recording), budget, recording).items
+        return _complete(self._prepare(items, budget, recording), budget, recording)[0]
 
     def dry_run(self, items: Iterable[ContextItem], budget: ContextBudget) -> SelectionReport:
         """Select for a budget and give the report; raises whatever `run` raises, but tells `on_overflow` nothing."""
@@ -223,7 +223,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     def run(self, budget: ContextBudget) -> list[ContextItem]:
         """Select for a budget and give the items in placed order."""
         self._check(budget)
-        return _complete(self, budget, None).items
+        return _complete(self, budget, None)[0]
 
     def dry_run(self, budget: ContextBudget) -> SelectionReport:
         """Select for a budget and give the report; the times of the first stages are those of the preparation."""
@@ -254,15 +254,15 @@ class PreparedSelection(msgspec.Struct, frozen=True):
 def _result(
     prepared: PreparedSelection, budget: ContextBudget, recording: Recording, *, notify: bool = True
 ) -> ContextResult:
-    outcome = _complete(prepared, budget, recording, notify=notify)
-    assert outcome.report is not None  # noqa: S101  (a recording was given, so a report was built)
-    return ContextResult(outcome.items, outcome.report, budget)
+    items, report = _complete(prepared, budget, recording, notify=notify)
+    assert report is not None  # noqa: S101  (a recording was given, so a report was built)
+    return ContextResult(items, report, budget)
 
 
 def _complete(
     prepared: PreparedSelection, budget: ContextBudget, recording: Recording | None, *, notify: bool = True
-) -> _Outcome:
-    """Slice and place: the part of a run that depends on the budget."""
+) -> tuple[list[ContextItem], SelectionReport | None]:
+    """Slice and place: the part of a run that depends on the budget; the report is built for a recording only."""
     pinned, candidates, pipeline = prepared.pinned, prepared.candidates, prepared.pipeline
     chosen, selection = slice_candidates(prepared.chooser, effective_budget(budget, prepared.pinned_tokens))
     if recording is not None:
@@ -279,14 +279,14 @@ def _complete(
         tokens = sum(selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(items), tokens, budget.target_tokens)
     if recording is None:
-        return _Outcome(items, None)
+        return items, None
 
     excluded = truncated_out(settled, pinned, budget.target_tokens) if settled.truncated else []
     recording.stage(PipelineStage.PLACE, len(settled.merged), len(items), excluded)
     origin = Origin(prepared, budget, tuple(recording.stages))
     report = recording.report(placed_in(selected, order, len(pinned)), selection.shortfalls, origin)
     recording.completed(report, budget)
-    return _Outcome(items, report)
+    return items, report
 
 
 class Origin(NamedTuple):
@@ -295,11 +295,6 @@ class Origin(NamedTuple):
     prepared: PreparedSelection
     budget: ContextBudget
     stages: tuple[StageSnapshot, ...]
-
-
-class _Outcome(NamedTuple):
-    items: list[ContextItem]
-    report: SelectionReport | None
 
 
 def _check_budget(budget: object) -> None:

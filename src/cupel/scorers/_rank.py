@@ -10,6 +10,7 @@ from cupel.model import ascending
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_FEW = 64  # below, a sort is as quick
 _SAMPLED = 512
 
 
@@ -44,8 +45,7 @@ def rank_scores(values: list[Any]) -> list[float]:
 
 def level_scores(values: list[Any]) -> list[float]:
     """Score as `rank_scores` does, by counting where a sample says that many share few values."""
-    sample = values[:: len(values) // _SAMPLED + 1]
-    if len(set(sample)) * 4 > len(sample):
+    if len(values) < _FEW or len(set(sample := values[:: len(values) // _SAMPLED + 1])) * 4 > len(sample):
         return rank_scores(values)
     counts = Counter(values)
     last = len(values) - counts.pop(None, 0) - 1

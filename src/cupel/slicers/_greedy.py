@@ -37,7 +37,7 @@ class GreedySlice(FittedSlicer):
     def fit(self, candidates: Candidates) -> GreedyChooser:
         """Compute each candidate's density once."""
         scores, tokens = candidates.scores, candidates.tokens
-        smallest = min(tokens, default=0)
+        smallest = min(tokens) if tokens else 0
         if smallest > 0:
             return GreedyChooser(list(map(_density, scores, tokens)), tokens, smallest)
         densities = [score / cost if cost else float_info.max for score, cost in zip(scores, tokens, strict=True)]
