@@ -125,6 +125,14 @@ def test_knapsack_scales_scores_by_flooring_doubles() -> None:
     assert chosen(KnapsackSlice(1), scored(("b", 2, 0.5699), ("a", 2, 0.57)), 2) == ["b"]
 
 
+@pytest.mark.parametrize(("less", "more"), [(0.0004, 0.0005), (0.25, 0.2501), (5e14, 9e14), (9e14, 9.2e14)])
+def test_knapsack_values_keep_their_last_place(less: float, more: float) -> None:
+    rows = ("less", 2, less), ("more", 2, more)
+    assert chosen(KnapsackSlice(1), scored(*rows), 2) == ["more"]
+    assert chosen(KnapsackSlice(1), scored(*reversed(rows)), 2) == ["more"]
+
+
+
 def test_the_table_guard_is_exact() -> None:
     pool = scored(*[(str(i), 1, 0.5) for i in range(5)])
     assert len(chosen(KnapsackSlice(1, max_cells=20), pool, 3)) == 3

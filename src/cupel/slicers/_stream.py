@@ -79,7 +79,7 @@ def fill(scores: list[float], tokens: list[int], remaining: int) -> list[int]:
     """Give the positions of one batch that fit, from the highest score down (ruling 14.9); negative counts never do."""
     chosen: list[int] = []
     for position in descending(scores):
-        if 0 <= tokens[position] <= max(remaining, 0):
+        if 0 <= tokens[position] <= remaining:
             chosen.append(position)
             remaining -= tokens[position]
     return chosen
