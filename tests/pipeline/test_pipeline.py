@@ -251,8 +251,9 @@ class TestSlice:
 
     def test_without_a_margin_no_budget_is_too_large_to_be_exact(self) -> None:
         huge = 2**60 + 1
-        found = effective_budget(ContextBudget(huge, huge), 0)
-        assert (found.max_tokens, found.target_tokens) == (huge, huge)
+        for pinned in (0, 2):
+            found = effective_budget(ContextBudget(huge, huge), pinned)
+            assert (found.max_tokens, found.target_tokens) == (huge - pinned, huge - pinned)
 
     def test_without_room_even_free_items_go(self) -> None:
         items = [hinted("p", 100, 0, pinned=True), hinted("z", 0, 0.9)]

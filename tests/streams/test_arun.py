@@ -290,3 +290,17 @@ def test_a_source_class_defines_one_of_the_two():
 def test_the_error_pickles():
     error = SourceError(SourceFailure("web", TimeoutError(), 2.0))
     assert str(pickle.loads(pickle.dumps(error))) == "web: timed out after 2 s"
+
+
+def test_what_is_no_ordinary_error_of_a_source_goes_before_those_that_are():
+    class Stop(BaseException):
+        pass
+
+    async def stopping():
+        await asyncio.sleep(0)
+        raise Stop
+
+    with pytest.raises(Stop):
+        arun({"first": failing, "second": stopping})
+    with pytest.raises(SourceError, match="first"):
+        arun({"first": failing, "second": failing})

@@ -145,6 +145,18 @@ def test_what_was_chosen_makes_way_for_a_pinned_item_that_comes_later():
     assert [(entry.item.content, entry.reason.displaced_by) for entry in told] == [("poor", "pin")]
 
 
+def test_no_more_makes_way_than_a_pinned_item_needs():
+    items = [item("good", 40, 0.9), item("poor", 40, 0.1), item("pin", 60, pinned=True)]
+    assert sorted(contents(stream(items, 100, batch_size=2))) == ["good", "pin"]
+
+
+def test_what_makes_way_is_told_which_pinned_item_needed_the_room():
+    told = []
+    items = [item("poor", 90), item("free", 0, pinned=True), item("pin", 20, pinned=True)]
+    stream(items, 100, batch_size=2, on_excluded=told.append)
+    assert [(entry.item.content, entry.reason.displaced_by) for entry in told] == [("poor", "pin")]
+
+
 def test_items_without_tokens_never_make_way():
     items = [item("free", 0, 0.0), item("big", 90, 0.9), item("pin", 20, pinned=True)]
     assert sorted(contents(stream(items, 100, batch_size=2))) == ["free", "pin"]
@@ -179,6 +191,13 @@ def test_pinned_items_above_the_target_are_the_overflow_strategys_business(overf
         assert contents(stream(items, 50, pipeline=pipeline, budget=budget)) == ["p"]
         assert [event.tokens_over_budget for event in told] == ([10] if told else [])
         assert bool(told) is (overflow is OverflowStrategy.PROCEED)
+
+
+def test_a_selection_that_meets_the_target_is_no_overflow():
+    told = []
+    pipeline = Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.PROCEED, on_overflow=told.append)
+    assert contents(stream([item("a", 50)], 50, pipeline=pipeline)) == ["a"]
+    assert not told
 
 
 def test_the_effective_budget_is_that_of_a_run():
