@@ -28,6 +28,11 @@ def mixed_pool(count: int, *, tags: int = 0, seed: int = 1) -> list[ContextItem]
     ]
 
 
+def timeline(count: int) -> list[ContextItem]:
+    """Items a second apart, oldest first, as a conversation or a log has them."""
+    return [ContextItem(f"turn {number}", 10, timestamp=FIRST + timedelta(seconds=number)) for number in range(count)]
+
+
 def budget_for(count: int, target: int | None = None) -> ContextBudget:
     """Half of the pool's tokens while it is small, a window of 128,000 when it is large."""
     tokens = min(128_000, max(2_500, 205 * count)) if target is None else target

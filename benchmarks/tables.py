@@ -74,8 +74,12 @@ def growth_table(rows: list[dict[str, Any]]) -> str:
     small, large = rows[0]["items"]
     return markdown(
         ["strategy", f"{small:,} items, µs", f"{large:,} items, µs", "growth"],
-        ([f"`{row['strategy']}`", *map(number, row["best"]), f"{row['growth']:,.0f}×"] for row in rows),
+        ([_strategy(row), *map(number, row["best"]), f"{row['growth']:,.0f}×"] for row in rows),
     )
+
+
+def _strategy(row: dict[str, Any]) -> str:
+    return f"`{row['strategy']}`" + (f", {row['note']}" if row["note"] else "")
 
 
 def items_table(rows: list[dict[str, Any]]) -> str:
@@ -101,7 +105,8 @@ def footprint_table(figures: dict[str, dict[str, float]]) -> str:
         [f"an item of the pools above, with its text ({size} items)", f"{memory['item']:,.0f} bytes"],
         ["peak of a run, for each item", f"{memory['run peak']:,.0f} bytes"],
         ["peak of a run with its report, for each item", f"{memory['report peak']:,.0f} bytes"],
-        ["`import cupel`, beyond starting the interpreter", f"{imported['import cupel']:,.0f} ms"],
+        ["`import cupel`, beyond starting the interpreter", f"{imported['import cupel']:,.1f} ms"],
+        ["`from cupel import Pipeline`, which is all that a run needs", f"{imported['import of a run']:,.1f} ms"],
         [f"`run` with {report['items']:,} items", f"{report['run']:,.1f} ms"],
         ["`dry_run`: the same with the report", f"{report['dry_run']:,.1f} ms, {report['ratio']:.1f} times as much"],
         ["`to_json` of that report", f"{report['to_json']:,.0f} ms"],

@@ -132,7 +132,6 @@ def test_knapsack_values_keep_their_last_place(less: float, more: float) -> None
     assert chosen(KnapsackSlice(1), scored(*reversed(rows)), 2) == ["more"]
 
 
-
 def test_the_table_guard_is_exact() -> None:
     pool = scored(*[(str(i), 1, 0.5) for i in range(5)])
     assert len(chosen(KnapsackSlice(1, max_cells=20), pool, 3)) == 3

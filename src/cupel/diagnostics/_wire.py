@@ -7,7 +7,6 @@ Fields and names that a newer producer added are kept and written back.
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from math import isfinite, isinf
 from typing import Any, cast
@@ -133,6 +132,8 @@ def encode_json(value: Any, *, indent: int | None) -> str:
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
+        import json  # here, because it takes a tenth of the time of loading everything else
+
         # Half of a surrogate pair has no UTF-8 form, but JSON can escape it.
         return json.dumps(value, indent=indent, separators=None if indent else (",", ":"))
     return (encoded if indent is None else msgspec.json.format(encoded, indent=indent)).decode()
@@ -163,14 +164,11 @@ _Extra = dict[tuple[str | int, ...], dict[str, Any]]
 def report_from_json(text: str | bytes) -> SelectionReport:
     """Read a report; the error names the path of what is malformed or does not add up."""
     try:
-        form = _read_known.decode(text)
+        form = msgspec.json.decode(text, type=_ReportForm)
     except (msgspec.MsgspecError, UnicodeEncodeError):
         # Not exactly what this version writes: older spellings, newer fields, or a mistake that must be named.
         return report_from_dict(_decoded(text))
     return _report(form, {})
-
-
-_read_known = msgspec.json.Decoder(_ReportForm)
 
 
 def report_from_dict(raw: Any) -> SelectionReport:
@@ -217,6 +215,8 @@ def _decoded(text: str | bytes) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        import json
+
         try:
             return json.loads(text)  # takes the lone surrogates that the fast reader refuses
         except ValueError:
