@@ -45,7 +45,8 @@ def rank_scores(values: list[Any]) -> list[float]:
 
 def level_scores(values: list[Any]) -> list[float]:
     """Score as `rank_scores` does, by counting where a sample says that many share few values."""
-    if len(values) < _FEW or len(set(sample := values[:: len(values) // _SAMPLED + 1])) * 4 > len(sample):
+    sample = values[:: len(values) // _SAMPLED + 1]
+    if len(values) < _FEW or len(set(sample)) * 4 > len(sample):
         return rank_scores(values)
     counts = Counter(values)
     last = len(values) - counts.pop(None, 0) - 1
