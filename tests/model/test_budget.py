@@ -106,3 +106,8 @@ def test_equality_hash_and_pickle() -> None:
     assert twin == budget
     assert hash(twin) == hash(budget)
     assert budget != ContextBudget(100, 50)
+
+
+def test_what_is_held_back_is_said_by_name() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        ContextBudget(100, 80, 10)  # type: ignore[misc]

@@ -145,3 +145,8 @@ def test_the_repr_shows_what_was_given_and_nothing_derived() -> None:
     assert repr(TagScorer({"a": 1}, case_sensitive=False)) == "TagScorer(weights={'a': 1.0}, case_sensitive=False)"
     assert repr(KindScorer({"a": 1})) == "KindScorer(weights={ContextKind('a'): 1.0})"
     assert repr(CompositeScorer([(R, 1)])) == "CompositeScorer(entries=((RecencyScorer(), 1.0),))"
+
+
+def test_whether_case_matters_is_said_by_name() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        TagScorer({"a": 1}, False)  # type: ignore[misc]

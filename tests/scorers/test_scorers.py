@@ -169,6 +169,10 @@ def test_frequency_without_peers(items: list[ContextItem]) -> None:
     assert both_faces(FrequencyScorer(), items) == [0.0] * len(items)
 
 
+def test_frequency_of_an_item_among_nobody() -> None:
+    assert FrequencyScorer().score(tagged("a"), []) == 0.0
+
+
 def test_frequency_skips_the_same_object_everywhere_but_counts_equal_copies() -> None:
     twice, copy = tagged("a"), tagged("a")
     assert both_faces(FrequencyScorer(), [twice, twice, copy]) == [0.5, 0.5, 1.0]
@@ -326,7 +330,7 @@ def test_trust_without_the_key() -> None:
 
 @pytest.mark.parametrize(
     ("found", "score"),
-    [("v", 1.5), ("V", 1.0), (None, 1.0), (7, 1.0), ("", 1.0)],
+    [("v", 1.5), ("V", 1.0), ("vv", 1.0), (None, 1.0), (7, 1.0), ("", 1.0)],
 )
 def test_metadata_key(found: object, score: float) -> None:
     assert both_faces(MetadataKeyScorer("k", "v", 1.5), [ContextItem("x", 1, metadata={"k": found})]) == [score]
@@ -343,6 +347,8 @@ def test_metadata_key_compares_other_values_by_their_text() -> None:
     ("curve", "hours", "score"),
     [
         (Exponential(24 * HOUR), 24, 0.5),
+        (Exponential(24 * HOUR), 12, 2.0**-0.5),
+        (Exponential(24 * HOUR), 36, 2.0**-1.5),
         (Exponential(24 * HOUR), 0, 1.0),
         (Exponential(24 * HOUR), -5, 1.0),
         (Exponential(HOUR), 24 * 365, 0.0),
