@@ -106,9 +106,14 @@ def test_with_everything_in_one_batch_and_room_for_all_it_is_a_run():
 
 
 def test_negative_counts_are_dropped_even_when_pinned():
-    result = stream([item("a", -5), item("b", -5, pinned=True), item("c", 5)], 10)
+    told = []
+    result = stream([item("a", -5), item("b", -5, pinned=True), item("c", 5)], 10, on_excluded=told.append)
     assert contents(result) == ["c"]
     assert result.excluded == {"NegativeTokens": 2}
+    assert [(entry.item.content, entry.score, entry.reason.tokens) for entry in told] == [
+        ("a", 0.0, -5),
+        ("b", 0.0, -5),
+    ]
 
 
 def test_copies_are_dropped_across_batches():
@@ -146,13 +151,13 @@ def test_what_was_chosen_makes_way_for_a_pinned_item_that_comes_later():
 
 
 def test_no_more_makes_way_than_a_pinned_item_needs():
-    items = [item("good", 40, 0.9), item("poor", 40, 0.1), item("pin", 60, pinned=True)]
+    items = [item("good", 40, 0.9), item("poor", 40, 0.1), item("pin", 60, pinned=True), item("tail", 1)]
     assert sorted(contents(stream(items, 100, batch_size=2))) == ["good", "pin"]
 
 
 def test_what_makes_way_is_told_which_pinned_item_needed_the_room():
     told = []
-    items = [item("poor", 90), item("free", 0, pinned=True), item("pin", 20, pinned=True)]
+    items = [item("poor", 90, 0.1), item("good", 5, 0.9), item("free", 0, pinned=True), item("pin", 20, pinned=True)]
     stream(items, 100, batch_size=2, on_excluded=told.append)
     assert [(entry.item.content, entry.reason.displaced_by) for entry in told] == [("poor", "pin")]
 
