@@ -315,11 +315,26 @@ class TestDemo:
         ]
 
     def test_the_commands_it_suggests_work(self, cupel):
-        out = cupel("demo").out
-        commands = [line.partition("cupel ")[2] for line in out.splitlines() if " cupel " in line]
+        commands = [
+            line.split() for line in cupel("demo").out.splitlines() if "cupel explain" in line or "cupel comp" in line
+        ]
         assert len(commands) == 2
         for command in commands:
-            assert cupel(*command.split()).code == 0
+            name = "explain" if "explain" in command else "compare"
+            assert cupel(*command[command.index(name) :]).code == 0
+
+    @pytest.mark.parametrize(
+        ("found", "called", "command"),
+        [
+            ("/usr/bin/cupel", ".venv/bin/cupel", "cupel"),
+            (None, ".venv/bin/cupel", ".venv/bin/cupel"),
+            (None, "site-packages/cupel/__main__.py", "python -m cupel"),
+        ],
+    )
+    def test_it_suggests_commands_the_shell_can_find(self, cupel, monkeypatch, found, called, command):
+        monkeypatch.setattr("cupel.cli._demo.which", {"cupel": found}.get)
+        monkeypatch.setattr("sys.argv", [called, "demo"])
+        assert f"Try also:  {command} explain cupel-demo/session.jsonl " in cupel("demo").out
 
     def test_json(self, cupel):
         document = cupel("demo", "--budget", "2500", "-o", "elsewhere", "--format", "json").json

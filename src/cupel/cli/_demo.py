@@ -6,9 +6,11 @@ Prints what the policies select under a tight budget, and writes the session, th
 from __future__ import annotations
 
 import argparse
+import sys
 import webbrowser
 from collections import Counter
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from cupel.cli._inspect import page
@@ -74,8 +76,17 @@ def _print(report: SelectionReport, budget: ContextBudget, session: Path, policy
     print()
     print(summary(report, budget, "coding-agent"))
     print(f"\nThe page:  {page_file}  (open it in a browser: move the budget, switch the policy)")
-    print(f"Try also:  cupel explain {session} --budget {budget.target_tokens} --policy {policy} --counterfactual")
-    print(f"           cupel compare {session} --budget {budget.target_tokens} --policy chat --policy rag")
+    command = _command()
+    print(f"Try also:  {command} explain {session} --budget {budget.target_tokens} --policy {policy} --counterfactual")
+    print(f"           {command} compare {session} --budget {budget.target_tokens} --policy chat --policy rag")
+
+
+def _command() -> str:
+    """Say how to call this command again: an environment that is not active is not on the search path."""
+    if which("cupel") is not None:
+        return "cupel"
+    called = Path(sys.argv[0])
+    return str(called) if called.stem == "cupel" else "python -m cupel"
 
 
 def _by_kind(report: SelectionReport) -> Table:

@@ -132,7 +132,7 @@ def encode_json(value: Any, *, indent: int | None) -> str:
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        import json  # here, because it takes a tenth of the time of loading everything else
+        import json  # needed for nothing else
 
         # Half of a surrogate pair has no UTF-8 form, but JSON can escape it.
         return json.dumps(value, indent=indent, separators=None if indent else (",", ":"))
