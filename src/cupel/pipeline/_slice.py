@@ -15,7 +15,7 @@ def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget
     """Give what is left for the slicer after the output reserve, pinned items, reserved slots and the safety margin."""
     margin = budget.estimation_safety_margin_percent
     if not (pinned_tokens or budget.output_reserve or budget.reserved_slots or margin):
-        return budget
+        return budget  # most budgets hold nothing back, and in a small run another one is worth sparing
     committed = pinned_tokens + sum(budget.reserved_slots.values())
     maximum = max(0, budget.max_tokens - budget.output_reserve - committed)
     target = min(max(0, budget.target_tokens - committed), maximum)
