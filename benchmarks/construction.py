@@ -12,7 +12,7 @@ from benchmarks.memory import allocated
 from benchmarks.pools import FIRST
 from cupel import ContextItem, ContextKind, ContextSource
 from cupel.model import EMPTY
-from cupel.model._item import _check_content, _frozen_metadata, _frozen_tags, _require_int, _utc, as_float
+from cupel.model._item import _content, _frozen_metadata, _frozen_tags, _integer, _utc, as_float
 
 RICH: dict[str, Any] = {
     "kind": "Document",
@@ -44,15 +44,15 @@ class DataclassItem:
     def __post_init__(self) -> None:
         put = object.__setattr__
         if type(self.content) is not str or not self.content:
-            _check_content(self.content)
+            put(self, "content", _content(self.content))
         if type(self.tokens) is not int:
-            _require_int("tokens", self.tokens)
+            put(self, "tokens", _integer("tokens", self.tokens))
         if type(self.kind) is not ContextKind:
             put(self, "kind", ContextKind.of(self.kind))
         if type(self.source) is not ContextSource:
             put(self, "source", ContextSource.of(self.source))
         if self.priority is not None and type(self.priority) is not int:
-            _require_int("priority", self.priority)
+            put(self, "priority", _integer("priority", self.priority))
         if self.tags != ():
             put(self, "tags", _frozen_tags(self.tags))
         if self.metadata is not EMPTY:
@@ -66,7 +66,7 @@ class DataclassItem:
             msg = f"pinned must be True or False, got {self.pinned!r}"
             raise TypeError(msg)
         if self.original_tokens is not None and type(self.original_tokens) is not int:
-            _require_int("original_tokens", self.original_tokens)
+            put(self, "original_tokens", _integer("original_tokens", self.original_tokens))
 
 
 def measure_construction(*, seconds: float = 0.5) -> list[dict[str, Any]]:

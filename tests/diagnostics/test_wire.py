@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
 from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,10 +212,37 @@ def test_lone_surrogates_survive() -> None:
         assert SelectionReport.from_json(report.to_json(indent=indent)) == report
 
 
-def test_metadata_that_json_cannot_hold_is_a_type_error() -> None:
-    report = Pipeline(scorer=ByHint()).dry_run([ContextItem("x", 1, metadata={"k": object()})], ContextBudget(5, 5))
-    with pytest.raises(TypeError, match="object"):
+@pytest.mark.parametrize("content", ["x", "half a \ud800 pair"])
+def test_metadata_that_json_cannot_hold_is_a_type_error(content: str) -> None:
+    item = ContextItem(content, 1, metadata={"k": object()})
+    report = Pipeline(scorer=ByHint()).dry_run([item], ContextBudget(5, 5))
+    with pytest.raises(TypeError, match=r"metadata must hold values that JSON can write, got object: <object"):
         report.to_json()
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "else"
+
+
+@pytest.mark.parametrize("content", ["x", "half a \ud800 pair"])
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Text("a"), '"a"'),
+        (np.float64(0.5), "0.5"),
+        (np.float32(0.25), "0.25"),
+        (np.int64(-3), "-3"),
+        (Fraction(1, 4), "0.25"),
+        ([np.str_("a"), np.uint8(7)], '["a",7]'),
+    ],
+)
+def test_other_libraries_numbers_and_strings_are_written_as_plain_ones(content: str, value: object, plain: str) -> None:
+    item = ContextItem(content, 1, metadata={"k": value})
+    report = Pipeline(scorer=ByHint()).dry_run([item], ContextBudget(5, 5))
+    assert f'"metadata":{{"k":{plain}}}' in report.to_json()
 
 
 def test_the_schema_accepts_what_is_written_and_refuses_what_is_not() -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import msgspec
+import numpy as np
 import pytest
 
 from cupel import PRIORITY_KEY, SOURCE_TYPE_KEY, TRUST_KEY, ContextItem, ContextKind, ContextSource, InvalidItemError
@@ -107,19 +108,65 @@ def test_accepts_unusual_values(field: str, value: object, kept: object) -> None
     assert type(getattr(item, field)) is type(kept) or field == "metadata"
 
 
-def test_an_int_subclass_is_an_integer() -> None:
-    class Count(int):
-        pass
+class Count(int):
+    """An integer that says something else when asked."""
 
-    assert ContextItem("x", Count(3), priority=Count(4), original_tokens=Count(5)).tokens == 3
+    def __int__(self) -> int:
+        return -1
+
+    __index__ = __int__
 
 
-def test_a_string_subclass_is_a_string() -> None:
-    class Text(str):
-        __slots__ = ()
+class Text(str):
+    """A string that says something else when asked."""
 
-    assert ContextItem(Text("x"), 1).content == "x"
-    with pytest.raises(InvalidItemError):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "else"
+
+
+class Moment(datetime):
+    pass
+
+
+def exactly(value: object) -> object:
+    return [exactly(part) for part in value] if isinstance(value, tuple) else (type(value), value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "plain"),
+    [
+        ("content", Text("x"), "x"),
+        ("tokens", Count(3), 3),
+        ("priority", Count(4), 4),
+        ("original_tokens", Count(5), 5),
+        ("future_relevance_hint", np.float64(0.25), 0.25),
+        ("tags", ["a", Text("b")], ("a", "b")),
+        ("timestamp", Moment(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)),
+        (
+            "timestamp",
+            Moment(2024, 1, 1, 1, microsecond=7, tzinfo=timezone(timedelta(hours=1))),
+            datetime(2024, 1, 1, microsecond=7, tzinfo=UTC),
+        ),
+    ],
+)
+def test_subclasses_become_the_plain_value_they_are(field: str, value: object, plain: object) -> None:
+    fields = {"content": "x", "tokens": 1, field: value}
+    item = ContextItem(fields.pop("content"), fields.pop("tokens"), **fields)  # type: ignore[arg-type]
+    assert exactly(getattr(item, field)) == exactly(plain)
+
+
+def test_names_and_metadata_keys_become_plain_strings() -> None:
+    item = ContextItem("x", 1, kind=Text("Doc"), source=Text("Db"), metadata={Text("k"): 1, "l": 2})
+    assert exactly((item.kind.value, item.kind.key, item.source.value, *item.metadata)) == exactly(
+        ("Doc", "doc", "Db", "k", "l")
+    )
+    assert item.metadata == {"k": 1, "l": 2}
+
+
+def test_an_empty_string_of_another_type_is_empty() -> None:
+    with pytest.raises(InvalidItemError, match="content must not be empty, got ''"):
         ContextItem(Text(), 1)
 
 

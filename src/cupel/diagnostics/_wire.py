@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from math import isfinite, isinf
+from numbers import Integral, Real
 from typing import Any, cast
 
 import msgspec
@@ -130,13 +131,25 @@ def report_to_dict(report: SelectionReport) -> dict[str, Any]:
 def encode_json(value: Any, *, indent: int | None) -> str:
     """Write plain values as JSON; a value in some item's metadata that JSON cannot hold is a TypeError."""
     try:
-        encoded = msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:
         import json  # needed for nothing else
 
         # Half of a surrogate pair has no UTF-8 form, but JSON can escape it.
-        return json.dumps(value, indent=indent, separators=None if indent else (",", ":"))
+        return json.dumps(value, indent=indent, separators=None if indent else (",", ":"), default=_plain)
     return (encoded if indent is None else msgspec.json.format(encoded, indent=indent)).decode()
+
+
+def _plain(value: object) -> str | int | float:
+    """Give the plain value behind a subclass, or behind another library's number."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    msg = f"metadata must hold values that JSON can write, got {type(value).__name__}: {value!r}"
+    raise TypeError(msg)
 
 
 def _event_form(event: TraceEvent) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class FoldedName:
         if not value.strip():
             msg = f"{self.noun} must not be blank, got {value!r}"
             raise InvalidItemError(msg)
+        value = str.__str__(value)
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "key", fold_ascii(value))
 

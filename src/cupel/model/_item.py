@@ -75,15 +75,15 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
     def __post_init__(self) -> None:
         # Each test is on the exact type first, so that a well-formed item costs one comparison a field.
         if type(self.content) is not str or not self.content:
-            _check_content(self.content)
+            force_setattr(self, "content", _content(self.content))
         if type(self.tokens) is not int:
-            _require_int("tokens", self.tokens)
+            force_setattr(self, "tokens", _integer("tokens", self.tokens))
         if type(self.kind) is not ContextKind:
             force_setattr(self, "kind", ContextKind.of(self.kind))
         if type(self.source) is not ContextSource:
             force_setattr(self, "source", ContextSource.of(self.source))
         if self.priority is not None and type(self.priority) is not int:
-            _require_int("priority", self.priority)
+            force_setattr(self, "priority", _integer("priority", self.priority))
         if self.tags != ():
             force_setattr(self, "tags", _frozen_tags(self.tags))
         if self.metadata is not EMPTY:
@@ -97,7 +97,7 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
             msg = f"pinned must be True or False, got {type(self.pinned).__name__}: {self.pinned!r}"
             raise TypeError(msg)
         if self.original_tokens is not None and type(self.original_tokens) is not int:
-            _require_int("original_tokens", self.original_tokens)
+            force_setattr(self, "original_tokens", _integer("original_tokens", self.original_tokens))
 
     def __hash__(self) -> int:
         return hash((self.content, self.tokens, self.kind, self.timestamp))
@@ -111,19 +111,25 @@ def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
     return cls(content, tokens, **dict(zip(cls.__struct_fields__[2:], optional, strict=True)))
 
 
-def _check_content(content: object) -> None:
+# Subclasses (NumPy's strings, pandas' timestamps, members of an enum) are taken for the plain value they are: whatever
+# they override has no say in a selection, and everything else may rely on exact types.
+
+
+def _content(content: object) -> str:
     if not isinstance(content, str):
         msg = f"content must be a string, got {type(content).__name__}: {content!r}"
         raise TypeError(msg)
     if not content:
         msg = "content must not be empty, got ''"
         raise InvalidItemError(msg)
+    return str.__str__(content)
 
 
-def _require_int(field: str, value: object) -> None:
+def _integer(field: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         msg = f"{field} must be an integer, got {type(value).__name__}: {value!r}"
         raise TypeError(msg)
+    return int.__int__(value)
 
 
 def as_float(field: str, value: object) -> float:
@@ -147,21 +153,29 @@ def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
     except TypeError:
         msg = f"tags must be an iterable of strings, got {type(tags).__name__}: {tags!r}"
         raise TypeError(msg) from None
+    plain = True
     for position, tag in enumerate(frozen):
-        if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"tags[{position}] must be a string, got {type(tag).__name__}: {tag!r}"
-            raise TypeError(msg)
-    return frozen
+        if type(tag) is not str:
+            plain = False
+            if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                msg = f"tags[{position}] must be a string, got {type(tag).__name__}: {tag!r}"
+                raise TypeError(msg)
+    return frozen if plain else tuple(map(str.__str__, frozen))
 
 
 def _frozen_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(metadata, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"metadata must be a mapping, got {type(metadata).__name__}: {metadata!r}"
         raise TypeError(msg)
+    plain = True
     for key in metadata:
-        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"metadata keys must be strings, got {type(key).__name__}: {key!r}"
-            raise TypeError(msg)
+        if type(key) is not str:
+            plain = False
+            if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                msg = f"metadata keys must be strings, got {type(key).__name__}: {key!r}"
+                raise TypeError(msg)
+    if not plain:
+        metadata = {str.__str__(key): value for key, value in metadata.items()}
     return FrozenDict(metadata) if metadata else EMPTY
 
 
@@ -169,10 +183,11 @@ def _utc(timestamp: datetime) -> datetime:
     if not isinstance(timestamp, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"timestamp must be an aware datetime, got {type(timestamp).__name__}: {timestamp!r}"
         raise TypeError(msg)
-    if timestamp.tzinfo is UTC:
+    if timestamp.tzinfo is UTC and type(timestamp) is datetime:
         return timestamp
     if timestamp.utcoffset() is None:
         msg = f"timestamp must carry a time zone, got the naive {timestamp.isoformat()}"
         raise InvalidItemError(msg)
     # Two datetimes with one tzinfo compare by wall clock, which DST folds; instants need UTC (ruling 2.8).
-    return timestamp.astimezone(UTC)
+    instant = timestamp.astimezone(UTC)
+    return instant if type(instant) is datetime else datetime.combine(instant.date(), instant.timetz())
