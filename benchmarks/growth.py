@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 from benchmarks.measure import PASSES, garbage_collection, timed
 from benchmarks.pools import FIRST, budget_for, mixed_pool, timeline
 from cupel import (
     CompositeScorer,
+    ContextBudget,
     ContextItem,
     CountQuotaEntry,
     CountQuotaSlice,
@@ -59,24 +61,38 @@ def measure_growth(small: int = 1_000, large: int = 100_000, *, seconds: float =
     """Time every scorer's pass and every slicer's choice at both sizes; the knapsack has a table of its own."""
     mixed = {size: mixed_pool(size, tags=5) for size in (small, large)}
     in_time = {size: timeline(size) for size in (small, large)}
-    measured = [(type(strategy).__name__, "", strategy, mixed) for strategy in (*SCORERS, *SLICERS)]
-    measured.insert(1, ("RecencyScorer", "items in time order", RecencyScorer(), in_time))
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    work: dict[tuple[str, str], list[Callable[[], object]]] = {}
+    for scorer in SCORERS:
+        work[type(scorer).__name__, ""] = [_scoring(scorer, pool) for pool in mixed.values()]
+        if isinstance(scorer, RecencyScorer):
+            work["RecencyScorer", "items in time order"] = [_scoring(scorer, pool) for pool in in_time.values()]
+    columns = {size: _sorted(pool) for size, pool in mixed.items()}
+    for slicer in SLICERS:
+        name = type(slicer).__name__
+        work[name, ""] = [_choosing(slicer, columns[size], budget_for(size)) for size in columns]
+        halves = [budget_for(size, sum(columns[size].tokens) // 2) for size in columns]
+        work[name, "half of all tokens"] = list(map(_choosing, [slicer] * 2, columns.values(), halves))
+    found = {key: [inf, inf] for key in work}
     with garbage_collection(enabled=False):
         for _ in range(PASSES):
-            for name, note, strategy, pools in measured:
-                best = [timed(_work(strategy, pool), seconds=seconds / PASSES).best for pool in pools.values()]
-                row = rows.setdefault(
-                    (name, note), {"strategy": name, "note": note, "items": [small, large], "best": best}
-                )
-                row["best"] = list(map(min, row["best"], best))
-    return [{**row, "growth": round(row["best"][1] / row["best"][0], 1)} for row in rows.values()]
+            for key, tasks in work.items():
+                best = [timed(task, seconds=seconds / PASSES).best for task in tasks]
+                found[key] = list(map(min, found[key], best))
+    return [
+        {"strategy": name, "note": note, "items": [small, large], "best": best, "growth": round(best[1] / best[0], 1)}
+        for (name, note), best in found.items()
+    ]
 
 
-def _work(strategy: Scorer | Slicer, pool: list[ContextItem]) -> Callable[[], object]:
-    if isinstance(strategy, Scorer):
-        return lambda: strategy.score_all(pool)
+def _scoring(scorer: Scorer, pool: list[ContextItem]) -> Callable[[], object]:
+    return lambda: scorer.score_all(pool)
+
+
+def _choosing(slicer: Slicer, candidates: Candidates, budget: ContextBudget) -> Callable[[], object]:
+    return lambda: slicer.fit(candidates)(budget)
+
+
+def _sorted(pool: list[ContextItem]) -> Candidates:
+    """What the pipeline hands to a slicer."""
     scores = ReflexiveScorer().score_all(pool)
-    candidates = Candidates(pool, scores, [item.tokens for item in pool]).at(descending(scores))
-    budget = budget_for(len(pool))
-    return lambda: strategy.fit(candidates)(budget)
+    return Candidates(pool, scores, [item.tokens for item in pool]).at(descending(scores))

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from time import perf_counter, process_time_ns
 from typing import NamedTuple
 
+import numpy as np  # noqa: F401 - loaded, as it is once a process has met a knapsack or a large pool
+
 PASSES = 3  # a neighbour that slows a machine down does so for longer than one measurement lasts
 SAMPLE_NS = 300_000  # a sample lasts at least this long, so that reading the clock does not show
 

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from cupel import ContextBudget, ContextItem, Policy
+from cupel.model import _order
 from tests import oracle
 from tests.laws.generators import KINDS, NOW, TAGS
 from tests.laws.policies import build_scorer
@@ -42,6 +43,13 @@ SLICERS = {
     "count_quota": {"type": "count_quota", "entries": ENTRIES, "inner": {"type": "quota", "quotas": QUOTAS}},
     "count_constrained_knapsack": {"type": "count_constrained_knapsack", "entries": ENTRIES, "bucket_size": 7},
 }
+
+
+@pytest.fixture(autouse=True, params=["as small pools", "as large pools"])
+def size(request, monkeypatch):
+    if request.param == "as large pools":
+        monkeypatch.setattr(_order, "_WORTH_AN_IMPORT", 1)
+        monkeypatch.setattr(_order, "_WORTH_A_CONVERSION", 1)
 
 
 def random_rows(seed, count):

@@ -41,6 +41,25 @@ def test_columns_and_back() -> None:
     assert columns.at([1, 0]) == Candidates.of(reversed(scored))
 
 
+def test_columns_behind_others() -> None:
+    first, second = ScoredItem(ITEM, 0.5), ScoredItem(ContextItem("y", 4), 0.25)
+    before = Candidates.of([first])
+    assert before.plus(Candidates.of([second])) == Candidates.of([first, second])
+    assert before == Candidates.of([first])
+
+
+@given(st.lists(st.integers(0, 4), unique=True))
+def test_a_part_holds_what_its_positions_hold(positions: list[int]) -> None:
+    whole = Candidates.of([ScoredItem(ContextItem("x", number), number / 8) for number in range(5)])
+    part, same = whole.part(positions), whole.at(positions)
+    assert (part.scores, part.tokens, len(part)) == (same.scores, same.tokens, len(positions))
+    assert [id(item) for item in part.items] == [id(item) for item in same.items]
+    assert [id(part.items[index]) for index in range(len(part))] == [id(item) for item in same.items]
+    assert part.scored() == same.scored()
+    again = part.part(list(range(len(part)))[::-1])
+    assert [id(item) for item in again.items] == [id(item) for item in same.items][::-1]
+
+
 @pytest.mark.parametrize(
     ("keys", "order"),
     [

@@ -6,9 +6,9 @@ from cupel.model._frozen import EMPTY, FrozenDict
 from cupel.model._identity import positions_of
 from cupel.model._item import PRIORITY_KEY, SOURCE_TYPE_KEY, TRUST_KEY, ContextItem
 from cupel.model._kind import ContextKind
-from cupel.model._order import ascending, descending
+from cupel.model._order import ascending, descending, descending_ratios, shares_below
 from cupel.model._overflow import OverflowStrategy
-from cupel.model._scored import Candidates, ScoredItem
+from cupel.model._scored import Candidates, Items, Picked, ScoredItem
 from cupel.model._source import ContextSource
 
 __all__ = [
@@ -23,11 +23,15 @@ __all__ = [
     "ContextSource",
     "FoldedName",
     "FrozenDict",
+    "Items",
     "OverflowStrategy",
+    "Picked",
     "ScoredItem",
     "ascending",
     "descending",
+    "descending_ratios",
     "fold_ascii",
     "folded_map",
     "positions_of",
+    "shares_below",
 ]

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from cupel.model._item import ContextItem
 
 
-def positions_of(returned: Iterable[ContextItem], items: list[ContextItem], strategy: str, method: str) -> list[int]:
+def positions_of(
+    returned: Iterable[ContextItem], items: Iterable[ContextItem], strategy: str, method: str
+) -> list[int]:
     """Find the positions of returned items by identity, each occurrence once (ruling 3.16), or name the breach."""
     places: dict[int, deque[int]] = {}
     for position, item in enumerate(items):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from cupel.model._item import ContextItem, as_float
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class ScoredItem(msgspec.Struct, frozen=True):
@@ -32,6 +32,30 @@ class ScoredItem(msgspec.Struct, frozen=True):
             force_setattr(self, "score", as_float("score", self.score))
 
 
+class Items(Protocol):
+    """What columns need of a sequence of items."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, position: int, /) -> ContextItem: ...
+    def __iter__(self) -> Iterator[ContextItem]: ...
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """Items at some positions of a sequence, fetched when somebody asks."""
+
+    items: Items
+    positions: list[int]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, position: int, /) -> ContextItem:
+        return self.items[self.positions[position]]
+
+    def __iter__(self) -> Iterator[ContextItem]:
+        return map(self.items.__getitem__, self.positions)
+
+
 class Candidates(msgspec.Struct, frozen=True):
     """Scored items as three parallel columns, so that a position names an item without comparing any.
 
@@ -40,7 +64,7 @@ class Candidates(msgspec.Struct, frozen=True):
     ([0.5], [1])
     """
 
-    items: list[ContextItem]
+    items: Items
     scores: list[float]
     tokens: list[int]
 
@@ -58,6 +82,10 @@ class Candidates(msgspec.Struct, frozen=True):
         """Put the columns together again, for strategies that take scored items."""
         return list(map(ScoredItem, self.items, self.scores))
 
+    def plus(self, others: Candidates) -> Candidates:
+        """Give these and, behind them, the others."""
+        return Candidates([*self.items, *others.items], self.scores + others.scores, self.tokens + others.tokens)
+
     def at(self, positions: Sequence[int]) -> Candidates:
         """Give the columns of these positions, in this order."""
         if not positions:
@@ -67,3 +95,10 @@ class Candidates(msgspec.Struct, frozen=True):
             return Candidates([self.items[only]], [self.scores[only]], [self.tokens[only]])
         pick = itemgetter(*positions)  # three quarters of the cost of three comprehensions
         return Candidates(list(pick(self.items)), list(pick(self.scores)), list(pick(self.tokens)))
+
+    def part(self, positions: list[int]) -> Candidates:
+        """Give the same as `at`, for slicers: few of them look at the items, and then at few of those."""
+        if len(positions) < 2:  # noqa: PLR2004 - as above
+            return self.at(positions)
+        pick = itemgetter(*positions)
+        return Candidates(Picked(self.items, positions), list(pick(self.scores)), list(pick(self.tokens)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from cupel.model import ContextItem
+    from cupel.model import Items
 
 
 class Deduplicated(NamedTuple):
@@ -15,7 +15,7 @@ class Deduplicated(NamedTuple):
     dropped: list[int]
 
 
-def deduplicate(scoreable: list[ContextItem], scores: list[float]) -> Deduplicated | None:
+def deduplicate(scoreable: Items, scores: list[float]) -> Deduplicated | None:
     """Find items whose content another item has too; None when all contents differ.
 
     The highest score stays, of equal scores the first; contents are compared code point by code point (ruling 3.9).

@@ -240,7 +240,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         self._check(budget)
         chosen, _ = slice_candidates(self.chooser, effective_budget(budget, self.pinned_tokens))
         picked = self.candidates.at(chosen)
-        return settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items
+        return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
 
     def _check(self, budget: ContextBudget) -> None:
         _check_budget(budget)

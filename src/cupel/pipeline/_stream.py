@@ -156,9 +156,7 @@ class StreamSelection:
 
     def _choose(self, candidates: Candidates, taken: list[int]) -> None:
         added = candidates.at(taken)
-        self.chosen.items.extend(added.items)
-        self.chosen.scores.extend(added.scores)
-        self.chosen.tokens.extend(added.tokens)
+        self.chosen = self.chosen.plus(added)
         self._contents.update(item.content for item in added.items)
         self.remaining -= sum(added.tokens)
         chosen = set(taken)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from cupel.model import ascending
+from cupel.model import ascending, shares_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +27,9 @@ def rank_score(value: Any, peers: Iterable[Any]) -> float:
 
 def rank_scores(values: list[Any]) -> list[float]:
     """Score every value among all of them with one sort of their positions."""
+    shares = shares_below(values)
+    if shares is not None:
+        return shares
     scores = [0.0] * len(values)
     present = ascending(values)
     if len(present) <= 1:

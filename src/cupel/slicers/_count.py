@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.errors import ScarcityError, SlicerConfigError
-from cupel.model import Candidates, ContextBudget, ContextKind, descending
+from cupel.model import Candidates, ContextBudget, ContextKind, Picked, descending
 from cupel.slicers._base import Chooser, Selection, Slicer, Span
 from cupel.slicers._entries import as_kind
-from cupel.slicers._partition import positions_by_kind
+from cupel.slicers._partition import kind_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +82,7 @@ class CountChooser(Chooser):
     __slots__ = (
         "_candidates",
         "_caps",
+        "_keys",
         "_name",
         "_scarcity",
         "_shortfalls",
@@ -105,6 +106,7 @@ class CountChooser(Chooser):
     ) -> None:
         self._name = name
         self._candidates = candidates
+        self._keys = kind_keys(candidates)
         self._caps = {entry.kind.key: entry.cap_count for entry in entries}
         self._scarcity = scarcity
         self.resort = resort
@@ -114,23 +116,33 @@ class CountChooser(Chooser):
 
     def _commit(self, entries: Sequence[CountQuotaEntry]) -> None:
         """Take the best of each kind that is required, whatever the budget."""
-        scores, tokens = self._candidates.scores, self._candidates.tokens
-        parts = positions_by_kind(self._candidates)
+        best = self._best({entry.kind.key: entry.require_count for entry in entries if entry.require_count > 0})
         self.committed: list[int] = []
         self.room = dict(self._caps)
         shortfalls: list[CountRequirementShortfall] = []
         for entry in entries:
-            if entry.require_count == 0:
-                continue
-            part = parts.get(entry.kind.key, [])
-            ranked = descending([scores[position] for position in part])
-            best = [part[rank] for rank in ranked[: entry.require_count]]
-            self.committed.extend(best)
-            self.room[entry.kind.key] -= len(best)
-            if len(best) < entry.require_count:
-                shortfalls.append(CountRequirementShortfall(entry.kind.value, entry.require_count, len(best)))
+            taken = best.get(entry.kind.key, [])
+            self.committed.extend(taken)
+            self.room[entry.kind.key] -= len(taken)
+            if len(taken) < entry.require_count:
+                shortfalls.append(CountRequirementShortfall(entry.kind.value, entry.require_count, len(taken)))
         self._shortfalls = tuple(shortfalls)
-        self.committed_tokens = sum(tokens[position] for position in self.committed)
+        self.committed_tokens = sum(self._candidates.tokens[position] for position in self.committed)
+
+    def _best(self, missing: dict[str, int]) -> dict[str, list[int]]:
+        """Find so many of each kind, from the highest score down; negative counts take no part (ruling 5.4)."""
+        keys, tokens = self._keys, self._candidates.tokens
+        best: dict[str, list[int]] = {key: [] for key in missing}
+        for position in descending(self._candidates.scores) if missing else ():
+            key = keys[position]
+            if key in missing and tokens[position] >= 0:
+                best[key].append(position)
+                missing[key] -= 1
+                if missing[key] == 0:
+                    del missing[key]
+                    if not missing:
+                        break
+        return best
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Choose for one budget; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
@@ -138,10 +150,10 @@ class CountChooser(Chooser):
             return Selection([], explain=lambda position: self._cap_reached(position, self._caps, budget))
         self.check_supply()
         room = dict(self.room)
-        items = self._candidates.items
+        keys = self._keys
         chosen = list(self.committed)
         for position in self._filled(budget):
-            key = items[position].kind.key
+            key = keys[position]
             left = room.get(key)
             if left is not None:
                 if left == 0:
@@ -192,8 +204,8 @@ def _without(candidates: Candidates, committed: list[int]) -> tuple[list[int], C
     if len(committed) > _FEW or min(candidates.tokens, default=0) < 0:
         gone = set(committed)
         positions = [place for place in positions if place not in gone and candidates.tokens[place] >= 0]
-        return positions, candidates.at(positions)
-    items, scores, tokens = candidates.items.copy(), candidates.scores.copy(), candidates.tokens.copy()
+        return positions, candidates.part(positions)
+    scores, tokens = candidates.scores.copy(), candidates.tokens.copy()
     for position in sorted(committed, reverse=True):  # a few deletions cost less than gathering everything else
-        del positions[position], items[position], scores[position], tokens[position]
-    return positions, Candidates(items, scores, tokens)
+        del positions[position], scores[position], tokens[position]
+    return positions, Candidates(Picked(candidates.items, positions), scores, tokens)

@@ -113,7 +113,7 @@ class QuotaChooser(Chooser):
         quota_of = {entry.kind.key: entry for entry in slicer.quotas}
         self.parts: list[_Part] = []
         for kind, positions in positions_by_kind(candidates).items():
-            part = candidates.at(positions)
+            part = candidates.part(positions)
             self.parts.append(_Part(positions, slicer.inner.fit(part), sum(part.tokens), quota_of.pop(kind, None)))
         self.absent = list(quota_of.values())
 
