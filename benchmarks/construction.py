@@ -12,7 +12,8 @@ from benchmarks.memory import allocated
 from benchmarks.pools import FIRST
 from cupel import ContextItem, ContextKind, ContextSource
 from cupel.model import EMPTY
-from cupel.model._item import _content, _frozen_metadata, _frozen_tags, _integer, _utc, as_float
+from cupel.model._item import _content, _frozen_metadata, _frozen_tags, _utc
+from cupel.model._numbers import as_float, as_integer
 
 RICH: dict[str, Any] = {
     "kind": "Document",
@@ -46,13 +47,13 @@ class DataclassItem:
         if type(self.content) is not str or not self.content:
             put(self, "content", _content(self.content))
         if type(self.tokens) is not int:
-            put(self, "tokens", _integer("tokens", self.tokens))
+            put(self, "tokens", as_integer("tokens", self.tokens))
         if type(self.kind) is not ContextKind:
             put(self, "kind", ContextKind.of(self.kind))
         if type(self.source) is not ContextSource:
             put(self, "source", ContextSource.of(self.source))
         if self.priority is not None and type(self.priority) is not int:
-            put(self, "priority", _integer("priority", self.priority))
+            put(self, "priority", as_integer("priority", self.priority))
         if self.tags != ():
             put(self, "tags", _frozen_tags(self.tags))
         if self.metadata is not EMPTY:
@@ -66,7 +67,7 @@ class DataclassItem:
             msg = f"pinned must be True or False, got {self.pinned!r}"
             raise TypeError(msg)
         if self.original_tokens is not None and type(self.original_tokens) is not int:
-            put(self, "original_tokens", _integer("original_tokens", self.original_tokens))
+            put(self, "original_tokens", as_integer("original_tokens", self.original_tokens))
 
 
 def measure_construction(*, seconds: float = 0.5) -> list[dict[str, Any]]:

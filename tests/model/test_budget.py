@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
+import numpy as np
 import pytest
 
 from cupel import ContextBudget, ContextKind, InvalidBudgetError
@@ -61,14 +63,23 @@ def test_numbers_that_are_all_of_one_wrong_type_are_refused() -> None:
             ContextBudget(wrong, wrong, output_reserve=wrong)  # type: ignore[arg-type]
 
 
-def test_an_int_subclass_is_an_integer_within_the_same_limits() -> None:
-    class Count(int):
-        pass
+class Count(int):
+    pass
 
-    assert ContextBudget(Count(0), 0).max_tokens == 0
-    assert ContextBudget(Count(9), Count(9), output_reserve=Count(9)).target_tokens == 9
+
+@pytest.mark.parametrize("other", [Count, np.int64, np.uint16])
+def test_integers_of_other_types_become_plain_ones_within_the_same_limits(other: type[Any]) -> None:
+    assert ContextBudget(other(0), 0).max_tokens == 0
+    budget = ContextBudget(other(9), other(9), output_reserve=other(9), reserved_slots={"Tool": other(9)})
+    numbers = (budget.max_tokens, budget.target_tokens, budget.output_reserve, *budget.reserved_slots.values())
+    assert [(type(number), number) for number in numbers] == [(int, 9)] * 4
     with pytest.raises(InvalidBudgetError, match="target_tokens must not exceed max_tokens=9, got 10"):
-        ContextBudget(Count(9), Count(10))
+        ContextBudget(other(9), other(10))
+
+
+def test_a_margin_of_another_type_becomes_a_float() -> None:
+    budget = ContextBudget(1, 1, estimation_safety_margin_percent=np.float32(12.5))  # type: ignore[arg-type]
+    assert (type(budget.estimation_safety_margin_percent), budget.estimation_safety_margin_percent) == (float, 12.5)
 
 
 def test_slots_may_be_empty_or_zero_and_are_never_the_callers_own() -> None:

@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -15,6 +16,8 @@ import pytest
 from cupel import PRIORITY_KEY, SOURCE_TYPE_KEY, TRUST_KEY, ContextItem, ContextKind, ContextSource, InvalidItemError
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
+EARLY = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+LATE = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-1)))
 
 
 def full_item() -> ContextItem:
@@ -56,6 +59,8 @@ def test_everything_is_kept() -> None:
         ("tokens", True, TypeError, "tokens must be an integer, got bool: True"),
         ("tokens", 10.0, TypeError, "tokens must be an integer, got float: 10.0"),
         ("tokens", "10", TypeError, "tokens must be an integer, got str: '10'"),
+        ("tokens", np.float64(10), TypeError, "tokens must be an integer, got float64"),
+        ("tokens", np.bool_(1), TypeError, "tokens must be an integer, got bool"),
         ("kind", " \t", InvalidItemError, r"kind must not be blank, got ' \\t'"),
         ("kind", 5, TypeError, "kind must be a string, got int: 5"),
         ("kind", ["a"], TypeError, "kind must be a string, got list"),
@@ -70,10 +75,19 @@ def test_everything_is_kept() -> None:
         ("metadata", [1], TypeError, "metadata must be a mapping, got list"),
         ("metadata", {1: 2}, TypeError, "metadata keys must be strings, got int: 1"),
         ("timestamp", datetime(2024, 1, 1), InvalidItemError, "must carry a time zone, got the naive 2024-01-01"),  # noqa: DTZ001
+        (
+            "timestamp",
+            EARLY,
+            InvalidItemError,
+            "an instant from year 1 to 9999 in UTC, got 0001-01-01T00",
+        ),
+        ("timestamp", LATE, InvalidItemError, "an instant from year 1 to 9999 in UTC, got 9999-12-31T23"),
         ("timestamp", date(2024, 1, 1), TypeError, "timestamp must be an aware datetime, got date"),
         ("timestamp", "2024-01-01T00:00:00Z", TypeError, "timestamp must be an aware datetime, got str"),
         ("future_relevance_hint", "0.5", TypeError, "future_relevance_hint must be a number, got str"),
         ("future_relevance_hint", True, TypeError, "future_relevance_hint must be a number, got bool"),
+        ("future_relevance_hint", np.bool_(1), TypeError, "future_relevance_hint must be a number, got bool"),
+        ("future_relevance_hint", 0.5j, TypeError, "future_relevance_hint must be a number, got complex"),
         ("future_relevance_hint", 10**400, InvalidItemError, "must fit a double, got an integer of 1329 bits"),
         ("pinned", 1, TypeError, "pinned must be True or False, got int: 1"),
         ("pinned", 0, TypeError, "pinned must be True or False, got int: 0"),
@@ -141,7 +155,12 @@ def exactly(value: object) -> object:
         ("tokens", Count(3), 3),
         ("priority", Count(4), 4),
         ("original_tokens", Count(5), 5),
+        ("tokens", np.int64(-3), -3),
+        ("priority", np.uint8(4), 4),
+        ("original_tokens", np.int32(5), 5),
         ("future_relevance_hint", np.float64(0.25), 0.25),
+        ("future_relevance_hint", np.float32(0.25), 0.25),
+        ("future_relevance_hint", Fraction(1, 4), 0.25),
         ("tags", ["a", Text("b")], ("a", "b")),
         ("timestamp", Moment(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)),
         (
@@ -151,7 +170,7 @@ def exactly(value: object) -> object:
         ),
     ],
 )
-def test_subclasses_become_the_plain_value_they_are(field: str, value: object, plain: object) -> None:
+def test_other_types_become_the_plain_value_they_are(field: str, value: object, plain: object) -> None:
     fields = {"content": "x", "tokens": 1, field: value}
     item = ContextItem(fields.pop("content"), fields.pop("tokens"), **fields)  # type: ignore[arg-type]
     assert exactly(getattr(item, field)) == exactly(plain)

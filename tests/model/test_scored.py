@@ -41,13 +41,6 @@ def test_columns_and_back() -> None:
     assert columns.at([1, 0]) == Candidates.of(reversed(scored))
 
 
-def test_columns_behind_others() -> None:
-    first, second = ScoredItem(ITEM, 0.5), ScoredItem(ContextItem("y", 4), 0.25)
-    before = Candidates.of([first])
-    assert before.plus(Candidates.of([second])) == Candidates.of([first, second])
-    assert before == Candidates.of([first])
-
-
 @given(st.lists(st.integers(0, 4), unique=True))
 def test_a_part_holds_what_its_positions_hold(positions: list[int]) -> None:
     whole = Candidates.of([ScoredItem(ContextItem("x", number), number / 8) for number in range(5)])

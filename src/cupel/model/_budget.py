@@ -12,6 +12,7 @@ from cupel.errors import InvalidBudgetError
 from cupel.model._folded import folded_map
 from cupel.model._frozen import EMPTY
 from cupel.model._kind import ContextKind
+from cupel.model._numbers import as_integer, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,8 @@ class ContextBudget(_Required, frozen=True, kw_only=True, repr_omit_defaults=Tru
         # A well-formed budget passes by comparisons alone, because every run makes some; the rest is for messages.
         most, target, reserve = self.max_tokens, self.target_tokens, self.output_reserve
         if not (type(most) is type(target) is type(reserve) is int and 0 <= target <= most and 0 <= reserve <= most):
-            _check_tokens(most, target_tokens=target, output_reserve=reserve)
+            for field, value in _checked(max_tokens=most, target_tokens=target, output_reserve=reserve).items():
+                force_setattr(self, field, value)
         if self.reserved_slots is not EMPTY:
             slots = folded_map(
                 self.reserved_slots,  # type: ignore[arg-type]
@@ -108,28 +110,25 @@ def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
     )
 
 
-def _check_tokens(max_tokens: int, **parts: int) -> None:
-    _whole("max_tokens", max_tokens)
-    for field, value in parts.items():
-        _whole(field, value)
-    for field, value in parts.items():
-        if value > max_tokens:
-            msg = f"{field} must not exceed max_tokens={max_tokens}, got {value}"
+def _checked(**parts: object) -> dict[str, int]:
+    checked = {field: _whole(field, value) for field, value in parts.items()}
+    for field, value in checked.items():
+        if value > checked["max_tokens"]:
+            msg = f"{field} must not exceed max_tokens={checked['max_tokens']}, got {value}"
             raise InvalidBudgetError(msg)
+    return checked
 
 
 def _whole(field: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{field} must be an integer, got {type(value).__name__}: {value!r}"
-        raise TypeError(msg)
-    if value < 0:
-        msg = f"{field} must be >= 0, got {value}"
+    whole = as_integer(field, value)
+    if whole < 0:
+        msg = f"{field} must be >= 0, got {whole}"
         raise InvalidBudgetError(msg)
-    return value
+    return whole
 
 
-def _percentage(margin: object) -> float:
-    if isinstance(margin, bool) or not isinstance(margin, (int, float)):
+def _percentage(margin: Any) -> float:
+    if not is_number(margin):
         msg = f"estimation_safety_margin_percent must be a number, got {type(margin).__name__}: {margin!r}"
         raise TypeError(msg)
     if not 0.0 <= margin <= 100.0:  # noqa: PLR2004  (written so that NaN fails: ruling 2.18)

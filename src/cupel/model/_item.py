@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 from cupel.errors import InvalidItemError
 from cupel.model._frozen import EMPTY, FrozenDict
 from cupel.model._kind import ContextKind
+from cupel.model._numbers import as_float, as_integer
 from cupel.model._source import ContextSource
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
 
     `tokens` is the caller's count; negative counts are legal here and dropped by the pipeline. `timestamp` must be
     aware and becomes UTC. `metadata` is copied (one level) and read-only; keys that start with `cupel:` are reserved.
-    Two items are equal when all fields are, but the pipeline tells items apart by position, never by equality.
+    Strings, numbers and timestamps of other libraries' types become plain ones. Two items are equal when all fields
+    are, but the pipeline tells items apart by position, never by equality.
 
     >>> item = ContextItem("The build failed on step 3.", 7, kind="ToolOutput", tags=["ci"])
     >>> item.kind == ContextKind.TOOL_OUTPUT, item.tags
@@ -77,13 +79,13 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
         if type(self.content) is not str or not self.content:
             force_setattr(self, "content", _content(self.content))
         if type(self.tokens) is not int:
-            force_setattr(self, "tokens", _integer("tokens", self.tokens))
+            force_setattr(self, "tokens", as_integer("tokens", self.tokens))
         if type(self.kind) is not ContextKind:
             force_setattr(self, "kind", ContextKind.of(self.kind))
         if type(self.source) is not ContextSource:
             force_setattr(self, "source", ContextSource.of(self.source))
         if self.priority is not None and type(self.priority) is not int:
-            force_setattr(self, "priority", _integer("priority", self.priority))
+            force_setattr(self, "priority", as_integer("priority", self.priority))
         if self.tags != ():
             force_setattr(self, "tags", _frozen_tags(self.tags))
         if self.metadata is not EMPTY:
@@ -97,7 +99,7 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
             msg = f"pinned must be True or False, got {type(self.pinned).__name__}: {self.pinned!r}"
             raise TypeError(msg)
         if self.original_tokens is not None and type(self.original_tokens) is not int:
-            force_setattr(self, "original_tokens", _integer("original_tokens", self.original_tokens))
+            force_setattr(self, "original_tokens", as_integer("original_tokens", self.original_tokens))
 
     def __hash__(self) -> int:
         return hash((self.content, self.tokens, self.kind, self.timestamp))
@@ -111,7 +113,7 @@ def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
     return cls(content, tokens, **dict(zip(cls.__struct_fields__[2:], optional, strict=True)))
 
 
-# Subclasses (NumPy's strings, pandas' timestamps, members of an enum) are taken for the plain value they are: whatever
+# NumPy's strings and numbers, pandas' timestamps, members of an enum are taken for the plain values they are: whatever
 # they override has no say in a selection, and everything else may rely on exact types.
 
 
@@ -123,25 +125,6 @@ def _content(content: object) -> str:
         msg = "content must not be empty, got ''"
         raise InvalidItemError(msg)
     return str.__str__(content)
-
-
-def _integer(field: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{field} must be an integer, got {type(value).__name__}: {value!r}"
-        raise TypeError(msg)
-    return int.__int__(value)
-
-
-def as_float(field: str, value: object) -> float:
-    """Convert a number to a double; whether it is finite is the caller's question."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        msg = f"{field} must be a number, got {type(value).__name__}: {value!r}"
-        raise TypeError(msg)
-    try:
-        return float(value)
-    except OverflowError:
-        msg = f"{field} must fit a double, got an integer of {int(value).bit_length()} bits"
-        raise InvalidItemError(msg) from None
 
 
 def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -185,9 +168,14 @@ def _utc(timestamp: datetime) -> datetime:
         raise TypeError(msg)
     if timestamp.tzinfo is UTC and type(timestamp) is datetime:
         return timestamp
-    if timestamp.utcoffset() is None:
+    try:
+        naive = timestamp.utcoffset() is None
+        # Two datetimes with one tzinfo compare by wall clock, which DST folds; instants need UTC (ruling 2.8).
+        instant = timestamp if naive else timestamp.astimezone(UTC)
+    except (OverflowError, ValueError):  # the last evening of the year 9999 in the west; pandas' NaT
+        msg = f"timestamp must be an instant from year 1 to 9999 in UTC, got {timestamp.isoformat()}"
+        raise InvalidItemError(msg) from None
+    if naive:
         msg = f"timestamp must carry a time zone, got the naive {timestamp.isoformat()}"
         raise InvalidItemError(msg)
-    # Two datetimes with one tzinfo compare by wall clock, which DST folds; instants need UTC (ruling 2.8).
-    instant = timestamp.astimezone(UTC)
     return instant if type(instant) is datetime else datetime.combine(instant.date(), instant.timetz())

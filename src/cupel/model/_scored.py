@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec.structs import force_setattr
 
-from cupel.model._item import ContextItem, as_float
+from cupel.model._item import ContextItem
+from cupel.model._numbers import as_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,10 +82,6 @@ class Candidates(msgspec.Struct, frozen=True):
     def scored(self) -> list[ScoredItem]:
         """Put the columns together again, for strategies that take scored items."""
         return list(map(ScoredItem, self.items, self.scores))
-
-    def plus(self, others: Candidates) -> Candidates:
-        """Give these and, behind them, the others."""
-        return Candidates([*self.items, *others.items], self.scores + others.scores, self.tokens + others.tokens)
 
     def at(self, positions: Sequence[int]) -> Candidates:
         """Give the columns of these positions, in this order."""

@@ -46,7 +46,11 @@ def merge(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
     """Put the pinned items, with score 1, before the chosen ones."""
     if not pinned:
         return chosen
-    return Candidates(pinned, [PINNED_SCORE] * len(pinned), [item.tokens for item in pinned]).plus(chosen)
+    return Candidates(
+        [*pinned, *chosen.items],
+        [PINNED_SCORE] * len(pinned) + chosen.scores,
+        [item.tokens for item in pinned] + chosen.tokens,
+    )
 
 
 def truncate(merged: Candidates, pinned_count: int, target_tokens: int) -> tuple[list[int], list[int]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cupel.diagnostics import BudgetExceeded, Deduplicated, ExcludedItem, NegativeTokens, OverflowEvent, PinnedOverride
 from cupel.errors import PipelineConfigError
-from cupel.model import Candidates, descending
+from cupel.model import Candidates, ScoredItem, descending
 from cupel.pipeline._classify import check_pinned, classify
 from cupel.pipeline._deduplicate import deduplicate
 from cupel.pipeline._place import settle
@@ -83,7 +83,7 @@ class StreamSelection:
     budget: ContextBudget
     on_excluded: OnExcluded | None
     pinned: list[ContextItem] = field(default_factory=list["ContextItem"])
-    chosen: Candidates = field(default_factory=lambda: Candidates([], [], []))
+    chosen: list[ScoredItem] = field(default_factory=list[ScoredItem])
     """In the order of choice."""
     remaining: int = 0
     excluded: dict[str, int] = field(default_factory=dict[str, int])
@@ -109,7 +109,7 @@ class StreamSelection:
     def place(self) -> list[ContextItem]:
         """Handle overflow and put the selection in its final order, as a run does."""
         pipeline, budget = self.pipeline, self.budget
-        settled = settle(self.pinned, sort(self.chosen), budget.target_tokens, pipeline.overflow)
+        settled = settle(self.pinned, sort(Candidates.of(self.chosen)), budget.target_tokens, pipeline.overflow)
         selected = settled.selected
         if settled.excess > 0 and pipeline.on_overflow is not None:
             pipeline.on_overflow(OverflowEvent(settled.excess, tuple(selected.items), budget))
@@ -123,19 +123,20 @@ class StreamSelection:
         self._pinned_tokens += sum(item.tokens for item in pinned)
         check_pinned(self._pinned_tokens, self.budget)
         chosen, room = self.chosen, effective_budget(self.budget, self._pinned_tokens).target_tokens
-        used = sum(chosen.tokens)
+        used = sum(entry.item.tokens for entry in chosen)
         leaving: set[int] = set()
         reason = PinnedOverride(next((item.content for item in pinned if item.tokens > 0), ""))
-        for position in reversed(descending(chosen.scores)):
+        for position in reversed(descending([entry.score for entry in chosen])):
             if used <= room:
                 break
-            if chosen.tokens[position] > 0:
+            item = chosen[position].item
+            if item.tokens > 0:
                 leaving.add(position)
-                used -= chosen.tokens[position]
-                self._contents.discard(chosen.items[position].content)
-                self._exclude(chosen.items[position], chosen.scores[position], reason)
+                used -= item.tokens
+                self._contents.discard(item.content)
+                self._exclude(item, chosen[position].score, reason)
         if leaving:
-            self.chosen = chosen.at([position for position in range(len(chosen)) if position not in leaving])
+            self.chosen = [entry for position, entry in enumerate(chosen) if position not in leaving]
         self.remaining = room - used
 
     def _deduplicated(self, candidates: Candidates) -> Candidates:
@@ -156,7 +157,7 @@ class StreamSelection:
 
     def _choose(self, candidates: Candidates, taken: list[int]) -> None:
         added = candidates.at(taken)
-        self.chosen = self.chosen.plus(added)
+        self.chosen += added.scored()
         self._contents.update(item.content for item in added.items)
         self.remaining -= sum(added.tokens)
         chosen = set(taken)
