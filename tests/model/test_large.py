@@ -63,6 +63,7 @@ def test_descending_is_the_naive_order(keys: list[float]) -> None:
 
 
 @given(st.lists(instants, min_size=2, max_size=40))
+@example([EPOCH + SECOND, EPOCH + SECOND - MICROSECOND])
 @example([EPOCH + SECOND * number for number in range(15)])
 @example([EPOCH + SECOND * number for number in range(16)])
 @example([EPOCH + SECOND * number for number in range(40)])
