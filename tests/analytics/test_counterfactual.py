@@ -19,6 +19,7 @@ from cupel import (
     QuotaSlice,
     ReflexiveScorer,
     ScarcityBehavior,
+    Slicer,
 )
 from cupel.analytics import counterfactual, counterfactuals
 from cupel.analytics._least_budget import _least_greedy_target
@@ -119,6 +120,36 @@ def selects(prepared, budget, target):
     except CupelError:
         return False
     return any(one is target for one in selected)
+
+
+@pytest.mark.parametrize("required", [0, 1])
+def test_an_item_that_a_cap_keeps_out_of_larger_shares(required):
+    """Within a share of three or four tokens the small one is all that fits; then the cap prefers the large one."""
+    large, small, must = item("large", 5, 0.5), item("small", 3, 0.1), item("must", 1, 0.9)
+    slicer = QuotaSlice(
+        [QuotaEntry("Message", require=50, cap=50)],
+        CountQuotaSlice([CountQuotaEntry("Message", required, 1 + required)]),
+    )
+    pool = [large, small, must] if required else [large, small]
+    first = 6 + 2 * required
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).prepare(pool)
+    works = [size for size in range(200) if small in prepared.included(ContextBudget(size, size))]
+    assert works == list(range(first, first + 4))
+    assert extra(pool, ContextBudget(0, 0), small, slicer) == first
+    assert extra(pool, ContextBudget(first + 4, first + 4), small, slicer) is None
+
+
+def test_a_slicer_of_your_own_within_shares_is_asked_for_a_while():
+    class Alone(Slicer):
+        """Takes the first item while the target is eleven or twelve."""
+
+        def slice(self, scored, budget):
+            return [scored[0].item] if 11 <= budget.target_tokens <= 12 else []
+
+    one = item("one", 1)
+    assert extra([one], ContextBudget(0, 0), one, QuotaSlice([QuotaEntry("Message", 50, 50)], Alone())) == 22
+    nothing = QuotaSlice([QuotaEntry("Message", cap=0)], Alone())
+    assert extra([one], ContextBudget(0, 0), one, nothing) is None
 
 
 @settings(max_examples=300)

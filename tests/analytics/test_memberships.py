@@ -80,6 +80,7 @@ SLICERS = [
     QuotaSlice(SHARES, KnapsackSlice(100)),
     CountQuotaSlice(COUNTS),
     CountQuotaSlice(COUNTS, QuotaSlice(SHARES)),
+    QuotaSlice(SHARES, CountQuotaSlice([CountQuotaEntry("Message", 0, 5), CountQuotaEntry("Document", 0, 3)])),
     CountConstrainedKnapsackSlice(COUNTS),
     CountConstrainedKnapsackSlice(COUNTS, KnapsackSlice(1)),
 ]
@@ -177,12 +178,26 @@ def test_targets_are_refused_if_a_run_refuses_one(items, cells, slicer, targets)
 
 
 def test_slicers_that_have_to_be_asked_singly():
-    within_shares = QuotaSlice(SHARES, CountQuotaSlice(COUNTS))  # may choose more than the share
-    for slicer in (Alternating(), KnapsackSlice("auto"), within_shares, CountQuotaSlice(COUNTS, within_shares)):
+    within_shares = QuotaSlice(SHARES, CountQuotaSlice(COUNTS))
+    of_nothing = QuotaSlice([QuotaEntry("Document", 100)], CountQuotaSlice(COUNTS))  # always more than its share
+    for slicer in (Alternating(), KnapsackSlice("auto"), of_nothing, CountQuotaSlice(COUNTS, within_shares)):
         assert Scan.of(prepared(LEVELS, slicer), ContextBudget(100, 100), None) is None
     chooser = prepared(LEVELS, Alternating()).chooser
     with pytest.raises(TypeError, match="chooser must be one of a built-in slicer"):
         memberships(chooser, None, np.array([1]), set())
+
+
+def test_counts_within_shares_are_looked_at_from_where_what_they_must_take_fits():
+    selection = prepared(LEVELS, QuotaSlice(SHARES, CountQuotaSlice(COUNTS)))
+    scan = Scan.of(selection, ContextBudget(100, 100), None)
+    committed = [part.chooser.committed_tokens for part in selection.chooser.parts]
+    assert max(committed) > 0
+    for target in range(scan.lowest, scan.lowest + 2_000):
+        assert all(share > cost for (share, _), cost in zip(selection.chooser.shares(target), committed, strict=True))
+    assert not scan.from_the_start
+    assert Scan.of(selection, ContextBudget(2 * scan.lowest, 2 * scan.lowest), None).from_the_start
+    free = prepared(LEVELS, QuotaSlice(SHARES, CountQuotaSlice([CountQuotaEntry("Message", 0, 5)])))
+    assert Scan.of(free, ContextBudget(0, 0), None).lowest == 1
 
 
 def test_blocks_are_contiguous_and_hit_every_step(monkeypatch):

@@ -53,7 +53,7 @@ def counterfactuals(
 ) -> list[Counterfactual]:
     """The counterfactual of every one of these items, in their order, for little more than the price of the farthest.
 
-    Slicers of your own, count slicers inside quotas and `bucket_size="auto"` are asked about each item by itself.
+    Slicers of your own and `bucket_size="auto"` are asked about each item by itself.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem(str(hint), 60, future_relevance_hint=hint) for hint in (0.9, 0.5, 0.1)]
@@ -73,7 +73,7 @@ def counterfactuals(
     found: list[Counterfactual] = []
     for item in asked:
         positions = where.get(id(item), [])
-        if item.pinned or not scan.reach.early.isdisjoint(positions):
+        if item.pinned or not (scan.from_the_start or scan.reach.early.isdisjoint(positions)):
             found.append(counterfactual(prepared, budget, item))  # smaller budgets than those of the scan count too
         else:
             found.append(_answer(budget, item, min((extras[at] for at in positions if at in extras), default=None)))

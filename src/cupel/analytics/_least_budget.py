@@ -8,11 +8,12 @@ from cupel.analytics._finest import possible_extras
 from cupel.analytics._probe import GreedyProbe, StretchProbe, probe_for
 from cupel.analytics._scan import Scan
 from cupel.errors import ScarcityError, TableTooLargeError
-from cupel.slicers import QuotaSlice
+from cupel.slicers._quota import QuotaChooser
 
 if TYPE_CHECKING:
     from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline import PreparedSelection
+    from cupel.slicers import Chooser
 
 _MOST_BITS = 1 << 28  # a set of amounts beyond this would take hundreds of megabytes
 _DOUBLINGS = 40
@@ -93,10 +94,18 @@ def _first_without_end(probe: StretchProbe, prepared: PreparedSelection) -> int 
         except (TableTooLargeError, ScarcityError):
             break
     else:
-        if isinstance(prepared.pipeline.slicer, QuotaSlice):  # shares grow with the budget, and this one is nothing
+        if _has_no_share(prepared.chooser, probe.positions):
             return None
     everything = 2 * sum(prepared.candidates.tokens) + _BUCKET * len(prepared.candidates)
     return _first_by_stretches(probe, probe.extensions.reaching(everything), _STRETCHES_WITHOUT_HOPE)
+
+
+def _has_no_share(chooser: Chooser, positions: set[int]) -> bool:
+    """Tell whether a quota leaves nothing of a very large target to the kind of these positions."""
+    if not isinstance(chooser, QuotaChooser):
+        return False
+    shares = zip(chooser.parts, chooser.shares(1 << _DOUBLINGS), strict=True)
+    return all(share <= 0 for part, (share, _) in shares if not positions.isdisjoint(part.positions))
 
 
 def _first_by_stretches(probe: StretchProbe, most: int | None, stretches: int | None = None) -> int | None:

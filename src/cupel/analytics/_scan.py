@@ -51,6 +51,11 @@ class Scan:
             return None
         return cls(prepared, extensions, reach, lowest, highest)
 
+    @property
+    def from_the_start(self) -> bool:
+        """Whether no smaller budget comes before the scan."""
+        return self.extensions.reaching(self.lowest) == 0
+
     def first_extras(self, wanted: set[int]) -> Iterator[tuple[int, int]]:
         """Give the wanted positions with the least extra tokens that select them, from the least on.
 

@@ -94,7 +94,7 @@ class QuotaSlice(FittedSlicer):
         return QuotaChooser(self, candidates)
 
 
-class _Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True):
     """The candidates of one kind."""
 
     positions: list[int]
@@ -111,10 +111,10 @@ class QuotaChooser(Chooser):
 
     def __init__(self, slicer: QuotaSlice, candidates: Candidates) -> None:
         quota_of = {entry.kind.key: entry for entry in slicer.quotas}
-        self.parts: list[_Part] = []
+        self.parts: list[Part] = []
         for kind, positions in positions_by_kind(candidates).items():
             part = candidates.part(positions)
-            self.parts.append(_Part(positions, slicer.inner.fit(part), sum(part.tokens), quota_of.pop(kind, None)))
+            self.parts.append(Part(positions, slicer.inner.fit(part), sum(part.tokens), quota_of.pop(kind, None)))
         self.absent = list(quota_of.values())
 
     def __call__(self, budget: ContextBudget) -> Selection:
