@@ -23,7 +23,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-integrations fuzz-messages coverage mutants bench bench-check measure docs pages build clean
+.PHONY: help demo test check format test-all test-lowest oldest test-integrations fuzz-messages coverage mutants bench bench-check measure docs pages build clean
 .SECONDARY:
 
 help: ## Show this list
@@ -54,6 +54,12 @@ test-all: ## Run the tests on every supported Python that is found
 	    $(MAKE) --no-print-directory test VENV=.venvs/$$version PYTHON="$$python" || exit 1; \
 	  else echo "== Python $$version: not found, skipped"; fi; \
 	done
+
+test-lowest: ## Run the tests with the oldest dependencies that pyproject.toml allows
+	@$(MAKE) --no-print-directory oldest test VENV=.venvs/lowest
+
+oldest: $(VENV)/.stamp-dev
+	$(INSTALL) $$(sed -n -e '/^dependencies/,/^testing/p' -e '/^test = /p' pyproject.toml | grep -v '^dask' | grep -o '[a-z-]*>=[0-9.]*' | sed 's/>=/==/')
 
 coverage: $(VENV)/.stamp-dev ## Require 100 % branch coverage of the core packages
 	$(RUN) pytest --cov --cov-fail-under=100
