@@ -298,7 +298,7 @@ def test_a_slicer_only_python_has_is_shown_at_the_budgets_it_was_run_at(open_pag
                     selection = super().__call__(budget)
                     return type(selection)(selection.chosen[::2])
 
-            return Chooser(everything.order, candidates.tokens, 0)
+            return Chooser(candidates.scores, candidates.tokens)
 
     items = random_items(5)
     policy = Policy(SCORER, EveryOther(), name="every other")
