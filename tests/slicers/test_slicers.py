@@ -71,9 +71,10 @@ def test_nothing_comes_of_nothing(slicer: Slicer) -> None:
     assert chosen(slicer, scored(("zero", 0, 1.0), ("one", 1, 1.0)), 0) == []
 
 
+@pytest.mark.parametrize("tokens", [-50, -1])
 @pytest.mark.parametrize("slicer", ALL_SLICERS, ids=repr)
-def test_negative_counts_are_ignored(slicer: Slicer) -> None:
-    assert "neg" not in chosen(slicer, scored(("neg", -50, 1.0), ("pos", 20, 0.5)), 100)
+def test_negative_counts_are_ignored(slicer: Slicer, tokens: int) -> None:
+    assert "neg" not in chosen(slicer, scored(("neg", tokens, 1.0), ("pos", 20, 0.5)), 100)
 
 
 def test_negative_counts_do_not_weigh_in_quota_shares() -> None:
