@@ -6,9 +6,11 @@ import copy
 import pickle
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from math import inf, nan
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cupel import (
@@ -150,3 +152,11 @@ def test_the_repr_shows_what_was_given_and_nothing_derived() -> None:
 def test_whether_case_matters_is_said_by_name() -> None:
     with pytest.raises(TypeError, match="positional"):
         TagScorer({"a": 1}, False)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("weight", [np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
+def test_weights_of_other_types_become_plain_ones(weight: Any) -> None:
+    (found,) = TagScorer({"a": weight}).weights.values()
+    assert (type(found), found) == (float, 0.5)
+    entries: Any = [(KindScorer(), np.int64(3)), (KindScorer(), weight)]
+    assert CompositeScorer(entries).normalized_weights == (3 / 3.5, 0.5 / 3.5)

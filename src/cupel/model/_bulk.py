@@ -79,6 +79,7 @@ def _instants(times: list[datetime]) -> Array | None:
     """
     fractions = np.fromiter(map(_microsecond, times), np.int64, len(times))
     packed = np.frombuffer(msgspec.msgpack.encode(times), np.uint8)
+    # All come after the header of their list, which grows with its length.
     header = 1 if len(times) < 2**4 else 3 if len(times) < 2**16 else 5
     ends = np.cumsum(np.where(fractions == 0, 6, 10)) + header
     if len(packed) != ends[-1] or np.any(packed[ends - 5][fractions != 0] & 0b11):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import floor, isfinite
+from numbers import Real
 
 from cupel.errors import ScorerConfigError
 
 
 def as_number(value: object, field: str) -> float:
-    """Convert an int, bool or float to float, refusing every other type."""
-    if not isinstance(value, (int, float)):
+    """Convert a real number of any type to float; a bool counts as one here, unlike in an item."""
+    if not isinstance(value, Real):
         msg = f"{field} must be a number, got {type(value).__name__}: {value!r}"
         raise TypeError(msg)
     try:
         return float(value)
     except OverflowError:
-        msg = f"{field} must be finite, got an integer of {int(value).bit_length()} bits"
+        bits = int(floor(value)).bit_length()  # noqa: RUF046 - type checkers do not know that it is one
+        msg = f"{field} must be finite, got an integer of {bits} bits"
         raise ScorerConfigError(msg) from None
 
 
