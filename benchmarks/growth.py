@@ -34,7 +34,7 @@ from cupel import (
     StreamSlice,
     TagScorer,
 )
-from cupel.model import Candidates, descending
+from cupel._columns import Candidates, descending
 
 SCORERS: tuple[Scorer, ...] = (
     RecencyScorer(),

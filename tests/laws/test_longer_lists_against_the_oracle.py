@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from cupel import ContextBudget, ContextItem, Policy
-from cupel.model import _order
+from cupel._columns import _order
 from tests import oracle
 from tests.laws.generators import KINDS, NOW, TAGS
 from tests.laws.policies import build_scorer

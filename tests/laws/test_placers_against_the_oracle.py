@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ChronologicalPlacer, ScoredItem, UShapedPlacer
-from cupel.model import Candidates
+from cupel._columns import Candidates
 from tests import oracle
 from tests.laws.generators import SCORES, item_pairs, law
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextBudget, ContextItem, ScoredItem, SelectionError
-from cupel.model import Candidates
+from cupel._columns import Candidates
 from tests import oracle
 from tests.laws.generators import ERROR_KINDS, SCORES, item_pairs, law
 from tests.laws.policies import build_slicer, slicer_specs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cupel import ChronologicalPlacer, ContextItem, Placer, ScoredItem, StrategyContractError, UShapedPlacer
-from cupel.model import Candidates
+from cupel._columns import Candidates
 from cupel.placers._base import ArrangingPlacer
 
 if TYPE_CHECKING:

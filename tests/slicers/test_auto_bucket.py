@@ -6,7 +6,7 @@ import random
 import pytest
 
 from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer, ScoredItem
-from cupel.model import Candidates
+from cupel._columns import Candidates
 from cupel.policy import Policy
 from cupel.slicers import (
     CountConstrainedKnapsackSlice,

@@ -26,8 +26,8 @@ from cupel import (
     StrategyContractError,
     TableTooLargeError,
 )
+from cupel._columns import Candidates
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
-from cupel.model import Candidates
 from cupel.slicers._base import Chooser, FittedSlicer
 
 if TYPE_CHECKING:

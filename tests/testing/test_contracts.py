@@ -40,7 +40,7 @@ from cupel import (
     UShapedPlacer,
     Window,
 )
-from cupel.model import Candidates
+from cupel._columns import Candidates
 from cupel.slicers import Chooser, Selection, Span
 from cupel.testing import ContractViolation, check_placer, check_scorer, check_slicer, strategies
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cupel.model import descending
+from cupel._columns import descending
 from cupel.slicers import GreedyChooser
 from cupel.slicers._count import CountChooser
 from cupel.slicers._knapsack import KnapsackChooser
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from cupel.model import Candidates
+    from cupel._columns import Candidates
     from cupel.slicers import Chooser
 
     Array = NDArray[Any]

@@ -11,7 +11,7 @@ from cupel.slicers._knapsack import KnapsackChooser
 from cupel.slicers._quota import Part, QuotaChooser
 
 if TYPE_CHECKING:
-    from cupel.model import Candidates
+    from cupel._columns import Candidates
     from cupel.slicers import Chooser
 
 _BUILT_IN = (GreedyChooser, KnapsackChooser, CountChooser, QuotaChooser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 
+from cupel._columns import Candidates
 from cupel.conformance._compare import Mismatch, compare_multiset, compare_value, epsilon_of, first, same_score
 from cupel.conformance._inputs import (
     build_budget,
@@ -15,7 +16,7 @@ from cupel.conformance._inputs import (
 )
 from cupel.conformance._strategies import build_placer, build_scorer, build_slicer
 from cupel.conformance._vector import Table
-from cupel.model import Candidates, ContextBudget, ContextItem, ScoredItem
+from cupel.model import ContextBudget, ContextItem, ScoredItem
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, Slicer, StreamSlice
 
 Check = Callable[[], Mismatch | None]

@@ -3,12 +3,10 @@
 from cupel.model._budget import ContextBudget
 from cupel.model._folded import FoldedName, fold_ascii, folded_map
 from cupel.model._frozen import EMPTY, FrozenDict
-from cupel.model._identity import positions_of
 from cupel.model._item import PRIORITY_KEY, SOURCE_TYPE_KEY, TRUST_KEY, ContextItem
 from cupel.model._kind import ContextKind
-from cupel.model._order import ascending, descending, descending_ratios, shares_below
 from cupel.model._overflow import OverflowStrategy
-from cupel.model._scored import Candidates, Items, Picked, ScoredItem
+from cupel.model._scored import ScoredItem
 from cupel.model._source import ContextSource
 
 __all__ = [
@@ -16,22 +14,14 @@ __all__ = [
     "PRIORITY_KEY",
     "SOURCE_TYPE_KEY",
     "TRUST_KEY",
-    "Candidates",
     "ContextBudget",
     "ContextItem",
     "ContextKind",
     "ContextSource",
     "FoldedName",
     "FrozenDict",
-    "Items",
     "OverflowStrategy",
-    "Picked",
     "ScoredItem",
-    "ascending",
-    "descending",
-    "descending_ratios",
     "fold_ascii",
     "folded_map",
-    "positions_of",
-    "shares_below",
 ]

@@ -1,18 +1,12 @@
-"""Items with their scores: one at a time for strategies, in columns for the pipeline."""
+"""An item with its score."""
 
 from __future__ import annotations
-
-from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from cupel.model._item import ContextItem
 from cupel.model._numbers import as_float
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 class ScoredItem(msgspec.Struct, frozen=True):
@@ -31,71 +25,3 @@ class ScoredItem(msgspec.Struct, frozen=True):
             raise TypeError(msg)
         if type(self.score) is not float:
             force_setattr(self, "score", as_float("score", self.score))
-
-
-class Items(Protocol):
-    """What columns need of a sequence of items."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, position: int, /) -> ContextItem: ...
-    def __iter__(self) -> Iterator[ContextItem]: ...
-
-
-class Picked(msgspec.Struct, frozen=True):
-    """Items at some positions of a sequence, fetched when somebody asks."""
-
-    items: Items
-    positions: list[int]
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def __getitem__(self, position: int, /) -> ContextItem:
-        return self.items[self.positions[position]]
-
-    def __iter__(self) -> Iterator[ContextItem]:
-        return map(self.items.__getitem__, self.positions)
-
-
-class Candidates(msgspec.Struct, frozen=True):
-    """Scored items as three parallel columns, so that a position names an item without comparing any.
-
-    >>> columns = Candidates.of([ScoredItem(ContextItem("hello", 1), 0.5)])
-    >>> columns.scores, columns.tokens
-    ([0.5], [1])
-    """
-
-    items: Items
-    scores: list[float]
-    tokens: list[int]
-
-    @classmethod
-    def of(cls, scored: Iterable[ScoredItem]) -> Candidates:
-        """Take scored items apart into columns."""
-        pairs = list(scored)
-        items = [pair.item for pair in pairs]
-        return cls(items, [pair.score for pair in pairs], [item.tokens for item in items])
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def scored(self) -> list[ScoredItem]:
-        """Put the columns together again, for strategies that take scored items."""
-        return list(map(ScoredItem, self.items, self.scores))
-
-    def at(self, positions: Sequence[int]) -> Candidates:
-        """Give the columns of these positions, in this order."""
-        if not positions:
-            return Candidates([], [], [])
-        if len(positions) == 1:  # an itemgetter of one position gives no tuple
-            (only,) = positions
-            return Candidates([self.items[only]], [self.scores[only]], [self.tokens[only]])
-        pick = itemgetter(*positions)  # three quarters of the cost of three comprehensions
-        return Candidates(list(pick(self.items)), list(pick(self.scores)), list(pick(self.tokens)))
-
-    def part(self, positions: list[int]) -> Candidates:
-        """Give the same as `at`, for slicers: few of them look at the items, and then at few of those."""
-        if len(positions) < 2:  # noqa: PLR2004 - as above
-            return self.at(positions)
-        pick = itemgetter(*positions)
-        return Candidates(Picked(self.items, positions), list(pick(self.scores)), list(pick(self.tokens)))

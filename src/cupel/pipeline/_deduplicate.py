@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from cupel.model import Items
+    from cupel._columns import Items
 
 
 class Deduplicated(NamedTuple):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from cupel._columns import Candidates
 from cupel.diagnostics import OverflowEvent, PipelineStage
 from cupel.errors import PipelineConfigError
-from cupel.model import Candidates, ContextBudget, OverflowStrategy
+from cupel.model import ContextBudget, OverflowStrategy
 from cupel.pipeline._classify import check_pinned, classify
 from cupel.pipeline._deduplicate import deduplicate
 from cupel.pipeline._place import settle

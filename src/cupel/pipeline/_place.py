@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cupel._columns import Candidates
 from cupel.errors import BudgetOverflowError
-from cupel.model import Candidates, OverflowStrategy
+from cupel.model import OverflowStrategy
 
 if TYPE_CHECKING:
     from cupel.model import ContextItem

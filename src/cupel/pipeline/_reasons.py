@@ -16,8 +16,9 @@ from cupel.diagnostics import (
 from cupel.pipeline._slice import effective_budget
 
 if TYPE_CHECKING:
+    from cupel._columns import Candidates
     from cupel.diagnostics import ExclusionReason
-    from cupel.model import Candidates, ContextBudget, ContextItem
+    from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline._place import Settled
     from cupel.slicers import Selection
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING
 
+from cupel._columns import descending
 from cupel.diagnostics import BudgetExceeded, SelectionReport, StageSnapshot, TraceDetailLevel, TraceEvent
-from cupel.model import descending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cupel.model import descending
+from cupel._columns import descending
 
 if TYPE_CHECKING:
-    from cupel.model import Candidates
+    from cupel._columns import Candidates
 
 
 def sort(candidates: Candidates) -> Candidates:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cupel._columns import Candidates, descending
 from cupel.diagnostics import BudgetExceeded, Deduplicated, ExcludedItem, NegativeTokens, OverflowEvent, PinnedOverride
 from cupel.errors import PipelineConfigError
-from cupel.model import Candidates, ScoredItem, descending
+from cupel.model import ScoredItem
 from cupel.pipeline._classify import check_pinned, classify
 from cupel.pipeline._deduplicate import deduplicate
 from cupel.pipeline._place import settle

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from cupel._columns import Candidates, positions_of
 from cupel.errors import StrategyContractError
-from cupel.model import Candidates, positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

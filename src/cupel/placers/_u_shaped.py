@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel.model import descending
+from cupel._columns import descending
 from cupel.placers._base import ArrangingPlacer
 
 if TYPE_CHECKING:
-    from cupel.model import Candidates
+    from cupel._columns import Candidates
 
 
 @dataclass(frozen=True, slots=True)

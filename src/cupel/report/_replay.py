@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cupel._columns import Candidates, descending
 from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport
-from cupel.model import Candidates, ContextItem, descending
+from cupel.model import ContextItem
 from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
 from cupel.policy import Policy
 from cupel.report._answers import excluded_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from cupel.model import ascending, shares_below
+from cupel._columns import ascending, shares_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from cupel.model import Candidates, positions_of
+from cupel._columns import Candidates, positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

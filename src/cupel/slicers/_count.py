@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from cupel._columns import Candidates, Picked, descending
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.errors import ScarcityError, SlicerConfigError
-from cupel.model import Candidates, ContextBudget, ContextKind, Picked, descending
+from cupel.model import ContextBudget, ContextKind
 from cupel.slicers._base import Chooser, Selection, Slicer, Span
 from cupel.slicers._entries import as_kind
 from cupel.slicers._partition import kind_keys

@@ -15,7 +15,7 @@ from cupel.slicers._knapsack import KnapsackSlice
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.model import Candidates
+    from cupel._columns import Candidates
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import TYPE_CHECKING
 
-from cupel.model import descending, descending_ratios
+from cupel._columns import descending, descending_ratios
 from cupel.slicers._base import Chooser, FittedSlicer, Selection, Span
 
 if TYPE_CHECKING:
-    from cupel.model import Candidates, ContextBudget
+    from cupel._columns import Candidates
+    from cupel.model import ContextBudget
 
 
 @dataclass(frozen=True, slots=True)

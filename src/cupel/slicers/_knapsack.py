@@ -13,7 +13,8 @@ from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._knapsack_solver import solve, takes
 
 if TYPE_CHECKING:
-    from cupel.model import Candidates, ContextBudget
+    from cupel._columns import Candidates
+    from cupel.model import ContextBudget
 
 DEFAULT_BUCKET_SIZE = 100
 DEFAULT_MAX_CELLS = 50_000_000

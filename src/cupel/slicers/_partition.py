@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.model import Candidates
+    from cupel._columns import Candidates
 
 
 def kind_keys(candidates: Candidates) -> list[str]:

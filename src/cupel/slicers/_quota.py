@@ -18,7 +18,7 @@ from cupel.slicers._partition import positions_by_kind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.model import Candidates
+    from cupel._columns import Candidates
 
 _ALL = 100.0
 _LOOK_AHEAD = 1_000

@@ -7,15 +7,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from cupel._columns import descending
 from cupel.errors import SlicerConfigError
-from cupel.model import descending
 from cupel.slicers._base import FittedSlicer
 from cupel.slicers._greedy import GreedyChooser, GreedySlice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 
-    from cupel.model import Candidates, ContextBudget, ContextItem, ScoredItem
+    from cupel._columns import Candidates
+    from cupel.model import ContextBudget, ContextItem, ScoredItem
 
 T = TypeVar("T")
 

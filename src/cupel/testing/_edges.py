@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cupel.model import descending
+from cupel._columns import descending
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from cupel.model import Candidates, ScoredItem
+from cupel._columns import Candidates
+from cupel.model import ScoredItem
 from cupel.placers import Placer
 from cupel.testing import strategies
 from cupel.testing._search import as_items, attempt, listed, referred, same, search, violation

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from cupel.model import Candidates, ContextBudget
+from cupel._columns import Candidates
+from cupel.model import ContextBudget
 from cupel.slicers import Slicer
 from cupel.testing import strategies
 from cupel.testing._search import as_items, attempt, listed, referred, same, search, violation

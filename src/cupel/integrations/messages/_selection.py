@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cupel._columns import descending
 from cupel.diagnostics import ExcludedItem, Filtered, SelectionReport
 from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
-from cupel.model import ContextBudget, ContextItem, descending
+from cupel.model import ContextBudget, ContextItem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

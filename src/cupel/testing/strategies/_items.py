@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from cupel.model import Candidates, ContextBudget, ContextItem, ContextKind, ScoredItem, descending
+from cupel._columns import Candidates, descending
+from cupel.model import ContextBudget, ContextItem, ContextKind, ScoredItem
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy

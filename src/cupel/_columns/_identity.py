@@ -10,7 +10,7 @@ from cupel.errors import StrategyContractError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.model._item import ContextItem
+    from cupel.model import ContextItem
 
 
 def positions_of(

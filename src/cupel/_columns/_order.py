@@ -32,7 +32,7 @@ def descending(keys: list[float]) -> list[int]:
     if isnan(sum(keys)):  # one pass in C that finds every NaN; opposite infinities land here too and sort the same
         return sorted(range(len(keys)), key=lambda position: (keys[position] != keys[position], -keys[position]))
     if _is_large(len(keys)):
-        from cupel.model import _bulk
+        from cupel._columns import _bulk
 
         return _bulk.descending(keys)
     return sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
@@ -45,7 +45,7 @@ def descending_ratios(dividends: list[float], divisors: list[int]) -> list[int]:
     [0, 2, 1]
     """
     if _is_large(len(divisors)):
-        from cupel.model import _bulk
+        from cupel._columns import _bulk
 
         if (order := _bulk.descending_ratios(dividends, divisors)) is not None:
             return order
@@ -75,6 +75,6 @@ def shares_below(values: list[Any]) -> list[float] | None:
     """
     if not _is_large(len(values)):
         return None
-    from cupel.model import _bulk
+    from cupel._columns import _bulk
 
     return _bulk.shares_below(values)

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cupel import ContextBudget, ContextItem, GreedySlice, PriorityScorer, RecencyScorer, ScoredItem
-from cupel.model import Candidates, _bulk, _order, descending, descending_ratios, shares_below
+from cupel._columns import Candidates, _bulk, _order, descending, descending_ratios, shares_below
 from cupel.scorers._rank import rank_score, rank_scores
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def test_really_large(count: int, unit: timedelta) -> None:
 def test_numpy_is_loaded_for_large_pools_and_used_earlier_when_it_is_there() -> None:
     code = (
         "import sys\n"
-        "from cupel.model import _order\n"
+        "from cupel._columns import _order\n"
         "asked = [_order._is_large(count) for count in (9_999, 10_000, 49_999, 50_000)]\n"
         "_order.descending([0.5] * 49_999)\n"
         "before = 'numpy' in sys.modules\n"
