@@ -42,7 +42,7 @@ NOT_RUN_COMMANDS = {
 SECONDS_PER_COMMAND = 120
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
-REQUIRES = re.compile(r"<!-- requires: (?P<modules>[\w., -]+) -->")
+REQUIRES = re.compile(r"# .+\n\n<!-- requires: (?P<modules>[\w., -]+) -->\n")
 EXCUSED = re.compile(r"<!-- not run: \S.* -->")
 EXIT_CODE = re.compile(r"\s+# exit (?P<code>\d+)$")
 
@@ -73,9 +73,8 @@ class Command:
 
 
 def missing_requirements(text: str) -> list[str]:
-    """Return the modules that a page's `<!-- requires: a, b -->` names and that are not installed."""
-    first, _, _ = text.partition("\n")
-    declared = REQUIRES.fullmatch(first.strip())
+    """Return the modules that the `<!-- requires: a, b -->` below a page's title names and that are not installed."""
+    declared = REQUIRES.match(text)
     modules = [name.strip() for name in declared["modules"].split(",")] if declared else []
     return [name for name in modules if importlib.util.find_spec(name.partition(".")[0]) is None]
 

@@ -24,6 +24,13 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_begins_with_its_title(page: Path):
+    # The site takes a page's title from its first line only; a comment before it hides it.
+    first = page.read_text(encoding="utf-8").partition("\n")[0]
+    assert re.fullmatch(r"# \S.*|---", first), first
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_make_targets_that_a_page_names_exist(page: Path):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))

@@ -157,5 +157,6 @@ def test_a_command_that_merely_resembles_one_is_run(run):
 
 
 def test_requirements():
-    assert missing_requirements("<!-- requires: json, no_such_module, os.path -->\ntext") == ["no_such_module"]
-    assert missing_requirements("text\n<!-- requires: no_such_module -->\n") == []
+    below = "# Title\n\n<!-- requires: json, no_such_module, os.path -->\n\ntext"
+    assert missing_requirements(below) == ["no_such_module"]
+    assert missing_requirements("# Title\n\ntext\n\n<!-- requires: no_such_module -->\n") == []
