@@ -285,3 +285,24 @@ def test_null_collector_ignores_everything() -> None:
 
 def test_public_names_are_listed() -> None:
     assert sorted(cupel.diagnostics.__all__) == sorted(set(cupel.diagnostics.__all__))
+
+
+def test_a_collector_may_hand_each_run_to_an_observer_of_its_own():
+    class Run(DiagnosticTraceCollector):
+        pass
+
+    class Hub(TraceCollector):
+        def __init__(self) -> None:
+            self.runs: list[tuple[int, Run]] = []
+
+        def for_run(self, budget: ContextBudget) -> TraceCollector:
+            if budget.max_tokens > 100:
+                return NullTraceCollector()
+            self.runs.append((budget.max_tokens, Run()))
+            return self.runs[-1][1]
+
+    hub = Hub()
+    for tokens in (50, 100, 150):
+        Pipeline(scorer=ReflexiveScorer()).run([ContextItem("a", 1)], ContextBudget(tokens, tokens), trace=hub)
+    assert [tokens for tokens, _ in hub.runs] == [50, 100]
+    assert all(len(run.events) == 5 for _, run in hub.runs)

@@ -59,8 +59,14 @@ class TraceSink(Protocol):
 class TraceCollector:
     """Base for collectors: enabled, and every hook does nothing until overridden.
 
-    Besides the three members of `TraceSink` a collector may be told when a run starts and when it has succeeded.
+    Besides the three members of `TraceSink` a collector may be told when a run starts and when it has succeeded, and
+    may hand each run to an observer of its own.
     """
+
+    def for_run(self, budget: ContextBudget) -> TraceSink:
+        """Return what observes the run that begins: a collector that keeps a run's state apart returns a new object."""
+        del budget
+        return self
 
     @property
     def is_enabled(self) -> bool:

@@ -1,20 +1,22 @@
 """Selections as OpenTelemetry traces and metrics; needs `cupel[otel]`, and an SDK to send them anywhere.
 
 A run becomes a span `cupel.pipeline` with five children, `cupel.stage.classify` to `cupel.stage.place`, which begin
-and end when the stages did. The parent is whatever span is current in the caller. A run that raises leaves no trace.
-Neither content nor metadata of an item is ever recorded.
+and end when the stages did. The parent is whatever span is current in the caller. A run that raises leaves no trace,
+and telemetry that raises fails no run. Neither content nor metadata of an item is ever recorded.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
+from contextlib import contextmanager
 from enum import Enum
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from cupel._version import __version__
 from cupel.analytics import budget_utilization
-from cupel.diagnostics import KNOWN_REASONS, PipelineStage, TraceCollector, TraceDetailLevel
+from cupel.diagnostics import KNOWN_REASONS, NullTraceCollector, PipelineStage, TraceCollector, TraceDetailLevel
 from cupel.errors import ConfigurationError, MissingExtraError
 
 try:
@@ -23,6 +25,8 @@ except ImportError:
     raise MissingExtraError("opentelemetry-api", "otel") from None
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
@@ -39,6 +43,7 @@ _UTILIZATION_BUCKETS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95
 _SECONDS_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _TOKEN_BUCKETS: Final = (256, 1024, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
 _NANOSECONDS: Final = 1e9
+_log = logging.getLogger("cupel")
 
 
 class CupelVerbosity(Enum):
@@ -90,22 +95,63 @@ class OpenTelemetryTraceCollector(TraceCollector):
         self._tracer = tracer if tracer is not None else trace.get_tracer(SCOPE_NAME, __version__, tracer_provider)
         self._instruments = _Instruments(meter_provider) if metrics else None
 
+    def for_run(self, budget: ContextBudget) -> TraceCollector:
+        """Start the span of a run; where neither it nor a measurement would be seen, the run is not observed."""
+        return self._start(budget, None)
+
+    def on_pipeline_completed(
+        self, report: SelectionReport, budget: ContextBudget, stages: tuple[StageSnapshot, ...]
+    ) -> None:
+        """Tell of a run that another collector observed and hands on."""
+        self._start(budget, stages[0].start_ns).on_pipeline_completed(report, budget, stages)
+
+    def _start(self, budget: ContextBudget, start_ns: int | None) -> TraceCollector:
+        instruments = self._instruments if self._instruments is not None and self._instruments.are_read else None
+        root: trace.Span = trace.INVALID_SPAN
+        with _never_failing():
+            root = self._tracer.start_span(
+                "cupel.pipeline",
+                attributes={"cupel.budget.max_tokens": budget.max_tokens, "cupel.verbosity": self.verbosity.value},
+                start_time=start_ns,
+            )
+        if not root.is_recording() and instruments is None:
+            return NullTraceCollector()
+        return _Run(self.verbosity, self._tracer, root, instruments)
+
+
+class _Run(TraceCollector):
+    """One observed run. Its span begins with it, for only then does the sampler say whether it is worth observing."""
+
+    detail_level: Final = TraceDetailLevel.STAGE
+    """Spans are made of the finished run, so no events of single items are asked for."""
+
+    def __init__(
+        self, verbosity: CupelVerbosity, tracer: Tracer, root: trace.Span, instruments: _Instruments | None
+    ) -> None:
+        self._verbosity = verbosity
+        self._tracer = tracer
+        self._root = root
+        self._instruments = instruments
+
     def on_pipeline_completed(
         self, report: SelectionReport, budget: ContextBudget, stages: tuple[StageSnapshot, ...]
     ) -> None:
         """Make the spans of a run that has succeeded, and record its measurements."""
-        start, end = stages[0].start_ns, stages[-1].end_ns
-        root = self._tracer.start_span(
-            "cupel.pipeline",
-            attributes={"cupel.budget.max_tokens": budget.max_tokens, "cupel.verbosity": self.verbosity.value},
-            start_time=start,
-        )
-        parent = trace.set_span_in_context(root)
-        for stage in stages:
-            self._stage_span(stage, report, parent)
-        root.end(end)
+        if self._root.is_recording():
+            with _never_failing():
+                self._make_spans(report, stages)
         if self._instruments is not None:
-            self._instruments.record(report, budget, (end - start) / _NANOSECONDS)
+            seconds = (stages[-1].end_ns - stages[0].start_ns) / _NANOSECONDS
+            with _never_failing():
+                self._instruments.record(report, budget, seconds)
+
+    def _make_spans(self, report: SelectionReport, stages: tuple[StageSnapshot, ...]) -> None:
+        parent = trace.set_span_in_context(self._root)
+        try:
+            for stage in stages:
+                self._stage_span(stage, report, parent)
+        finally:
+            self._root.end(stages[-1].end_ns)
 
     def _stage_span(self, stage: StageSnapshot, report: SelectionReport, parent: Context) -> None:
         name = stage.stage.value.lower()
@@ -114,15 +160,24 @@ class OpenTelemetryTraceCollector(TraceCollector):
             "cupel.stage.item_count_in": stage.item_count_in,
             "cupel.stage.item_count_out": stage.item_count_out,
         }
-        if stage.excluded and self.verbosity.exclusions:
+        if stage.excluded and self._verbosity.exclusions:
             attributes["cupel.exclusion.count"] = len(stage.excluded)
         span = self._tracer.start_span(f"cupel.stage.{name}", parent, attributes=attributes, start_time=stage.start_ns)
         if span.is_recording():
-            if self.verbosity.exclusions:
+            if self._verbosity.exclusions:
                 _add_exclusions(span, stage)
-            if self.verbosity is CupelVerbosity.FULL and stage.stage is PipelineStage.PLACE:
+            if self._verbosity is CupelVerbosity.FULL and stage.stage is PipelineStage.PLACE:
                 _add_inclusions(span, report, stage.end_ns)
         span.end(stage.end_ns)
+
+
+@contextmanager
+def _never_failing() -> Iterator[None]:
+    """Log what a sampler, processor or reader raises: telemetry must not cost anybody their selection."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001  (the application brings the code that fails here)
+        _log.exception("telemetry of a run failed; the run itself did not")
 
 
 def _add_exclusions(span: trace.Span, stage: StageSnapshot) -> None:
@@ -154,6 +209,7 @@ class _Instruments:
     """What is measured of each run."""
 
     def __init__(self, provider: MeterProvider | None) -> None:
+        self._provider = provider
         meter = metrics.get_meter(SCOPE_NAME, __version__, provider)
         self.selected = meter.create_counter("cupel.items.selected", "{item}", "Items selected")
         self.excluded = meter.create_counter("cupel.items.excluded", "{item}", "Items left out, by reason")
@@ -172,6 +228,12 @@ class _Instruments:
         self.duration = meter.create_histogram(
             "cupel.run.duration", "s", "Duration of a run", explicit_bucket_boundaries_advisory=_SECONDS_BUCKETS
         )
+
+    @property
+    def are_read(self) -> bool:
+        """Whether an SDK is there to read them: the providers of the API itself forget everything."""
+        provider = self._provider if self._provider is not None else metrics.get_meter_provider()
+        return not type(provider).__module__.startswith("opentelemetry.metrics")
 
     def record(self, report: SelectionReport, budget: ContextBudget, seconds: float) -> None:
         """Record one run."""

@@ -85,7 +85,7 @@ class Pipeline:
     ) -> list[ContextItem]:
         """Select for a budget and give the items in placed order; `trace` observes the run."""
         _check_budget(budget)
-        recording = listening(trace)
+        recording = listening(trace, budget)
         return _complete(self._prepare(items, budget, recording), budget, recording)[0]
 
     def dry_run(self, items: Iterable[ContextItem], budget: ContextBudget) -> SelectionReport:
@@ -132,7 +132,7 @@ class Pipeline:
 
         _check_budget(budget)
         items, failures = await gather(sources, timeout, on_error)
-        recording = listening(trace) or Recording()
+        recording = listening(trace, budget) or Recording()
         result = _result(self._prepare(items, budget, recording), budget, recording)
         return GatheredResult(result.items, result.report, budget, failures)
 

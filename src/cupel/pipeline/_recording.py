@@ -6,7 +6,14 @@ from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING
 
 from cupel._columns import descending
-from cupel.diagnostics import BudgetExceeded, SelectionReport, StageSnapshot, TraceDetailLevel, TraceEvent
+from cupel.diagnostics import (
+    BudgetExceeded,
+    SelectionReport,
+    StageSnapshot,
+    TraceCollector,
+    TraceDetailLevel,
+    TraceEvent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,10 +104,12 @@ class Recording:
             hook(report, budget, tuple(self.stages))
 
 
-def listening(trace: TraceSink | None) -> Recording | None:
+def listening(trace: TraceSink | None, budget: ContextBudget) -> Recording | None:
     """Start a recording if the collector listens; `is_enabled` may be a property or, duck-typed, a method."""
     if trace is None:
         return None
+    if isinstance(trace, TraceCollector):
+        trace = trace.for_run(budget)
     enabled: object = trace.is_enabled
     return Recording(trace) if (enabled() if callable(enabled) else enabled) else None
 
