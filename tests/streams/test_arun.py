@@ -1,5 +1,6 @@
 import asyncio
 import pickle
+from itertools import repeat
 
 import pytest
 
@@ -173,6 +174,27 @@ def test_a_hanging_generator_is_closed_and_gives_nothing():
     result = arun([half(), items("a")], timeout=0.01, on_error="skip")
     assert names(result) == ["a"]
     assert events == ["closed"]
+
+
+async def restless():
+    while True:
+        yield ContextItem("again", 1)
+
+
+@pytest.mark.parametrize("source", [restless, lambda: repeat(ContextItem("again", 1))], ids=["async", "plain"])
+def test_a_source_that_never_waits_is_timed_out_too(source):
+    result = arun({"restless": source, "good": items("a")}, timeout=0.02, on_error="skip")
+    assert names(result) == ["a"]
+    assert [str(failure) for failure in result.source_errors] == ["restless: timed out after 0.02 s"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 64, 65])
+def test_a_source_of_any_length_is_read_whole(count):
+    async def counted():
+        for number in range(count):
+            yield ContextItem(str(number), 0)
+
+    assert len(arun([counted])) == count
 
 
 def test_each_source_can_have_its_own_time():

@@ -290,3 +290,26 @@ def test_cancellation_closes_the_stream():
     with pytest.raises(TimeoutError):
         asyncio.run(timed())
     assert events == ["closed"]
+
+
+async def endless(tokens, *, pinned=False):
+    number = 0
+    while True:
+        number += 1
+        yield item(f"item {number}", tokens, pinned=pinned)
+
+
+async def within(seconds, awaitable):
+    async with asyncio.timeout(seconds):
+        await awaitable
+
+
+def test_a_timeout_ends_a_stream_that_never_waits():
+    with pytest.raises(TimeoutError):
+        asyncio.run(within(0.02, PIPELINE.stream(endless(70), ContextBudget(100, 100))))
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_items_without_tokens_are_at_most_as_many_as_the_target_has_tokens(pinned):
+    result = asyncio.run(PIPELINE.stream(endless(0, pinned=pinned), ContextBudget(100, 100), batch_size=8))
+    assert (len(result), result.consumed, result.exhausted) == (104, 104, False)

@@ -189,3 +189,8 @@ def test_a_batch_holds_at_least_one_item(batch_size):
 def test_a_batch_size_is_an_integer(batch_size):
     with pytest.raises(TypeError, match="batch_size must be an integer"):
         StreamSlice(batch_size)
+
+
+def test_items_without_tokens_are_not_read_for_ever():
+    chosen, feed = choose(StreamSlice(4), scored(*[(0, 0.5)] * 100), 10)
+    assert len(chosen) == feed.read == 12

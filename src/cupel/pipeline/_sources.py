@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from cupel.errors import SelectionError
 from cupel.model import ContextItem
-from cupel.slicers._stream import opened
+from cupel.slicers._stream import next_batch, opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+
+_BATCH: Final = 32
+"""Entries read before the event loop gets its turn: a timeout has to be able to strike."""
 
 
 class ItemSource:
@@ -114,11 +118,24 @@ async def read_all(source: Any) -> list[ContextItem]:
 
 
 async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
-    if isinstance(found, AsyncIterable):
-        async with opened(found) as entries:
-            return [entry async for entry in entries]
-    plain: object = found
-    if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"a source must give an iterable of items, got {found.__class__.__name__}: {found!r:.80}"
-        raise TypeError(msg)
-    return list(found)
+    if isinstance(found, (list, tuple)):
+        return list(cast("list[Any]", found))
+    if not isinstance(found, AsyncIterable):
+        plain: object = found
+        if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"a source must give an iterable of items, got {found.__class__.__name__}: {found!r:.80}"
+            raise TypeError(msg)
+        found = _one_by_one(found)
+    entries: list[Any] = []
+    async with opened(found) as iterator:
+        while len(entries) % _BATCH == 0:  # a shorter batch is the last
+            batch = await next_batch(iterator, _BATCH)
+            if not batch:
+                break
+            entries += batch
+    return entries
+
+
+async def _one_by_one(entries: Iterable[Any]) -> AsyncIterator[Any]:
+    for entry in entries:
+        yield entry

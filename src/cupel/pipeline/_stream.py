@@ -68,7 +68,7 @@ async def stream(
     selection = StreamSelection(pipeline, budget, on_excluded)
     consumed, exhausted = 0, False
     async with opened(source) as items:
-        while selection.remaining > slack_tokens and not exhausted:
+        while not (exhausted or selection.is_full(slack_tokens)):
             batch = await next_batch(items, size)
             exhausted = len(batch) < size
             consumed += len(batch)
@@ -93,6 +93,10 @@ class StreamSelection:
 
     def __post_init__(self) -> None:
         self.remaining = effective_budget(self.budget, 0).target_tokens
+
+    def is_full(self, slack_tokens: int) -> bool:
+        """Say whether to stop: hardly a token is left, or items without tokens are as many as the budget has tokens."""
+        return self.remaining <= slack_tokens or len(self.chosen) + len(self.pinned) >= self.budget.target_tokens
 
     def take(self, batch: list[ContextItem]) -> None:
         """Classify, score, deduplicate and choose among one batch; scores are relative to the batch (ruling 14.10)."""

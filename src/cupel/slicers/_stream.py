@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cupel._columns import descending
@@ -13,7 +14,7 @@ from cupel.slicers._base import FittedSlicer
 from cupel.slicers._greedy import GreedyChooser, GreedySlice
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Sequence
 
     from cupel._columns import Candidates
     from cupel.model import ContextBudget, ContextItem, ScoredItem
@@ -25,8 +26,9 @@ T = TypeVar("T")
 class StreamSlice(FittedSlicer):
     """Takes scored items as they come, `batch_size` at a time, and stops reading once the budget is full.
 
-    Each batch is taken by score, highest first, skipping what no longer fits; items without tokens always fit. Awaiting
-    `slice` reads an asynchronous iterable and closes it. Everything that has its candidates at hand, such as
+    Each batch is taken by score, highest first, skipping what no longer fits; items without tokens always fit, but no
+    more is read once there are as many items as the budget has tokens. Awaiting `slice` reads an asynchronous iterable
+    and closes it. Everything that has its candidates at hand, such as
     `Pipeline.run`, gets the choice of `GreedySlice`.
 
     >>> import asyncio
@@ -65,7 +67,8 @@ class StreamSlice(FittedSlicer):
         remaining = budget.target_tokens
         chosen: list[ContextItem] = []
         async with opened(scored) as entries:
-            while remaining > 0:  # a last, partial batch is not looked at when the budget is full
+            # A last, partial batch is not looked at when the budget is full; items without tokens alone never fill it.
+            while remaining > 0 and len(chosen) < budget.target_tokens:
                 batch = await next_batch(entries, self.batch_size)
                 items = [entry.item for entry in batch]
                 for position in fill([entry.score for entry in batch], [item.tokens for item in items], remaining):
@@ -99,13 +102,23 @@ async def opened(source: AsyncIterable[T]) -> AsyncGenerator[AsyncIterator[T], N
 
 
 async def next_batch(iterator: AsyncIterator[T], batch_size: int) -> list[T]:
-    """Read up to `batch_size` entries; fewer mean that the source has ended."""
+    """Read up to `batch_size` entries; fewer mean that the source has ended.
+
+    The event loop gets its turn each time, or a source that never waits could be neither cancelled nor timed out.
+    """
+    await _turn()
     batch: list[T] = []
     async for entry in iterator:
         batch.append(entry)
         if len(batch) == batch_size:
             break
     return batch
+
+
+@coroutine
+def _turn() -> Generator[None, None, None]:
+    """Suspend once, as `asyncio.sleep(0)` does; importing asyncio would cost every command more than its work."""
+    yield
 
 
 def check_batch_size(batch_size: object) -> None:
