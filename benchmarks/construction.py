@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from cupel.model._numbers import as_float, as_integer
+
 from benchmarks.measure import garbage_collection, timed
 from benchmarks.memory import allocated
 from benchmarks.pools import FIRST
 from cupel import ContextItem, ContextKind, ContextSource
 from cupel.model import EMPTY
 from cupel.model._item import _content, _frozen_metadata, _frozen_tags, _utc
-from cupel.model._numbers import as_float, as_integer
 
 RICH: dict[str, Any] = {
     "kind": "Document",

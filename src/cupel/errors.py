@@ -28,6 +28,8 @@ process boundaries with their attributes.
 
 from __future__ import annotations
 
+from cupel._checks import shown
+
 __all__ = [
     "BudgetOverflowError",
     "ConfigurationError",
@@ -97,7 +99,8 @@ class PinnedExceedsBudgetError(SelectionError):
         self.available_tokens = available_tokens
 
     def __str__(self) -> str:
-        return f"Pinned items require {self.pinned_tokens} tokens, but only {self.available_tokens} are available"
+        needed, available = shown(self.pinned_tokens), shown(self.available_tokens)
+        return f"Pinned items require {needed} tokens, but only {available} are available"
 
 
 class BudgetOverflowError(SelectionError):
@@ -109,7 +112,8 @@ class BudgetOverflowError(SelectionError):
         self.target_tokens = target_tokens
 
     def __str__(self) -> str:
-        return f"Selected items require {self.selected_tokens} tokens, exceeding target budget of {self.target_tokens}"
+        needed, target = shown(self.selected_tokens), shown(self.target_tokens)
+        return f"Selected items require {needed} tokens, exceeding target budget of {target}"
 
 
 class TableTooLargeError(SelectionError):
@@ -123,9 +127,10 @@ class TableTooLargeError(SelectionError):
         self.max_cells = max_cells
 
     def __str__(self) -> str:
+        steps, cells, most = shown(self.capacity), shown(self.cells), shown(self.max_cells)
         return (
-            f"KnapsackSlice: {self.candidates} candidates x ({self.capacity} + 1) capacity steps = {self.cells} cells, "
-            f"more than max_cells={self.max_cells}; use a larger bucket_size, or max_cells=None to lift the guard"
+            f"KnapsackSlice: {self.candidates} candidates x ({steps} + 1) capacity steps = {cells} cells, "
+            f"more than max_cells={most}; use a larger bucket_size, or max_cells=None to lift the guard"
         )
 
 
@@ -141,8 +146,8 @@ class ScarcityError(SelectionError):
 
     def __str__(self) -> str:
         return (
-            f"{self.slicer}: candidate pool for kind '{self.kind}' has {self.satisfied_count} items "
-            f"but RequireCount is {self.required_count}."
+            f"{self.slicer}: candidate pool for kind '{self.kind}' has {shown(self.satisfied_count)} items "
+            f"but RequireCount is {shown(self.required_count)}."
         )
 
 

@@ -46,7 +46,7 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: KindScorer({"a": 1, "A": 1}), ScorerConfigError, "weights: 'a' and 'A' are the same kind"),
     (lambda: KindScorer({" ": 1}), ScorerConfigError, "weights: kind must not be blank"),
     (lambda: KindScorer({"a": anything}), TypeError, r"weights\['a'\] must be a number, got NoneType"),
-    (lambda: KindScorer({"a": 10**400}), ScorerConfigError, "must be finite, got an integer of 1329 bits"),
+    (lambda: KindScorer({"a": 10**400}), ScorerConfigError, "must fit a double, got an integer of 1329 bits"),
     (lambda: TagScorer({"a": -0.5}), ScorerConfigError, r"weights\['a'\] must be finite and >= 0, got -0.5"),
     (lambda: TagScorer({"a": nan}), ScorerConfigError, "got nan"),
     (lambda: TagScorer({"a": inf}), ScorerConfigError, "got inf"),

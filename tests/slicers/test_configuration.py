@@ -24,11 +24,11 @@ from cupel import (
 
 anything: Any = None
 CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (lambda: KnapsackSlice(0), SlicerConfigError, "bucket_size must be > 0, got 0"),
-    (lambda: KnapsackSlice(-5), SlicerConfigError, "bucket_size must be > 0, got -5"),
+    (lambda: KnapsackSlice(0), SlicerConfigError, "bucket_size must be >= 1, got 0"),
+    (lambda: KnapsackSlice(-5), SlicerConfigError, "bucket_size must be >= 1, got -5"),
     (lambda: KnapsackSlice(True), TypeError, "bucket_size must be an integer or 'auto', got bool"),
     (lambda: KnapsackSlice(1.5), TypeError, "bucket_size must be an integer or 'auto', got float"),  # type: ignore[arg-type]
-    (lambda: KnapsackSlice(max_cells=0), SlicerConfigError, "max_cells must be > 0, got 0"),
+    (lambda: KnapsackSlice(max_cells=0), SlicerConfigError, "max_cells must be >= 1, got 0"),
     (lambda: KnapsackSlice(max_cells="1"), TypeError, "max_cells must be an integer or None, got str"),  # type: ignore[arg-type]
     (lambda: QuotaEntry("a", -1), SlicerConfigError, "require for kind 'a' must be from 0 to 100, got -1"),
     (lambda: QuotaEntry("a", 0, 101), SlicerConfigError, "cap for kind 'a' must be from 0 to 100, got 101"),

@@ -251,7 +251,7 @@ def test_slicers_that_need_all_candidates_are_refused_before_anything_is_read(sl
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"batch_size": 0}, SlicerConfigError, "batch_size must be positive, got 0"),
+        ({"batch_size": 0}, SlicerConfigError, "batch_size must be >= 1, got 0"),
         ({"batch_size": "2"}, TypeError, "batch_size must be an integer, got str"),
         ({"slack_tokens": -1}, PipelineConfigError, "slack_tokens must be >= 0, got -1"),
         ({"slack_tokens": 1.5}, TypeError, "slack_tokens must be an integer, got float"),

@@ -181,7 +181,7 @@ def test_in_a_synchronous_run_it_is_greedy():
 
 @pytest.mark.parametrize("batch_size", [0, -1])
 def test_a_batch_holds_at_least_one_item(batch_size):
-    with pytest.raises(SlicerConfigError, match=f"batch_size must be positive, got {batch_size}"):
+    with pytest.raises(SlicerConfigError, match=f"batch_size must be >= 1, got {batch_size}"):
         StreamSlice(batch_size)
 
 

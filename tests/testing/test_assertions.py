@@ -409,7 +409,7 @@ def test_a_reason_from_a_newer_producer_is_matched_by_its_name():
     ],
 )
 def test_a_negative_count_is_refused(assertion, arguments):
-    with pytest.raises(ValueError, match="n must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="n must be >= 0, got -1"):
         getattr(CHAT.should(), assertion)(*arguments)
 
 

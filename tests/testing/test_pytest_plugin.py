@@ -155,7 +155,7 @@ def test_wrong_uses_are_named(session):
             cupel_snapshot(select(0.1))
         with pytest.raises(ValueError, match="name must not be blank"):
             cupel_snapshot(select(0.1).report, "  ")
-        with pytest.raises(TypeError, match="name must be a str, got int: 3"):
+        with pytest.raises(TypeError, match="name must be a string, got int: 3"):
             cupel_snapshot(select(0.1).report, 3)
 """
     )

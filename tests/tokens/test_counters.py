@@ -143,7 +143,7 @@ def test_the_same_observations_give_the_same_ratio():
 
 @pytest.mark.parametrize(
     ("estimated", "reported", "message"),
-    [(0, 5, "estimated must be at least 1"), (5, 0, "reported must be at least 1")],
+    [(0, 5, "estimated must be >= 1"), (5, 0, "reported must be >= 1")],
 )
 def test_an_empty_observation_is_refused(estimated: int, reported: int, message: str):
     with pytest.raises(ConfigurationError, match=message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from cupel._checks import shown
 from cupel.errors import StrategyContractError
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ def positions_of(
     try:
         results = list(returned)
     except TypeError:
-        raise StrategyContractError(strategy, f"{method} must return a list of items, got {returned!r}") from None
+        raise StrategyContractError(strategy, f"{method} must return a list of items, got {shown(returned)}") from None
     for item in results:
         left = places.get(id(item))
         if left is None:
-            raise StrategyContractError(strategy, f"{method} returned an item it was not given: {item!r}")
+            raise StrategyContractError(strategy, f"{method} returned an item it was not given: {shown(item)}")
         if not left:
-            raise StrategyContractError(strategy, f"{method} returned an item more often than it was given: {item!r}")
+            raise StrategyContractError(
+                strategy, f"{method} returned an item more often than it was given: {shown(item)}"
+            )
         positions.append(left.popleft())
     return positions

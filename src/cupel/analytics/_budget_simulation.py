@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from cupel._checks import as_integer
 from cupel.analytics._least_budget import least_extension
 from cupel.analytics._probe import Probe, probe_for
 from cupel.analytics._quiet import prepare_quietly
@@ -39,7 +40,7 @@ def get_marginal_items(
             "GetMarginalItems requires monotonic item inclusion. "
             "QuotaSlice produces non-monotonic inclusion as budget changes shift percentage allocations."
         )
-    _require_int("slack_tokens", slack_tokens)
+    slack_tokens = as_integer("slack_tokens", slack_tokens)
     if slack_tokens == 0:  # ruling 9.11
         return []
     reduced = _reduced(budget, slack_tokens)
@@ -76,7 +77,7 @@ def find_min_budget_for(
     """
     if not exact:
         _require_monotonic(pipeline)
-    _require_int("search_ceiling", search_ceiling)
+    search_ceiling = as_integer("search_ceiling", search_ceiling)
     candidates = list(items)
     if not any(item is target_item for item in candidates):
         raise InvalidItemError("targetItem must be an element of items")
@@ -123,8 +124,3 @@ def _require_monotonic(pipeline: Pipeline) -> None:
             "non-monotonic inclusion as budget changes shift allocations. "
             "Use a GreedySlice or KnapsackSlice inner slicer for budget simulation."
         )
-
-
-def _require_int(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got {value!r}")

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import msgspec
 
+from cupel._checks import as_integer
 from cupel.batch._assembly import Assembly
 from cupel.batch._dask import load_distributed, run_dask
 from cupel.batch._errors import BatchError
@@ -193,9 +194,5 @@ def _check_options(engine: object, scheduler: str | None, workers: int | None, s
     if engine == "dask":
         load_distributed()
     for name, value in (("workers", workers), ("shard_rows", shard_rows)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"{name} must be an integer, got {type(value).__name__}: {value!r}"
-            raise TypeError(msg)
-        if value is not None and value < 1:
-            msg = f"{name} must be at least 1, got {value}"
-            raise BatchError(msg)
+        if value is not None:
+            as_integer(name, value, least=1, error=BatchError)

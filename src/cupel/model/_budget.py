@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec.structs import force_setattr
 
+from cupel._checks import as_finite, as_integer, shown
 from cupel.errors import InvalidBudgetError
 from cupel.model._folded import folded_map
 from cupel.model._frozen import EMPTY
 from cupel.model._kind import ContextKind
-from cupel.model._numbers import as_integer, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,10 @@ class ContextBudget(_Required, frozen=True, kw_only=True, repr_omit_defaults=Tru
             force_setattr(self, "reserved_slots", slots)
         margin = self.estimation_safety_margin_percent
         if type(margin) is not float or not 0.0 <= margin <= 100.0:  # noqa: PLR2004
-            force_setattr(self, "estimation_safety_margin_percent", _percentage(margin))
+            percent = as_finite(
+                "estimation_safety_margin_percent", margin, error=InvalidBudgetError, least=0.0, most=100.0
+            )
+            force_setattr(self, "estimation_safety_margin_percent", percent)
 
     @property
     def total_reserved(self) -> int:
@@ -114,24 +117,10 @@ def _checked(**parts: object) -> dict[str, int]:
     checked = {field: _whole(field, value) for field, value in parts.items()}
     for field, value in checked.items():
         if value > checked["max_tokens"]:
-            msg = f"{field} must not exceed max_tokens={checked['max_tokens']}, got {value}"
+            msg = f"{field} must not exceed max_tokens={shown(checked['max_tokens'])}, got {shown(value)}"
             raise InvalidBudgetError(msg)
     return checked
 
 
 def _whole(field: str, value: object) -> int:
-    whole = as_integer(field, value)
-    if whole < 0:
-        msg = f"{field} must be >= 0, got {whole}"
-        raise InvalidBudgetError(msg)
-    return whole
-
-
-def _percentage(margin: Any) -> float:
-    if not is_number(margin):
-        msg = f"estimation_safety_margin_percent must be a number, got {type(margin).__name__}: {margin!r}"
-        raise TypeError(msg)
-    if not 0.0 <= margin <= 100.0:  # noqa: PLR2004  (written so that NaN fails: ruling 2.18)
-        msg = f"estimation_safety_margin_percent must be from 0 to 100, got {margin!r}"
-        raise InvalidBudgetError(msg)
-    return float(margin)
+    return as_integer(field, value, least=0, error=InvalidBudgetError)

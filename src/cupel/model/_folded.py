@@ -6,6 +6,7 @@ from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
+from cupel._checks import as_mapping, as_text, shown
 from cupel.errors import CupelError, InvalidItemError
 from cupel.model._frozen import FrozenDict
 
@@ -33,13 +34,10 @@ class FoldedName:
     """The spelling given at construction."""
 
     def __init__(self, value: str) -> None:
-        if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"{self.noun} must be a string, got {type(value).__name__}: {value!r}"
-            raise TypeError(msg)
+        value = as_text(self.noun, value)
         if not value.strip():
-            msg = f"{self.noun} must not be blank, got {value!r}"
+            msg = f"{self.noun} must not be blank, got {shown(value)}"
             raise InvalidItemError(msg)
-        value = str.__str__(value)
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "key", fold_ascii(value))
 
@@ -101,11 +99,8 @@ def folded_map(
 
     `check(value, where)` validates and converts one value; `where` names it for the message.
     """
-    if not hasattr(mapping, "items"):
-        msg = f"{field} must be a mapping, got {type(mapping).__name__}: {mapping!r}"
-        raise TypeError(msg)
     frozen: dict[N, V] = {}
-    for raw, value in mapping.items():
+    for raw, value in as_mapping(field, mapping).items():
         try:
             name = name_type.of(raw)
         except InvalidItemError as blank:
@@ -113,7 +108,7 @@ def folded_map(
             raise error(msg) from None
         if name in frozen:
             first = next(other for other in frozen if other == name)
-            msg = f"{field}: {first.value!r} and {name.value!r} are the same {name_type.noun}; keep one"
+            msg = f"{field}: {shown(first.value)} and {shown(name.value)} are the same {name_type.noun}; keep one"
             raise error(msg)
-        frozen[name] = check(value, f"{field}[{name.value!r}]")
+        frozen[name] = check(value, f"{field}[{shown(name.value)}]")
     return FrozenDict(frozen)

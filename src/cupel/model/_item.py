@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec.structs import force_setattr
 
+from cupel._checks import as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
 from cupel.errors import InvalidItemError
 from cupel.model._frozen import EMPTY, FrozenDict
 from cupel.model._kind import ContextKind
-from cupel.model._numbers import as_float, as_integer
 from cupel.model._source import ContextSource
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
             force_setattr(self, "source", ContextSource.of(self.source))
         if self.priority is not None and type(self.priority) is not int:
             force_setattr(self, "priority", as_integer("priority", self.priority))
-        if self.tags != ():
+        if type(self.tags) is not tuple or self.tags:
             force_setattr(self, "tags", _frozen_tags(self.tags))
         if self.metadata is not EMPTY:
             force_setattr(self, "metadata", _frozen_metadata(self.metadata))
@@ -94,10 +94,11 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
             force_setattr(self, "timestamp", _utc(self.timestamp))
         hint = self.future_relevance_hint
         if hint is not None and type(hint) is not float:
-            force_setattr(self, "future_relevance_hint", as_float("future_relevance_hint", hint))
+            force_setattr(
+                self, "future_relevance_hint", as_number("future_relevance_hint", hint, error=InvalidItemError)
+            )
         if self.pinned is not False and self.pinned is not True:
-            msg = f"pinned must be True or False, got {type(self.pinned).__name__}: {self.pinned!r}"
-            raise TypeError(msg)
+            as_flag("pinned", self.pinned)
         if self.original_tokens is not None and type(self.original_tokens) is not int:
             force_setattr(self, "original_tokens", as_integer("original_tokens", self.original_tokens))
 
@@ -118,54 +119,32 @@ def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
 
 
 def _content(content: object) -> str:
-    if not isinstance(content, str):
-        msg = f"content must be a string, got {type(content).__name__}: {content!r}"
-        raise TypeError(msg)
-    if not content:
+    text = as_text("content", content)
+    if not text:
         msg = "content must not be empty, got ''"
         raise InvalidItemError(msg)
-    return str.__str__(content)
+    return text
 
 
 def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(tags, str):
-        msg = f"tags must be an iterable of strings, got one string: {tags!r}; did you mean [{tags!r}]?"
-        raise TypeError(msg)
-    try:
-        frozen = tuple(tags)
-    except TypeError:
-        msg = f"tags must be an iterable of strings, got {type(tags).__name__}: {tags!r}"
-        raise TypeError(msg) from None
-    plain = True
-    for position, tag in enumerate(frozen):
-        if type(tag) is not str:
-            plain = False
-            if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"tags[{position}] must be a string, got {type(tag).__name__}: {tag!r}"
-                raise TypeError(msg)
-    return frozen if plain else tuple(map(str.__str__, frozen))
+    return tuple(map(str.__str__, as_tuple("tags", tags, str, expected="an iterable of strings")))
 
 
 def _frozen_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(metadata, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"metadata must be a mapping, got {type(metadata).__name__}: {metadata!r}"
-        raise TypeError(msg)
     plain = True
-    for key in metadata:
+    for key in as_mapping("metadata", metadata):
         if type(key) is not str:
             plain = False
-            if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"metadata keys must be strings, got {type(key).__name__}: {key!r}"
-                raise TypeError(msg)
+            if not isinstance(key, str):
+                raise wrong_type("metadata keys", "strings", key)
     if not plain:
         metadata = {str.__str__(key): value for key, value in metadata.items()}
     return FrozenDict(metadata) if metadata else EMPTY
 
 
 def _utc(timestamp: datetime) -> datetime:
-    if not isinstance(timestamp, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"timestamp must be an aware datetime, got {type(timestamp).__name__}: {timestamp!r}"
-        raise TypeError(msg)
+    if not isinstance(timestamp, datetime):
+        raise wrong_type("timestamp", "an aware datetime", timestamp)
     if timestamp.tzinfo is UTC and type(timestamp) is datetime:
         return timestamp
     try:

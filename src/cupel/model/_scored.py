@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import force_setattr
 
+from cupel._checks import as_instance, as_number
+from cupel.errors import InvalidItemError
 from cupel.model._item import ContextItem
-from cupel.model._numbers import as_float
 
 
 class ScoredItem(msgspec.Struct, frozen=True):
@@ -20,8 +21,6 @@ class ScoredItem(msgspec.Struct, frozen=True):
     score: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.item, ContextItem):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"item must be a ContextItem, got {type(self.item).__name__}: {self.item!r}"
-            raise TypeError(msg)
+        as_instance("item", self.item, ContextItem)
         if type(self.score) is not float:
-            force_setattr(self, "score", as_float("score", self.score))
+            force_setattr(self, "score", as_number("score", self.score, error=InvalidItemError))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_integer
 from cupel._columns import Candidates, descending
 from cupel.diagnostics import BudgetExceeded, Deduplicated, ExcludedItem, NegativeTokens, OverflowEvent, PinnedOverride
 from cupel.errors import PipelineConfigError
@@ -185,15 +186,9 @@ def _batch_size(pipeline: Pipeline, batch_size: int | None) -> int:
         )
         raise PipelineConfigError(msg)
     if batch_size is not None:
-        check_batch_size(batch_size)
-        return batch_size
+        return check_batch_size(batch_size)
     return slicer.batch_size if isinstance(slicer, StreamSlice) else StreamSlice().batch_size
 
 
 def _check_slack(slack_tokens: object) -> None:
-    if isinstance(slack_tokens, bool) or not isinstance(slack_tokens, int):
-        msg = f"slack_tokens must be an integer, got {type(slack_tokens).__name__}: {slack_tokens!r}"
-        raise TypeError(msg)
-    if slack_tokens < 0:
-        msg = f"slack_tokens must be >= 0, got {slack_tokens}"
-        raise PipelineConfigError(msg)
+    as_integer("slack_tokens", slack_tokens, least=0, error=PipelineConfigError)

@@ -9,7 +9,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from cupel.errors import ScorerConfigError
-from cupel.scorers._weights import as_number
+from cupel.scorers._weights import as_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,7 +101,7 @@ def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:
         msg = f"windows[{position}] must be a (max_age, score) pair, got {window!r}"
         raise TypeError(msg) from None
     _positive_duration(max_age, f"windows[{position}] max_age (maxAge)")
-    score = as_number(raw, f"windows[{position}] score")
+    score = as_weight(raw, f"windows[{position}] score")
     if isnan(score):
         msg = f"windows[{position}] score must be a number, got nan"
         raise ScorerConfigError(msg)

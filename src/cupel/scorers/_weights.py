@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from math import floor, isfinite
-from numbers import Real
+from math import inf
 
+from cupel._checks import as_finite, as_number, shown
 from cupel.errors import ScorerConfigError
 
 
-def as_number(value: object, field: str) -> float:
-    """Convert a real number of any type to float; a bool counts as one here, unlike in an item."""
-    if not isinstance(value, Real):
-        msg = f"{field} must be a number, got {type(value).__name__}: {value!r}"
-        raise TypeError(msg)
-    try:
-        return float(value)
-    except OverflowError:
-        bits = int(floor(value)).bit_length()  # noqa: RUF046 - type checkers do not know that it is one
-        msg = f"{field} must be finite, got an integer of {bits} bits"
-        raise ScorerConfigError(msg) from None
+def as_weight(value: object, field: str) -> float:
+    """Convert a real number of any type; a bool counts as one here, unlike in an item (ruling 4.9)."""
+    return as_number(field, value, error=ScorerConfigError, flags=True)
 
 
 def non_negative(value: object, field: str) -> float:
     """Check a weight that may be zero: finite and not negative."""
-    weight = as_number(value, field)
-    if not (isfinite(weight) and weight >= 0.0):
-        msg = f"{field} must be finite and >= 0, got {value!r}"
-        raise ScorerConfigError(msg)
-    return weight
+    return as_finite(field, value, error=ScorerConfigError, least=0.0, flags=True)
 
 
 def positive(value: object, field: str) -> float:
     """Check a weight that must count: finite and above zero."""
-    weight = as_number(value, field)
-    if not (isfinite(weight) and weight > 0.0):
-        msg = f"{field} must be finite and > 0, got {value!r}"
+    weight = as_weight(value, field)
+    if not 0.0 < weight < inf:
+        msg = f"{field} must be finite and > 0, got {shown(value)}"
         raise ScorerConfigError(msg)
     return weight
 
 
 def unit_interval(value: object, field: str) -> float:
     """Check a score that stands in for a missing one: from 0 to 1, which NaN is not."""
-    score = as_number(value, field)
-    if not 0.0 <= score <= 1.0:
-        msg = f"{field} must be from 0 to 1, got {value!r}"
-        raise ScorerConfigError(msg)
-    return score
+    return as_finite(field, value, error=ScorerConfigError, least=0.0, most=1.0, flags=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_instance, as_integer, shown
 from cupel._columns import Candidates, Picked, descending
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.errors import ScarcityError, SlicerConfigError
@@ -51,26 +52,22 @@ class CountQuotaEntry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", as_kind(self.kind))
         for name in ("require_count", "cap_count"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                msg = f"{name} must be an integer, got {type(value).__name__}: {value!r}"
-                raise TypeError(msg)
+            value = as_integer(name, getattr(self, name))
             if value < 0:
-                msg = f"{name} for kind '{self.kind}' must be >= 0, got {value}"
+                msg = f"{name} for kind '{self.kind}' must be >= 0, got {shown(value)}"
                 raise SlicerConfigError(msg)
+            object.__setattr__(self, name, value)
         if self.require_count > self.cap_count:
             msg = (
                 f"require_count must not exceed cap_count for kind '{self.kind}', "
-                f"got require_count={self.require_count}, cap_count={self.cap_count}"
+                f"got require_count={shown(self.require_count)}, cap_count={shown(self.cap_count)}"
             )
             raise SlicerConfigError(msg)
 
 
 def check_scarcity(scarcity: object) -> None:
     """Make sure that a scarcity behaviour is one."""
-    if not isinstance(scarcity, ScarcityBehavior):
-        msg = f"scarcity must be a ScarcityBehavior, got {type(scarcity).__name__}: {scarcity!r}"
-        raise TypeError(msg)
+    as_instance("scarcity", scarcity, ScarcityBehavior)
 
 
 class CountChooser(Chooser):

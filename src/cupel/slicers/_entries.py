@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from cupel._checks import as_instance, as_tuple
 from cupel.errors import InvalidItemError, SlicerConfigError
 from cupel.model import ContextKind
 from cupel.slicers._base import Slicer
@@ -30,16 +31,9 @@ def as_kind(kind: ContextKind | str) -> ContextKind:
 
 def checked_entries(field: str, entries: Iterable[E], entry_type: type[E]) -> tuple[E, ...]:
     """Freeze a list of entries: the right type, and no kind twice (rulings 5.22, 5.33)."""
-    try:
-        frozen: tuple[Any, ...] = tuple(entries)
-    except TypeError:
-        msg = f"{field} must be a list of {entry_type.__name__}, got {type(entries).__name__}: {entries!r}"
-        raise TypeError(msg) from None
+    frozen = as_tuple(field, entries, entry_type, expected=f"a list of {entry_type.__name__}")
     seen: dict[ContextKind, str] = {}
     for position, entry in enumerate(frozen):
-        if not isinstance(entry, entry_type):
-            msg = f"{field}[{position}] must be a {entry_type.__name__}, got {type(entry).__name__}: {entry!r}"
-            raise TypeError(msg)
         if entry.kind in seen:
             msg = f"{field}[{position}]: kind '{entry.kind}' has an entry already ('{seen[entry.kind]}'); keep one"
             raise SlicerConfigError(msg)
@@ -49,6 +43,4 @@ def checked_entries(field: str, entries: Iterable[E], entry_type: type[E]) -> tu
 
 def check_inner(inner: object) -> None:
     """Make sure that an inner slicer is one."""
-    if not isinstance(inner, Slicer):
-        msg = f"inner must be a Slicer, got {type(inner).__name__}: {inner!r}"
-        raise TypeError(msg)
+    as_instance("inner", inner, Slicer)

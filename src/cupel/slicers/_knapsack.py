@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import floor, gcd, isfinite
 from typing import TYPE_CHECKING, Literal
 
+from cupel._checks import as_integer
 from cupel.errors import SlicerConfigError, TableTooLargeError
 from cupel.slicers._base import Chooser, FittedSlicer, Selection, Span
 from cupel.slicers._bucket_choice import solve_finest
@@ -45,9 +46,13 @@ class KnapsackSlice(FittedSlicer):
 
     def __post_init__(self) -> None:
         if self.bucket_size != "auto":
-            _positive_int("bucket_size", self.bucket_size, "an integer or 'auto'")
+            self._set("bucket_size", self.bucket_size, "an integer or 'auto'")
         if self.max_cells is not None:
-            _positive_int("max_cells", self.max_cells, "an integer or None")
+            self._set("max_cells", self.max_cells, "an integer or None")
+
+    def _set(self, name: str, value: object, expected: str) -> None:
+        whole = as_integer(name, value, least=1, error=SlicerConfigError, expected=expected)
+        object.__setattr__(self, name, whole)
 
     def fit(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser:
         """Scale scores and discretise token counts once."""
@@ -153,12 +158,3 @@ def _scaled(score: float) -> int:
     if not isfinite(scaled):
         return LARGEST_VALUE if scaled > 0 else 0
     return min(max(0, floor(scaled)), LARGEST_VALUE)
-
-
-def _positive_int(field_name: str, value: object, expected: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{field_name} must be {expected}, got {type(value).__name__}: {value!r}"
-        raise TypeError(msg)
-    if value <= 0:
-        msg = f"{field_name} must be > 0, got {value}"
-        raise SlicerConfigError(msg)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cupel._checks import as_finite, is_number, wrong_type
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextBudget, ContextKind
 from cupel.slicers._base import Chooser, FittedSlicer, Selection, Slicer, Span
@@ -44,13 +45,10 @@ class QuotaEntry:
         object.__setattr__(self, "kind", as_kind(self.kind))
         for name in ("require", "cap"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                msg = f"{name} must be a number, got {type(value).__name__}: {value!r}"
-                raise TypeError(msg)
-            if not 0.0 <= value <= _ALL:
-                msg = f"{name} for kind '{self.kind}' must be from 0 to 100, got {value!r}"
-                raise SlicerConfigError(msg)
-            object.__setattr__(self, name, float(value))
+            if not is_number(value):
+                raise wrong_type(name, "a number", value)
+            where = f"{name} for kind '{self.kind}'"
+            object.__setattr__(self, name, as_finite(where, value, error=SlicerConfigError, least=0.0, most=_ALL))
         if self.require > self.cap:
             msg = f"require must not exceed cap for kind '{self.kind}', got require={self.require}, cap={self.cap}"
             raise SlicerConfigError(msg)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from cupel._checks import as_integer
 from cupel._columns import descending
 from cupel.errors import SlicerConfigError
 from cupel.slicers._base import FittedSlicer
@@ -43,7 +44,7 @@ class StreamSlice(FittedSlicer):
     batch_size: int = 32
 
     def __post_init__(self) -> None:
-        check_batch_size(self.batch_size)
+        object.__setattr__(self, "batch_size", check_batch_size(self.batch_size))
 
     @overload
     def slice(
@@ -121,11 +122,6 @@ def _turn() -> Generator[None, None, None]:
     yield
 
 
-def check_batch_size(batch_size: object) -> None:
-    """Refuse anything but a positive integer."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-        msg = f"batch_size must be an integer, got {type(batch_size).__name__}: {batch_size!r}"
-        raise TypeError(msg)
-    if batch_size <= 0:
-        msg = f"batch_size must be positive, got {batch_size}"
-        raise SlicerConfigError(msg)
+def check_batch_size(batch_size: object) -> int:
+    """Convert a positive integer and refuse anything else."""
+    return as_integer("batch_size", batch_size, least=1, error=SlicerConfigError)

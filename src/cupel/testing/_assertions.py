@@ -5,16 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_function, as_instance, as_integer, as_number
 from cupel.analytics import budget_utilization
 from cupel.diagnostics import BudgetExceeded, SelectionReport
 from cupel.model import ContextBudget, ContextKind
 from cupel.testing._arguments import (
-    require_count,
     require_kind,
-    require_predicate,
     require_reason,
-    require_threshold,
-    require_type,
 )
 from cupel.testing._edges import Edges
 from cupel.testing._exceptions import SelectionReportAssertionException
@@ -55,7 +52,7 @@ class SelectionReportAssertionChain:
     __slots__ = ("_report",)
 
     def __init__(self, report: SelectionReport) -> None:
-        require_type("report", report, SelectionReport)
+        as_instance("report", report, SelectionReport)
         self._report = report
 
     @property
@@ -78,7 +75,7 @@ class SelectionReportAssertionChain:
 
     def include_item_matching(self, predicate: Callable[[IncludedItem], bool]) -> SelectionReportAssertionChain:
         """At least one selected item satisfies the predicate, which sees the item with its score and reason."""
-        require_predicate(predicate)
+        as_function("predicate", predicate)
         included = self._report.included
         if any(predicate(entry) for entry in included):
             return self
@@ -90,7 +87,7 @@ class SelectionReportAssertionChain:
 
     def include_exactly_n_items_with_kind(self, kind: ContextKind | str, n: int) -> SelectionReportAssertionChain:
         """Exactly `n` items of the kind were selected; none at all for 0."""
-        kind, n = require_kind(kind), require_count(n)
+        kind, n = require_kind(kind), as_integer("n", n, least=0)
         included = self._report.included
         actual = sum(entry.item.kind == kind for entry in included)
         if actual == n:
@@ -119,7 +116,7 @@ class SelectionReportAssertionChain:
         self, predicate: Callable[[ContextItem], bool], reason: type[ExclusionReason] | ExclusionReason | str
     ) -> SelectionReportAssertionChain:
         """At least one item that satisfies the predicate was left out for this reason."""
-        require_predicate(predicate)
+        as_function("predicate", predicate)
         name, carries = require_reason(reason)
         matched = [entry for entry in self._report.excluded if predicate(entry.item)]
         if any(carries(entry.reason) for entry in matched):
@@ -133,10 +130,10 @@ class SelectionReportAssertionChain:
         self, predicate: Callable[[ContextItem], bool], expected_item_tokens: int, expected_available_tokens: int
     ) -> SelectionReportAssertionChain:
         """An item that satisfies the predicate was left out as `BudgetExceeded` with exactly these numbers."""
-        require_predicate(predicate)
+        as_function("predicate", predicate)
         expected = BudgetExceeded(
-            item_tokens=require_count(expected_item_tokens, "expected_item_tokens", least=None),
-            available_tokens=require_count(expected_available_tokens, "expected_available_tokens", least=None),
+            item_tokens=as_integer("expected_item_tokens", expected_item_tokens),
+            available_tokens=as_integer("expected_available_tokens", expected_available_tokens),
         )
         matched = [entry for entry in self._report.excluded if predicate(entry.item)]
         found = [entry.reason for entry in matched if isinstance(entry.reason, BudgetExceeded)]
@@ -164,7 +161,7 @@ class SelectionReportAssertionChain:
     def have_at_least_n_exclusions(self, n: int) -> SelectionReportAssertionChain:
         """At least `n` items were left out."""
         actual = len(self._report.excluded)
-        if actual >= require_count(n):
+        if actual >= as_integer("n", n, least=0):
             return self
         raise self._failure(
             f"HaveAtLeastNExclusions({n}) failed: expected at least {n} excluded items, but Excluded had {actual}."
@@ -186,8 +183,8 @@ class SelectionReportAssertionChain:
 
     def have_budget_utilization_above(self, threshold: float, budget: ContextBudget) -> SelectionReportAssertionChain:
         """The selected tokens are at least this fraction of `max_tokens`; compared exactly, without a tolerance."""
-        threshold = require_threshold(threshold)
-        require_type("budget", budget, ContextBudget)
+        threshold = as_number("threshold", threshold)
+        as_instance("budget", budget, ContextBudget)
         actual = budget_utilization(self._report, budget)
         if actual >= threshold:
             return self
@@ -201,7 +198,7 @@ class SelectionReportAssertionChain:
         """At least `n` different kinds were selected."""
         included = self._report.included
         actual = len({entry.item.kind for entry in included})
-        if actual >= require_count(n):
+        if actual >= as_integer("n", n, least=0):
             return self
         raise self._failure(
             f"HaveKindCoverageCount({n}) failed: expected at least {n} distinct ContextKind values in Included, "
@@ -212,7 +209,7 @@ class SelectionReportAssertionChain:
 
     def place_item_at_edge(self, predicate: Callable[[IncludedItem], bool]) -> SelectionReportAssertionChain:
         """The first or the last selected item satisfies the predicate."""
-        require_predicate(predicate)
+        as_function("predicate", predicate)
         included = self._report.included
         # Both ends count, also when an earlier match lies between them (ruling 12.10).
         if included and (predicate(included[0]) or predicate(included[-1])):
@@ -230,7 +227,7 @@ class SelectionReportAssertionChain:
     def place_top_n_scored_at_edges(self, n: int) -> SelectionReportAssertionChain:
         """The `n` highest scores stand at the outermost positions: first, last, second, last but one, and so on."""
         included = self._report.included
-        if require_count(n) > len(included):
+        if as_integer("n", n, least=0) > len(included):
             raise self._failure(f"PlaceTopNScoredAtEdges({n}) failed: n={n} exceeds Included count={len(included)}.")
         edges = Edges([entry.score for entry in included], n)
         if not edges.misplaced:

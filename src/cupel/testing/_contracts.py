@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_instance
 from cupel.placers import Placer
 from cupel.scorers import Scorer
 from cupel.slicers import Slicer
@@ -36,7 +37,7 @@ def check_scorer(
     >>> from cupel import RecencyScorer
     >>> check_scorer(RecencyScorer(), unit_interval=True)
     """
-    _require("scorer", scorer, Scorer)
+    as_instance("scorer", scorer, Scorer)
     require_hypothesis()
     from cupel.testing._scorer_laws import search_scorer
 
@@ -62,7 +63,7 @@ def check_slicer(
     >>> from cupel import GreedySlice
     >>> check_slicer(GreedySlice(), non_finite_scores=True)
     """
-    _require("slicer", slicer, Slicer)
+    as_instance("slicer", slicer, Slicer)
     require_hypothesis()
     from cupel.testing._slicer_laws import search_slicer
 
@@ -91,14 +92,8 @@ def check_placer(
     >>> from cupel import UShapedPlacer
     >>> check_placer(UShapedPlacer())
     """
-    _require("placer", placer, Placer)
+    as_instance("placer", placer, Placer)
     require_hypothesis()
     from cupel.testing._placer_laws import search_placer
 
     search_placer(placer, items, non_finite_scores=non_finite_scores, max_examples=max_examples)
-
-
-def _require(name: str, value: object, expected: type) -> None:
-    if not isinstance(value, expected):
-        hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) and issubclass(value, expected) else ""
-        raise TypeError(f"{name} must be a {expected.__name__}, got {type(value).__name__}: {value!r}{hint}")

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import msgspec
 
+from cupel._checks import as_instance, as_text
 from cupel.diagnostics import SelectionReport
-from cupel.testing._arguments import require_type
 from cupel.testing._exceptions import SnapshotMismatchError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Snapshots:
 
     def __call__(self, report: SelectionReport, name: str | None = None) -> None:
         """Pass when the report equals its snapshot, else raise `SnapshotMismatchError` with the difference."""
-        require_type("report", report, SelectionReport)
+        as_instance("report", report, SelectionReport)
         if name is None:
             self._unnamed += 1
             name = self.default_name if self._unnamed == 1 else f"{self.default_name}-{self._unnamed}"
@@ -91,7 +91,7 @@ def file_stem(name: str) -> str:
     >>> file_stem("../a question?")
     'a-question-eca3f550'
     """
-    require_type("name", name, str)
+    as_text("name", name)
     if not name.strip():
         raise ValueError(f"name must not be blank, got {name!r}")
     stem = _UNSAFE.sub("-", name).strip(".-")[:_LONGEST] or "snapshot"

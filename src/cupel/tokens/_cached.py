@@ -9,6 +9,7 @@ from hashlib import blake2b
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_integer
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,14 +32,8 @@ class CachedCounter:
     """
 
     def __init__(self, inner: TokenCounter, *, max_entries: int = 65_536) -> None:
-        if isinstance(max_entries, bool) or not isinstance(max_entries, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"max_entries must be an integer, got {type(max_entries).__name__}: {max_entries!r}"
-            raise TypeError(msg)
-        if max_entries < 1:
-            msg = f"max_entries must be at least 1, got {max_entries}"
-            raise ConfigurationError(msg)
         self.inner = inner
-        self.max_entries = max_entries
+        self.max_entries = as_integer("max_entries", max_entries, least=1, error=ConfigurationError)
         self.hits = 0
         self.misses = 0
         self._counts: OrderedDict[str | bytes, int] = OrderedDict()

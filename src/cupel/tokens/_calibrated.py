@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_integer
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class CalibratedCounter:
 
     def observe(self, estimated: int, reported: int) -> None:
         """Learn from one request: `estimated` is what this counter added up to, `reported` what the provider said."""
-        _require_positive("estimated", estimated)
-        _require_positive("reported", reported)
+        estimated = as_integer("estimated", estimated, least=1, error=ConfigurationError)
+        reported = as_integer("reported", reported, least=1, error=ConfigurationError)
         # The estimate already contains the ratio of its time; taking it out keeps later observations comparable.
         self._uncorrected += estimated / self._ratio
         self._reported += reported
@@ -54,12 +55,3 @@ class CalibratedCounter:
 
     def __repr__(self) -> str:
         return f"CalibratedCounter({self.inner!r}, ratio={self._ratio!r})"
-
-
-def _require_positive(field: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{field} must be an integer, got {type(value).__name__}: {value!r}"
-        raise TypeError(msg)
-    if value < 1:
-        msg = f"{field} must be at least 1, got {value}"
-        raise ConfigurationError(msg)

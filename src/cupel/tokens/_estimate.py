@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from cupel._checks import as_number, shown
 from cupel.errors import ConfigurationError
 
 
@@ -25,11 +26,8 @@ class CharacterEstimate:
 
     def __post_init__(self) -> None:
         ratio = self.bytes_per_token
-        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"bytes_per_token must be a number, got {type(ratio).__name__}: {ratio!r}"
-            raise TypeError(msg)
-        if not 0.0 < ratio < math.inf:
-            msg = f"bytes_per_token must be positive and finite, got {ratio!r}"
+        if not 0.0 < as_number("bytes_per_token", ratio, error=ConfigurationError) < math.inf:
+            msg = f"bytes_per_token must be positive and finite, got {shown(ratio)}"
             raise ConfigurationError(msg)
 
     def count(self, text: str, /) -> int:
