@@ -1,12 +1,17 @@
 """The LlamaIndex module, against the real package."""
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
 import pytest
 
 pytest.importorskip("llama_index.core")
 
-from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
-from llama_index.core.llms.mock import MockLLM
+from llama_index.core.llms.mock import MockFunctionCallingLLM, MockLLM, MockLLMWithChatMemoryOfLastCall
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from cupel import Policy, ReflexiveScorer
@@ -80,6 +85,84 @@ def test_the_memory_serves_a_chat_engine():
     engine = SimpleChatEngine.from_defaults(llm=MockLLM(), memory=memory)
     engine.chat("Hello there.")
     assert [message.role.value for message in memory.get()] == ["user", "assistant"]
+
+
+LONG = "Once upon a time there was a king. " * 8
+
+
+def sent_tokens(messages: list[ChatMessage]) -> int:
+    return sum(COUNTER.count(message.content or "") for message in messages)
+
+
+def engine_of(memory: FittedMemory, **options: Any) -> tuple[SimpleChatEngine, MockLLMWithChatMemoryOfLastCall]:
+    llm = MockLLMWithChatMemoryOfLastCall()
+    return SimpleChatEngine.from_defaults(llm=llm, memory=memory, **options), llm
+
+
+def long_memory(budget: int) -> FittedMemory:
+    turns = [ChatMessage(LONG, role=role) for _ in range(50) for role in (MessageRole.USER, MessageRole.ASSISTANT)]
+    return FittedMemory.from_defaults(chat_history=turns, budget=budget, counter=COUNTER)
+
+
+def test_what_the_memory_hands_out_does_not_depend_on_how_it_is_asked():
+    memory = FittedMemory.from_defaults(chat_history=history(), budget=60, counter=COUNTER)
+    for arguments in ({}, {"input": "And?"}, {"initial_token_count": 30}, {"input": "And?", "initial_token_count": 30}):
+        assert asyncio.run(memory.aget(**arguments)) == memory.get(**arguments)
+    assert len(asyncio.run(memory.aget_all())) == 7
+
+
+async def talk(engine: SimpleChatEngine, ask: str) -> None:
+    if ask == "achat":
+        await engine.achat("And then?")
+    else:
+        answer = await engine.astream_chat("And then?")
+        assert [token async for token in answer.async_response_gen()]
+
+
+@pytest.mark.parametrize("ask", ["chat", "achat", "stream_chat", "astream_chat"])
+def test_a_chat_engine_sends_what_fits_beside_its_own_prompt(ask: str):
+    engine, llm = engine_of(long_memory(500), system_prompt="Be brief. " * 30)
+    if ask.startswith("a"):
+        asyncio.run(talk(engine, ask))
+    else:
+        str(getattr(engine, ask)("And then?"))
+    assert llm.last_chat_messages[-1].content == "And then?"
+    assert 3 < len(llm.last_chat_messages) < 12
+    assert sent_tokens(llm.last_chat_messages) <= 500
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's own, of pydantic's old names
+@pytest.mark.parametrize("streaming", [False, True])
+def test_an_agent_sends_what_fits_and_its_own_steps(streaming: bool):
+    requests: list[list[ChatMessage]] = []
+
+    def answer(messages: Sequence[ChatMessage], **_kwargs: Any) -> Any:
+        requests.append(list(messages))
+        called = any(message.role == MessageRole.TOOL for message in messages)
+        call = ToolCallBlock(tool_call_id="a", tool_name="weather", tool_kwargs={"city": "Oslo"})
+        blocks = [TextBlock(text="Rain.")] if called else [call]
+        message = ChatMessage(role=MessageRole.ASSISTANT, blocks=blocks)
+        return one(message) if streaming else message
+
+    async def one(message: ChatMessage) -> AsyncIterator[ChatMessage]:
+        yield message
+
+    def weather(city: str) -> str:
+        """Return the weather in a city."""
+        return f"rain in {city}"
+
+    memory = long_memory(200)
+    llm = MockFunctionCallingLLM(response_generator=answer, is_chat_model=True)
+    agent = FunctionAgent(tools=[weather], llm=llm, streaming=streaming)
+
+    async def run() -> str:
+        return str(await agent.run("How is the weather?", memory=memory))
+
+    assert asyncio.run(run()) == "Rain."
+    assert [message.role.value for message in requests[1]][-3:] == ["user", "assistant", "tool"]
+    assert all(sent_tokens(request) < 220 for request in requests)
+    assert len(memory.get_all()) == 100 + 4
+    assert [message.role.value for message in memory.get()][-4:] == ["user", "assistant", "tool", "assistant"]
 
 
 def nodes() -> list[NodeWithScore]:

@@ -20,7 +20,7 @@ from cupel.integrations.messages._fit import Fitted, fit_view
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
-from cupel.tokens import TokenCounter
+from cupel.tokens import TokenCounter, default_counter
 
 try:
     from llama_index.core.base.llms.types import ChatMessage
@@ -99,11 +99,26 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
             memory.set(chat_history)
         return memory
 
+    def tokenizer_fn(self, text: str) -> Sequence[int]:
+        """Stand for `text` with a sequence as long as its tokens are many.
+
+        By its length the engines learn what their own prompts cost, and hand it to `get` as `initial_token_count`.
+        """
+        return range((self.counter if self.counter is not None else default_counter()).count(text))
+
     def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """The messages that fit beside `initial_token_count` tokens of other context."""
+        """Return the messages that fit beside `initial_token_count` tokens of other context."""
         del input  # the newest message is in the store already
+        return self._fit(self.get_all(), initial_token_count)
+
+    async def aget(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        """Return what `get` does, read from an asynchronous store."""
+        del input
+        return self._fit(await self.aget_all(), initial_token_count)
+
+    def _fit(self, messages: list[ChatMessage], initial_token_count: int) -> list[ChatMessage]:
         room = max(0, self.budget - initial_token_count)
-        return fit_messages(self.get_all(), room, self.policy, self.counter).messages
+        return fit_messages(messages, room, self.policy, self.counter).messages
 
 
 def _view(message: ChatMessage) -> Mapping[str, Any]:
