@@ -38,6 +38,9 @@ def test_both_tools_are_offered_with_their_arguments():
     assert set(tools) == {"explain", "select"}
     assert set(tools["select"].input_schema["required"]) == {"items", "max_tokens"}
     assert "preset" in tools["select"].description
+    for tool in tools.values():
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.input_schema["$defs"]["Candidate"]["additionalProperties"] is False
 
 
 def test_select_gives_the_items_in_order():
@@ -69,12 +72,20 @@ def test_a_policy_document_is_taken_as_well_as_a_name():
         ({"policy": "chatty"}, "policy must be a policy document or one of chat, code-review"),
         ({"policy": {"scorer": "nonsense"}}, "nonsense"),
         ({"max_tokens": -1}, "max_tokens must be >= 0"),
-        ({"items": [{"content": ""}]}, "content must not be empty"),
+        ({"items": [{"content": "a"}, {"content": ""}]}, "items[1].content must not be empty"),
+        (
+            {"items": [{"content": "a", "tokens": -1}]},
+            "items[0].tokens must be >= 0, or left out to be counted, got -1",
+        ),
+        ({"items": [{"content": "a", "priorty": 1}]}, "items.0.priorty"),
+        ({"max_token": 100}, "max_token\n"),
+        ({"output_reserve": -1}, "output_reserve must be >= 0"),
         ({"max_tokens": 4}, "Pinned items require 5 tokens, but only 4 are available"),
     ],
 )
-def test_a_bad_request_is_answered_with_the_error(change: dict[str, Any], message: str):
-    result = ask("select", {"items": ITEMS, "max_tokens": 50, **change})
+@pytest.mark.parametrize("tool", ["explain", "select"])
+def test_a_bad_request_is_answered_with_the_error(tool: str, change: dict[str, Any], message: str):
+    result = ask(tool, {"items": ITEMS, "max_tokens": 50, **change})
     assert result.is_error
     assert message in result.content[0].text
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 from cupel import presets
-from cupel.errors import CupelError, MissingExtraError, PolicyConfigError
+from cupel.errors import CupelError, InvalidItemError, MissingExtraError, PolicyConfigError
 from cupel.model import ContextBudget, ContextItem
 from cupel.policy import Policy
 from cupel.tokens import default_counter
@@ -25,6 +25,7 @@ from cupel.tokens import default_counter
 try:
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.tools import Tool
 except ImportError:
     raise MissingExtraError("mcp", "mcp") from None
 
@@ -54,10 +55,15 @@ class Candidate:
     future_relevance_hint: float | None = None
     pinned: bool = False
 
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    """A misspelt field is refused where the server reads it, not ignored."""
+
     def item(self) -> ContextItem:
-        """The item it describes."""
+        """Return the item it describes."""
         fields = asdict(self)
         content, tokens = fields.pop("content"), fields.pop("tokens")
+        if tokens is not None and tokens < 0:
+            raise InvalidItemError(f"tokens must be >= 0, or left out to be counted, got {tokens}")
         return ContextItem(content, default_counter().count(content) if tokens is None else tokens, **fields)
 
 
@@ -73,7 +79,7 @@ def select(
     `policy` is the name of a preset (chat, code-review, debugging, document-qa, long-running, rag, tool-use) or a
     policy document. Positions refer to the list that was handed in.
     """
-    candidates = [candidate.item() for candidate in items]
+    candidates = _items(items)
     result = _policy(policy).pipeline().select(candidates, _budget(max_tokens, target_tokens, output_reserve))
     positions = {id(item): position for position, item in enumerate(candidates)}
     return {
@@ -93,7 +99,7 @@ def explain(
     policy: str | dict[str, Any] = "chat",
 ) -> dict[str, Any]:
     """Say for each item whether it is selected, with its score and the reason; the arguments are those of `select`."""
-    candidates = [candidate.item() for candidate in items]
+    candidates = _items(items)
     report = _policy(policy).pipeline().dry_run(candidates, _budget(max_tokens, target_tokens, output_reserve))
     positions = {id(item): position for position, item in enumerate(candidates)}
     decisions = [
@@ -113,11 +119,18 @@ def explain(
 
 
 def server() -> MCPServer:
-    """A server with both tools; `server().run()` serves standard input and output."""
-    served = MCPServer("cupel", instructions=_INSTRUCTIONS)
-    for tool in (select, explain):
-        served.tool()(_told(tool))
-    return served
+    """Return a server with both tools; `server().run()` serves standard input and output."""
+    return MCPServer("cupel", instructions=_INSTRUCTIONS, tools=[_strict(select), _strict(explain)])
+
+
+def _strict(tool: Callable[..., dict[str, Any]]) -> Tool:
+    """Make a tool that refuses arguments it does not know: a misspelt budget must not become the default."""
+    made = Tool.from_function(_told(tool))
+    arguments = made.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    made.parameters = arguments.model_json_schema(by_alias=True)
+    return made
 
 
 def _told(tool: Callable[P, R]) -> Callable[P, R]:
@@ -131,6 +144,16 @@ def _told(tool: Callable[P, R]) -> Callable[P, R]:
             raise ToolError(str(error)) from error
 
     return call
+
+
+def _items(candidates: list[Candidate]) -> list[ContextItem]:
+    items: list[ContextItem] = []
+    for position, candidate in enumerate(candidates):
+        try:
+            items.append(candidate.item())
+        except (CupelError, TypeError) as error:
+            raise InvalidItemError(f"items[{position}].{error}") from error
+    return items
 
 
 def _budget(max_tokens: int, target_tokens: int | None, output_reserve: int) -> ContextBudget:
