@@ -1,13 +1,18 @@
 """The Haystack module, against the real package."""
 
+import asyncio
+from typing import Annotated
+
 import pytest
 
 pytest.importorskip("haystack")
 
 from haystack import Document, Pipeline
+from haystack.core.errors import SerializationError
 from haystack.dataclasses import ChatMessage, ImageContent, ToolCall
+from haystack.tools import Toolset, tool
 
-from cupel import Policy, ReflexiveScorer
+from cupel import ContextBudget, Policy, ReflexiveScorer
 from cupel.integrations.haystack import DocumentSelector, MessageFitter, fit_messages
 from cupel.tokens import CharacterEstimate
 
@@ -49,6 +54,56 @@ def test_calls_without_ids_are_paired_by_what_they_say():
     assert fit_messages(messages, 1000, counter=COUNTER).messages == messages
 
 
+def test_equal_calls_without_ids_are_told_apart():
+    call = ToolCall("roll", {"sides": 6})
+    messages = [
+        ChatMessage.from_user("Roll two dice, then two more."),
+        ChatMessage.from_assistant(tool_calls=[call, ToolCall("roll", {"sides": 6})]),
+        ChatMessage.from_tool("3", origin=call),
+        ChatMessage.from_tool("5", origin=call),
+        ChatMessage.from_assistant(tool_calls=[call, call]),
+        ChatMessage.from_tool("1", origin=call),
+        ChatMessage.from_tool("2", origin=call),
+        ChatMessage.from_assistant("3 and 5, then 1 and 2."),
+    ]
+    assert fit_messages(messages, 1000, counter=COUNTER).messages == messages
+    fitted = fit_messages([*messages[:3], *messages[4:]], 1000, counter=COUNTER)
+    assert [(unit.positions, unit.reason.filter_name) for unit in fitted.dropped] == [
+        ((1, 2), "call without its result")
+    ]
+
+
+def test_arguments_may_have_names_of_any_type():
+    call = ToolCall("weather", {1: "Oslo", "two": "Rome", None: "Bern"})
+    messages = [
+        ChatMessage.from_user("Hi"),
+        ChatMessage.from_assistant(tool_calls=[call]),
+        ChatMessage.from_tool("rain", origin=call),
+    ]
+    assert fit_messages(messages, 1000, counter=COUNTER).messages == messages
+
+
+@tool
+def weather(city: Annotated[str, "The city to look up."]) -> str:
+    """Tell the weather in a city."""
+    return f"rain in {city}"
+
+
+def is_about_oslo(message: ChatMessage) -> bool:
+    return "Oslo" in (message.text or "")
+
+
+def test_tools_are_counted_and_pinned_messages_stay():
+    messages = [ChatMessage.from_user("I live in Oslo."), *history()[1:]]
+    plain = fit_messages(messages, 1000, counter=COUNTER)
+    for tools in ([weather], Toolset([weather]), [Toolset([weather])]):
+        fitted = fit_messages(messages, 1000, counter=COUNTER, tools=tools)
+        assert fitted.total_tokens - plain.total_tokens > COUNTER.count("Tell the weather in a city.")
+    kept = fit_messages(messages, 25, counter=COUNTER, pin=is_about_oslo).messages
+    assert kept == [messages[0], messages[-1]]
+    assert fit_messages(messages, 25, counter=COUNTER).messages == [messages[-1]]
+
+
 def test_images_are_counted():
     image = ImageContent("iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=", mime_type="image/png", validation=False)
     fitted = fit_messages([ChatMessage.from_user(content_parts=["What is this?", image])], 1000, counter=COUNTER)
@@ -69,6 +124,44 @@ def test_the_document_component_runs_in_a_pipeline():
     pipeline.add_component("selector", DocumentSelector(20, Policy(ReflexiveScorer()), COUNTER))
     result = pipeline.run({"selector": {"documents": [*documents, Document(content=None)]}})
     assert result["selector"]["documents"] == [documents[1]]
+
+
+def test_the_components_run_in_an_asynchronous_pipeline():
+    pipeline = Pipeline()
+    pipeline.add_component("fitter", MessageFitter(60, counter=COUNTER))
+    pipeline.add_component("selector", DocumentSelector(20, counter=COUNTER))
+    documents = [Document(content="alpha " * 10)]
+    result = asyncio.run(pipeline.run_async({"fitter": {"messages": history()}, "selector": {"documents": documents}}))
+    assert [message.role.value for message in result["fitter"]["messages"]] == ["system", "user", "assistant", "user"]
+    assert result["selector"]["documents"] == documents
+
+
+WINDOW = ContextBudget(100, 60, output_reserve=10, reserved_slots={"Memory": 5}, estimation_safety_margin_percent=2.5)
+
+
+@pytest.mark.parametrize("component", [DocumentSelector, MessageFitter])
+@pytest.mark.parametrize("budget", [50, WINDOW])
+def test_a_budget_survives_yaml(component: type, budget: int | ContextBudget):
+    pipeline = Pipeline()
+    pipeline.add_component("cupel", component(budget))
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=[component.__module__]).get_component("cupel")
+    assert again.budget == budget
+    assert type(again.budget) is type(budget)
+
+
+def test_tools_and_pins_survive_yaml():
+    pipeline = Pipeline()
+    pipeline.add_component("cupel", MessageFitter(50, tools=[weather], pin=is_about_oslo))
+    saved = pipeline.dumps()
+    again = Pipeline.loads(saved, allowed_modules=[MessageFitter.__module__, __name__]).get_component("cupel")
+    assert [tool.tool_spec for tool in again.tools] == [weather.tool_spec]
+    assert again.pin is is_about_oslo
+    assert again.to_dict() == pipeline.get_component("cupel").to_dict()
+
+
+def test_a_pin_that_cannot_be_saved_is_refused():
+    with pytest.raises(SerializationError, match="lambda"):
+        MessageFitter(50, pin=lambda message: True).to_dict()
 
 
 @pytest.mark.parametrize("component", [DocumentSelector, MessageFitter])

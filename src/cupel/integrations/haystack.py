@@ -10,19 +10,30 @@ Needs `cupel[haystack]`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
 from cupel.integrations.messages._dialect import FRAMEWORK
 from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.model import ContextBudget
+from cupel.pipeline import Pipeline
 from cupel.policy import Policy
 from cupel.tokens import TokenCounter
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.dataclasses import ChatMessage, ToolCall
+    from haystack.tools import (
+        ToolsType,
+        deserialize_tools_or_toolset_inplace,
+        flatten_tools_or_toolsets,
+        serialize_tools_or_toolset,
+    )
+    from haystack.utils import deserialize_callable, serialize_callable
 except ImportError:
     raise MissingExtraError("haystack-ai", "haystack") from None
 
@@ -30,36 +41,56 @@ __all__ = ["DocumentSelector", "MessageFitter", "fit_messages"]
 
 
 def fit_messages(
-    messages: list[ChatMessage],
-    budget: int,
-    policy: Policy | None = None,
+    messages: Sequence[ChatMessage],
+    budget: int | ContextBudget,
+    policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
+    tools: ToolsType | None = None,
+    *,
+    pin: Callable[[ChatMessage], bool] | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for Haystack's chat messages: the same objects come back."""
-    return fit_view(messages, budget, dialect=FRAMEWORK, view=_view, policy=policy, counter=counter)
+    views = iter(_views(messages))
+    return fit_view(
+        list(messages),
+        budget,
+        dialect=FRAMEWORK,
+        view=lambda _: next(views),
+        policy=policy,
+        counter=counter,
+        tools=[tool.tool_spec for tool in flatten_tools_or_toolsets(tools)],
+        pin=pin,
+    )
 
 
 class _Component:
     """What both components are made of; a `counter` of one's own is not written to YAML."""
 
-    def __init__(self, budget: int, policy: Policy | None = None, counter: TokenCounter | None = None) -> None:
-        self.budget = budget
-        self.policy = policy
-        self.counter = counter
+    budget: int | ContextBudget
+    policy: Policy | None
+    counter: TokenCounter | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The component as Haystack saves it; the policy as its document."""
-        policy = None if self.policy is None else self.policy.to_dict()
-        saved: dict[str, Any] = default_to_dict(self, budget=self.budget, policy=policy)
+        """Return the component as Haystack saves it: budget and policy as their documents."""
+        return self._saved()
+
+    def _saved(self, **more: Any) -> dict[str, Any]:
+        budget = _budget_fields(self.budget) if isinstance(self.budget, ContextBudget) else self.budget
+        saved: dict[str, Any] = default_to_dict(self, budget=budget, policy=self.policy, **more)
         return saved
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:
-        """The component that `to_dict` saved."""
-        parameters = data.get("init_parameters", {})
+        """Return the component that `to_dict` saved."""
+        parameters = dict(data.get("init_parameters", {}))
+        if isinstance(parameters.get("budget"), dict):
+            parameters["budget"] = ContextBudget(**parameters["budget"])
         if parameters.get("policy") is not None:
             parameters["policy"] = Policy.from_dict(parameters["policy"])
-        return default_from_dict(cls, data)
+        if parameters.get("pin") is not None:
+            parameters["pin"] = deserialize_callable(parameters["pin"])
+        deserialize_tools_or_toolset_inplace(parameters)
+        return default_from_dict(cls, {**data, "init_parameters": parameters})
 
 
 @component
@@ -68,6 +99,13 @@ class DocumentSelector(_Component):
 
     A document's relevance is its score, or else its rank.
     """
+
+    def __init__(
+        self, budget: int | ContextBudget, policy: Policy | None = None, counter: TokenCounter | None = None
+    ) -> None:
+        self.budget = budget
+        self.policy = policy
+        self.counter = counter
 
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator, unused-ignore]
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
@@ -85,16 +123,68 @@ class DocumentSelector(_Component):
 
 @component
 class MessageFitter(_Component):
-    """Keeps the chat messages that fit a budget and that every chat model accepts."""
+    """Keeps the chat messages that fit a budget and that every chat model accepts.
+
+    `tools` are counted with the messages; `pin` says which messages always stay. To be saved with a pipeline it must be
+    a function of a module.
+    """
+
+    def __init__(
+        self,
+        budget: int | ContextBudget,
+        policy: Policy | None = None,
+        counter: TokenCounter | None = None,
+        tools: ToolsType | None = None,
+        *,
+        pin: Callable[[ChatMessage], bool] | None = None,
+    ) -> None:
+        self.budget = budget
+        self.policy = policy
+        self.counter = counter
+        self.tools = tools
+        self.pin = pin
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the component as Haystack saves it, `pin` by its name."""
+        pin = None if self.pin is None else serialize_callable(self.pin)
+        return self._saved(tools=serialize_tools_or_toolset(self.tools), pin=pin)
 
     @component.output_types(messages=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
     def run(self, messages: list[ChatMessage]) -> dict[str, list[ChatMessage]]:
         """Choose among the messages."""
-        return {"messages": fit_messages(messages, self.budget, self.policy, self.counter).messages}
+        fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, pin=self.pin)
+        return {"messages": fitted.messages}
 
 
-def _view(message: ChatMessage) -> Mapping[str, Any]:
-    """A Haystack message as chat-completions would have it."""
+def _budget_fields(budget: ContextBudget) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.structs.asdict(budget)
+    return fields | {"reserved_slots": {str(kind): tokens for kind, tokens in budget.reserved_slots.items()}}
+
+
+def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
+    """The messages as chat-completions would have them.
+
+    A call without an id is known by its place among the calls of its message: a result answers the first call that is
+    still open and equal to its origin.
+    """
+    waiting: list[tuple[str, ToolCall]] = []
+    for message in messages:
+        view = _view(message)
+        if message.tool_calls:
+            waiting = [(call.id or f"call {place}", call) for place, call in enumerate(message.tool_calls)]
+            view["tool_calls"] = [
+                {"id": key, "function": {"name": call.tool_name, "arguments": _arguments(call)}}
+                for key, call in waiting
+            ]
+        if result := message.tool_call_result:
+            origin = result.origin
+            answered = next((one for one in waiting if one[1] == origin), (str(origin.id), origin))
+            waiting = [one for one in waiting if one is not answered]
+            view["tool_call_id"] = origin.id or answered[0]
+        yield view
+
+
+def _view(message: ChatMessage) -> dict[str, Any]:
     parts: list[Any] = [{"type": "text", "text": text} for text in message.texts if text]
     parts += [{"type": "image_url", "image_url": _image(image)} for image in message.images]
     parts += [{"type": "file", "file": {"file_data": file.base64_data}} for file in message.files]
@@ -103,19 +193,13 @@ def _view(message: ChatMessage) -> Mapping[str, Any]:
         view["name"] = message.name
     if message.reasonings:
         view["reasoning"] = " ".join(reasoning.reasoning_text for reasoning in message.reasonings)
-    if message.tool_calls:
-        view["tool_calls"] = [
-            {"id": _call_id(call), "function": {"name": call.tool_name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
     if result := message.tool_call_result:
-        view["tool_call_id"] = _call_id(result.origin)
         view["content"] = result.result if isinstance(result.result, str) else str(result.result)
     return view
 
 
-def _call_id(call: ToolCall) -> str:
-    return call.id or f"{call.tool_name}:{sorted(call.arguments.items())!r}"
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    return {str(name): value for name, value in call.arguments.items()}  # JSON has no other names
 
 
 def _image(image: Any) -> dict[str, Any]:
