@@ -94,14 +94,13 @@ def is_about_oslo(message: ChatMessage) -> bool:
 
 
 def test_tools_are_counted_and_pinned_messages_stay():
-    messages = [ChatMessage.from_user("I live in Oslo."), *history()[1:]]
+    messages = [ChatMessage.from_user("I live in Oslo. " * 10), *history()[1:]]
     plain = fit_messages(messages, 1000, counter=COUNTER)
     for tools in ([weather], Toolset([weather]), [Toolset([weather])]):
         fitted = fit_messages(messages, 1000, counter=COUNTER, tools=tools)
         assert fitted.total_tokens - plain.total_tokens > COUNTER.count("Tell the weather in a city.")
-    kept = fit_messages(messages, 25, counter=COUNTER, pin=is_about_oslo).messages
-    assert kept == [messages[0], messages[-1]]
-    assert fit_messages(messages, 25, counter=COUNTER).messages == [messages[-1]]
+    assert messages[0] in fit_messages(messages, 60, counter=COUNTER, pin=is_about_oslo).messages
+    assert messages[0] not in fit_messages(messages, 60, counter=COUNTER).messages
 
 
 def test_images_are_counted():
