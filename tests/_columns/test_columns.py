@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,8 +57,8 @@ def test_descending_is_the_naive_order(keys: list[float]) -> None:
     assert descending(keys) == naive
 
 
-@given(st.lists(st.none() | st.integers(0, 4)))
-def test_ascending_is_the_naive_order_of_what_there_is(keys: list[int | None]) -> None:
+@given(st.lists(st.none() | st.datetimes(timezones=st.just(UTC)) | st.just(datetime(2025, 1, 1, tzinfo=UTC))))
+def test_ascending_is_the_naive_order_of_what_there_is(keys: list[datetime | None]) -> None:
     present = [position for position, key in enumerate(keys) if key is not None]
     assert ascending(keys) == sorted(present, key=lambda position: (keys[position], position))
 

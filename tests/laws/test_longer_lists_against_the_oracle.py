@@ -48,8 +48,7 @@ SLICERS = {
 @pytest.fixture(autouse=True, params=["as small pools", "as large pools"])
 def size(request, monkeypatch):
     if request.param == "as large pools":
-        monkeypatch.setattr(_order, "_WORTH_AN_IMPORT", 1)
-        monkeypatch.setattr(_order, "_WORTH_A_CONVERSION", 1)
+        monkeypatch.setattr(_order, "_LARGE", 1)
 
 
 def random_rows(seed, count):

@@ -101,6 +101,13 @@ def test_a_placer_that_orders_nothing_cannot_be_built(base: type[Placer]) -> Non
         type("Idle", (base,), {})()
 
 
+def test_what_is_no_scored_item_is_named() -> None:
+    with pytest.raises(TypeError, match=r"scored\[1\] must be a ScoredItem, got ContextItem"):
+        UShapedPlacer().place([ScoredItem(ContextItem("a", 1), 0.5), ContextItem("b", 1)])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="scored must be an iterable of ScoredItem, got int: 5"):
+        ChronologicalPlacer().place(5)  # type: ignore[arg-type]
+
+
 PLACERS = [ChronologicalPlacer(), UShapedPlacer()]
 
 

@@ -115,8 +115,10 @@ def test_priorities_that_many_share(priorities: list[int | None], scores: list[f
     assert scores is None or found == scores
 
 
-def test_rank_counts_peers_even_when_the_item_is_not_among_them() -> None:
-    assert RecencyScorer().score(at(0), [at(1), at(2), at(3)]) == 1.5
+def test_an_item_that_is_not_among_its_peers_counts_as_the_last_of_them() -> None:
+    assert RecencyScorer().score(at(0), [at(1), at(2), at(3)]) == 1.0
+    assert RecencyScorer().score(at(4), [at(1), at(5), at(2)]) == 1 / 3
+    assert CompositeScorer([(RecencyScorer(), 1)]).score(at(4), [at(1), at(5), at(2)]) == 1 / 3
 
 
 def test_kind_defaults() -> None:
@@ -372,18 +374,63 @@ def test_decay_underflows_to_zero() -> None:
     assert scorer.score(at(24 * 365 * 100), []) == 0.0
 
 
-def test_decay_reads_any_clock() -> None:
+def test_decay_reads_its_clock_once_a_pass() -> None:
     class Ticking:
         def __init__(self) -> None:
             self.reads = 0
 
         def now(self) -> datetime:
             self.reads += 1
-            return NOON
+            return NOON + self.reads * HOUR
 
     clock = Ticking()
-    DecayScorer(clock, Window(HOUR)).score_all([at(0), at(None), at(1)])
-    assert clock.reads == 2
+    scorer = DecayScorer(clock, Exponential(HOUR))
+    assert scorer.score_all([at(0), at(None), at(0), at(1)]) == [0.5, 0.5, 0.5, 0.25]
+    assert clock.reads == 1
+    assert len(set(DecayScorer(SystemClock(), Exponential(HOUR)).score_all([at(0)] * 2000))) == 1
+
+
+def test_a_curve_that_gives_no_number_is_named() -> None:
+    class Odd(Curve):
+        def at(self, age: timedelta) -> float:
+            return Fraction(1, 2) if age else "old"  # type: ignore[return-value]
+
+    scorer = DecayScorer(FixedClock(NOON), Odd())
+    assert both_faces(scorer, [at(1)]) == [0.5]
+    with pytest.raises(TypeError, match=r"Odd.at\(\) must be a number, got str: 'old'"):
+        scorer.score_all([at(0)])
+
+
+def test_tag_weights_may_add_up_to_more_than_a_double_holds() -> None:
+    scorer = TagScorer({"a": 1e308, "b": 1e308, "c": 1.0})
+    assert both_faces(scorer, [tagged("a", "b"), tagged("a"), tagged("c"), tagged("a", "a", "b", "b")]) == [
+        1.0,
+        0.5,
+        pytest.approx(0.0),
+        1.0,
+    ]
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [RecencyScorer(), KindScorer(), TagScorer({"a": 1}), ScaledScorer(KindScorer()), MetadataTrustScorer()],
+    ids=lambda scorer: type(scorer).__name__,
+)
+def test_what_is_no_item_is_named(scorer: Scorer) -> None:
+    with pytest.raises(TypeError, match=r"items\[1\] must be a ContextItem, got str: 'x'"):
+        scorer.score_all([at(0), "x"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="items must be an iterable of ContextItem, got int: 5"):
+        scorer.score_all(5)  # type: ignore[arg-type]
+
+
+def test_what_is_no_item_is_named_by_score() -> None:
+    with pytest.raises(TypeError, match=r"all_items\[0\] must be a ContextItem, got NoneType"):
+        RecencyScorer().score(at(0), [None])  # type: ignore[list-item]
+    for scorer in (RecencyScorer(), KindScorer()):
+        with pytest.raises(TypeError, match="item must be a ContextItem, got str: 'x"):
+            scorer.score("x" * 9999, [])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="all_items must be an iterable of ContextItem, got int: 5"):
+        ScaledScorer(KindScorer()).score(at(0), 5)  # type: ignore[arg-type]
 
 
 def test_system_clock_is_aware() -> None:

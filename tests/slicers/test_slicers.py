@@ -414,3 +414,10 @@ class KeepAll(Slicer):
 
     def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
         return [entry.item for entry in scored]
+
+
+def test_what_is_no_scored_item_or_budget_is_named() -> None:
+    with pytest.raises(TypeError, match=r"scored\[0\] must be a ScoredItem, got str"):
+        GreedySlice().slice(["a"], budget(5))  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="budget must be a ContextBudget, got int: 5"):
+        KnapsackSlice().slice([], 5)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from cupel._columns._candidates import Candidates, Items, Picked
 from cupel._columns._identity import positions_of
-from cupel._columns._order import ascending, descending, descending_ratios, shares_below
+from cupel._columns._order import ascending, descending
 
 __all__ = [
     "Candidates",
@@ -10,7 +10,5 @@ __all__ = [
     "Picked",
     "ascending",
     "descending",
-    "descending_ratios",
     "positions_of",
-    "shares_below",
 ]

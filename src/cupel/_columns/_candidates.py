@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from cupel._checks import as_tuple
 from cupel.model import ScoredItem
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Candidates(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, scored: Iterable[ScoredItem]) -> Candidates:
         """Take scored items apart into columns."""
-        pairs = list(scored)
+        pairs = as_tuple("scored", scored, ScoredItem)
         items = [pair.item for pair in pairs]
         return cls(items, [pair.score for pair in pairs], [item.tokens for item in items])
 

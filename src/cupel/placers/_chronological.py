@@ -23,8 +23,8 @@ class ChronologicalPlacer(ArrangingPlacer):
     ['1', '2']
     """
 
-    def arrange(self, selected: Candidates) -> list[int]:
-        """Give the positions of the selected items in time order."""
+    def _arrange(self, selected: Candidates) -> list[int]:
+        """Return the positions of the selected items in time order."""
         times = [item.timestamp for item in selected.items]
         dated = ascending(times)
         if len(dated) == len(times):

@@ -22,7 +22,7 @@ class UShapedPlacer(ArrangingPlacer):
     ['A', 'C', 'B']
     """
 
-    def arrange(self, selected: Candidates) -> list[int]:
-        """Give the positions of the selected items, ranks alternating between the left and the right end."""
+    def _arrange(self, selected: Candidates) -> list[int]:
+        """Return the positions of the selected items, ranks alternating between the left and the right end."""
         ranked = descending(selected.scores)
         return ranked[::2] + ranked[1::2][::-1]

@@ -14,7 +14,7 @@ from cupel.policy import Policy
 from cupel.report._answers import excluded_rows
 from cupel.report._positions import Positions
 from cupel.report._slicer_form import Form, bucket_size, has_knapsack, slicer_form
-from cupel.slicers import GreedySlice
+from cupel.slicers import GreedyChooser
 
 _PLACERS: Final[dict[type[Placer], str]] = {ChronologicalPlacer: "chronological", UShapedPlacer: "u_shaped"}
 _BEFORE_SLICING: Final = (NegativeTokens.__name__, Deduplicated.__name__)
@@ -46,7 +46,7 @@ def ranks(
     return {
         "placer": _PLACERS[type(policy.placer)],
         "sorted": positions.all(candidates.items),
-        "density": GreedySlice().fit(candidates).order,
+        "density": GreedyChooser(candidates.scores, candidates.tokens).order,
         "values": _values(candidates),
         "score_rank": _score_ranks([scores[position] for position in range(len(items))]),
         "time_rank": [len(times) if item.timestamp is None else time_ranks[item.timestamp] for item in items],

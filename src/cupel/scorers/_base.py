@@ -1,25 +1,25 @@
-"""The contract of a scorer."""
+"""The contract of a scorer, and what the built-ins share."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from abc import abstractmethod
+from operator import countOf
+from typing import TYPE_CHECKING, ClassVar
 
+from cupel._checks import as_instance, as_tuple, shown
+from cupel._strategy import Strategy
 from cupel.errors import StrategyContractError
+from cupel.model import ContextItem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cupel.model import ContextItem
 
-S = TypeVar("S", bound="Scorer")
-
-
-class Scorer(ABC):
-    """Gives each item a score; higher is more relevant, from 0 to 1 by convention.
+class Scorer(Strategy):
+    """Scores items; higher is more relevant, from 0 to 1 by convention.
 
     Write `score`, a pure function of the item and its peers. Override `score_all` when the whole pass can be computed
-    at once; it must give exactly what `score` gives item by item.
+    at once; it must return exactly what `score` returns item by item.
 
     >>> class Shortest(Scorer):
     ...     def score(self, item, all_items):
@@ -30,6 +30,7 @@ class Scorer(ABC):
     """
 
     __slots__ = ()
+    _faces: ClassVar[tuple[str, str]] = ("score", "score_all")
 
     @abstractmethod
     def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
@@ -41,36 +42,69 @@ class Scorer(ABC):
         return [score(item, items) for item in items]
 
 
-_sound: set[type[Scorer]] = set()
+class PassScorer(Scorer):
+    """Base of the built-ins: both methods come from `_scores`, a whole pass at once."""
+
+    __slots__ = ()
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item among all scoreable items; one that is not among them counts as the last of them."""
+        as_instance("item", item, ContextItem)
+        peers = as_tuple("all_items", all_items, ContextItem)
+        for position in range(len(peers) - 1, -1, -1):
+            if peers[position] is item:
+                return self._scores(peers)[position]
+        return self._scores((*peers, item))[-1]
+
+    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+        """Score every item; what the pipeline calls, once a run."""
+        try:
+            return self._scores(items)
+        except (AttributeError, TypeError):
+            as_tuple("items", items, ContextItem)  # looked at only now, so that the pipeline does not pay for it
+            raise
+
+    @abstractmethod
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        """Return a float for every item."""
 
 
-def sound(scorer_type: type[S]) -> type[S]:
-    """Mark a built-in whose `score_all` gives one float an item by construction; subclasses are checked again."""
-    _sound.add(scorer_type)
-    return scorer_type
+class PeerlessScorer(PassScorer):
+    """Base of the built-ins to which an item's peers do not matter."""
+
+    __slots__ = ()
+
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        """Score one item; its peers do not matter."""
+        del all_items
+        return self._scores((as_instance("item", item, ContextItem),))[0]
+
+    score_all = PassScorer.score_all
 
 
 def checked_scores(scorer: Scorer, items: Sequence[ContextItem]) -> list[float]:
     """Run a scorer over a non-empty pass and make sure that it kept its contract: one number an item, as floats."""
     scores = scorer.score_all(items)
-    if type(scorer) in _sound:
+    if type(scorer).score_all is PassScorer.score_all:
         return scores
-    if len(scores) != len(items):
-        raise StrategyContractError(
-            type(scorer).__name__, f"score_all returned {len(scores)} scores for {len(items)} items"
-        )
-    if set(map(type, scores)) == {float}:
+    try:
+        count = len(scores)
+    except TypeError:
+        breach = f"score_all must return a list of numbers, got {shown(scores)}"
+        raise StrategyContractError(type(scorer).__name__, breach) from None
+    if count != len(items):
+        raise StrategyContractError(type(scorer).__name__, f"score_all returned {count} scores for {len(items)} items")
+    if countOf(map(type, scores), float) == count and isinstance(scores, list):
         return scores
-    return [as_score(scorer, score) for score in scores]
+    return [_as_score(scorer, score) for score in scores]
 
 
-def as_score(scorer: Scorer, score: object) -> float:
+def _as_score(scorer: Scorer, score: object) -> float:
     """Turn what a scorer returned for one item into a float: numbers of any kind pass, anything else is a breach."""
     to_float = getattr(type(score), "__float__", None)
     if to_float is None:
-        raise StrategyContractError(
-            type(scorer).__name__, f"a score must be a number, got {type(score).__name__}: {score!r}"
-        )
+        breach = f"a score must be a number, got {type(score).__name__}: {shown(score)}"
+        raise StrategyContractError(type(scorer).__name__, breach)
     try:
         return float(to_float(score))
     except OverflowError:

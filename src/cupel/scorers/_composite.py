@@ -7,7 +7,7 @@ from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from cupel.errors import ScorerConfigError
-from cupel.scorers._base import Scorer, as_score, checked_scores, sound
+from cupel.scorers._base import PassScorer, Scorer, checked_scores
 from cupel.scorers._graph import refuse_cycles
 from cupel.scorers._weights import positive
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 
-@sound
 @dataclass(frozen=True, slots=True)
-class CompositeScorer(Scorer):
+class CompositeScorer(PassScorer):
     """Scores by the weighted average of its children; weights are relative, 3 and 1 mean 75 % and 25 %.
 
     >>> from cupel import ContextItem, KindScorer, ReflexiveScorer
@@ -55,15 +54,8 @@ class CompositeScorer(Scorer):
         """The scorers that are averaged, in order."""
         return tuple(scorer for scorer, _ in self.entries)
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item among all scoreable items."""
-        total = 0.0
-        for (scorer, _), weight in zip(self.entries, self.normalized_weights, strict=True):
-            total += as_score(scorer, scorer.score(item, all_items)) * weight
-        return total
-
-    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item: one pass of each child, summed in the order of the entries (ruling 1.1)."""
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        # One pass of each child, summed in the order of the entries (ruling 1.1).
         totals: list[float] = []
         for (scorer, _), weight in zip(self.entries, self.normalized_weights, strict=True):
             scores = checked_scores(scorer, items)

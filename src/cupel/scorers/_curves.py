@@ -24,7 +24,7 @@ class Curve(ABC):
 
     @abstractmethod
     def at(self, age: timedelta) -> float:
-        """Give the score of an item of this age."""
+        """Return the score of an item of this age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Exponential(Curve):
         _positive_duration(self.half_life, "half_life (halfLife)")
 
     def at(self, age: timedelta) -> float:
-        """Give the score of an item of this age."""
+        """Return the score of an item of this age."""
         return float(2.0 ** -(age.total_seconds() / self.half_life.total_seconds()))
 
 
@@ -59,7 +59,7 @@ class Window(Curve):
         _positive_duration(self.max_age, "max_age (maxAge)")
 
     def at(self, age: timedelta) -> float:
-        """Give the score of an item of this age."""
+        """Return the score of an item of this age."""
         return 1.0 if age < self.max_age else 0.0
 
 
@@ -85,7 +85,7 @@ class Step(Curve):
         object.__setattr__(self, "windows", windows)
 
     def at(self, age: timedelta) -> float:
-        """Give the score of an item of this age."""
+        """Return the score of an item of this age."""
         for max_age, score in self.windows:
             if max_age > age:
                 return score

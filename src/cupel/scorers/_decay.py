@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from cupel.errors import ScorerConfigError
-from cupel.scorers._base import Scorer
+from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._curves import Curve
-from cupel.scorers._weights import unit_interval
+from cupel.scorers._weights import as_weight, unit_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Clock(Protocol):
     """Anything that knows the time."""
 
     def now(self) -> datetime:
-        """Give the present instant as an aware datetime."""
+        """Return the present instant as an aware datetime."""
         ...
 
 
@@ -33,7 +33,7 @@ class SystemClock:
     """The computer's clock."""
 
     def now(self) -> datetime:
-        """Give the present instant in UTC."""
+        """Return the present instant in UTC."""
         return datetime.now(UTC)
 
 
@@ -51,15 +51,15 @@ class FixedClock:
         object.__setattr__(self, "instant", _aware(self.instant, "instant"))
 
     def now(self) -> datetime:
-        """Give the fixed instant."""
+        """Return the fixed instant."""
         return self.instant
 
 
 @dataclass(frozen=True, slots=True)
-class DecayScorer(Scorer):
+class DecayScorer(PeerlessScorer):
     """Scores by age along a curve, measured against a clock the caller provides; the future counts as age zero.
 
-    With `SystemClock` the clock is read for each item, so equal inputs give equal scores only with a `FixedClock`.
+    The clock is read once a pass, so items of one age score alike; runs score alike only with a `FixedClock`.
 
     >>> from cupel import ContextItem
     >>> from cupel.scorers import Exponential
@@ -82,13 +82,16 @@ class DecayScorer(Scorer):
         score = unit_interval(self.null_timestamp_score, "null_timestamp_score")
         object.__setattr__(self, "null_timestamp_score", score)
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item; its peers do not matter."""
-        del all_items
-        if item.timestamp is None:
-            return self.null_timestamp_score
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         now = _aware(self.clock.now(), f"{type(self.clock).__name__}.now()")
-        return self.curve.at(max(_ZERO, now - item.timestamp))
+        return [
+            self.null_timestamp_score if item.timestamp is None else self._at(max(_ZERO, now - item.timestamp))
+            for item in items
+        ]
+
+    def _at(self, age: timedelta) -> float:
+        score = self.curve.at(age)
+        return score if type(score) is float else as_weight(score, f"{type(self.curve).__name__}.at()")
 
 
 def _aware(instant: object, field: str) -> datetime:

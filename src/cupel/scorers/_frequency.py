@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cupel.model import fold_ascii
-from cupel.scorers._base import Scorer, sound
+from cupel.scorers._base import PassScorer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 
-@sound
 @dataclass(frozen=True, slots=True)
-class FrequencyScorer(Scorer):
+class FrequencyScorer(PassScorer):
     """Scores by company: the share of the other items that have at least one tag in common with this one.
 
     Tags are compared without ASCII case. An item without tags, or without peers, scores 0.
@@ -28,16 +27,8 @@ class FrequencyScorer(Scorer):
     [0.5, 0.5, 0.0]
     """
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item among all scoreable items."""
-        if not item.tags or len(all_items) <= 1:
-            return 0.0
-        own = {fold_ascii(tag) for tag in item.tags}
-        matching = sum(peer is not item and any(fold_ascii(tag) in own for tag in peer.tags) for peer in all_items)
-        return matching / (len(all_items) - 1)
-
-    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score all without comparing any two: a tag is a bit set of positions, an item the union of its tags."""
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        # No two items are compared: a tag is a bit set of positions, an item the union of its tags.
         if len(items) <= 1:
             return [0.0] * len(items)
         sharing = _Sharing(items)

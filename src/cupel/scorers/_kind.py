@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cupel.errors import ScorerConfigError
 from cupel.model import ContextKind, FrozenDict, folded_map
-from cupel.scorers._base import Scorer, sound
+from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import non_negative
 
 if TYPE_CHECKING:
@@ -27,9 +27,8 @@ DEFAULT_KIND_WEIGHTS: FrozenDict[ContextKind, float] = FrozenDict(
 """What `KindScorer()` uses: the five well-known kinds and no others."""
 
 
-@sound
 @dataclass(frozen=True, slots=True)
-class KindScorer(Scorer):
+class KindScorer(PeerlessScorer):
     """Scores by kind: the kind's weight, or 0 for a kind without one.
 
     Given weights replace the defaults, they are not merged with them; they may exceed 1.
@@ -55,12 +54,6 @@ class KindScorer(Scorer):
             object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "_by_key", {kind.key: weight for kind, weight in weights.items()})
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item; its peers do not matter."""
-        del all_items
-        return self._by_key.get(item.kind.key, 0.0)
-
-    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item."""
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         weight_of = self._by_key.get
         return [weight_of(item.kind.key, 0.0) for item in items]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel.scorers._base import Scorer
+from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import positive
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ NEUTRAL = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataKeyScorer(Scorer):
+class MetadataKeyScorer(PeerlessScorer):
     """Scores `boost` when `metadata[key]` is `value`, and 1 otherwise.
 
     A metadata value that is not a string is compared by its `str`; None never matches. In a composite the boost is
@@ -41,8 +41,9 @@ class MetadataKeyScorer(Scorer):
                 raise TypeError(msg)
         object.__setattr__(self, "boost", positive(self.boost, "boost"))
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item; its peers do not matter."""
-        del all_items
-        found = item.metadata.get(self.key)
-        return self.boost if found is not None and str(found) == self.value else NEUTRAL
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        key, value, boost = self.key, self.value, self.boost
+        return [
+            boost if (found := item.metadata.get(key)) is not None and str(found) == value else NEUTRAL
+            for item in items
+        ]

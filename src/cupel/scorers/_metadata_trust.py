@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 from cupel.model import TRUST_KEY
-from cupel.scorers._base import Scorer
+from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import unit_interval
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataTrustScorer(Scorer):
+class MetadataTrustScorer(PeerlessScorer):
     """Passes on `metadata["cupel:trust"]`, a number or a decimal string, clamped to 0 to 1.
 
     Anything else (missing, not a plain ASCII decimal, not finite, a bool) scores `default_score`.
@@ -36,10 +36,11 @@ class MetadataTrustScorer(Scorer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "default_score", unit_interval(self.default_score, "default_score"))
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item; its peers do not matter."""
-        del all_items
-        trust = _parsed(item.metadata.get(TRUST_KEY))
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        return [self._trust(item.metadata.get(TRUST_KEY)) for item in items]
+
+    def _trust(self, raw: object) -> float:
+        trust = _parsed(raw)
         if trust is None or not isfinite(trust):
             return self.default_score
         return min(max(trust, 0.0), 1.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel.scorers._base import Scorer, sound
-from cupel.scorers._rank import level_scores, rank_score
+from cupel.scorers._base import PassScorer
+from cupel.scorers._rank import level_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 
-@sound
 @dataclass(frozen=True, slots=True)
-class PriorityScorer(Scorer):
+class PriorityScorer(PassScorer):
     """Scores by rank of `priority`: the highest 1, the lowest 0; no priority scores 0. Ties as in `RecencyScorer`.
 
     >>> from cupel import ContextItem
@@ -24,10 +23,5 @@ class PriorityScorer(Scorer):
     [1.0, 0.0, 0.0]
     """
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item among all scoreable items."""
-        return rank_score(item.priority, (peer.priority for peer in all_items))
-
-    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item in one pass."""
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         return level_scores([item.priority for item in items])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel.scorers._base import Scorer, sound
-from cupel.scorers._rank import rank_score, rank_scores
+from cupel.scorers._base import PassScorer
+from cupel.scorers._rank import time_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 
-@sound
 @dataclass(frozen=True, slots=True)
-class RecencyScorer(Scorer):
+class RecencyScorer(PassScorer):
     """Scores by rank in time: the newest item 1, the oldest 0, evenly spaced between; no timestamp scores 0.
 
     Items with one timestamp share a score; if all timestamps are equal, all score 0. A lone timestamped item scores 1.
@@ -28,10 +27,5 @@ class RecencyScorer(Scorer):
     [1.0, 0.0, 0.5]
     """
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item among all scoreable items."""
-        return rank_score(item.timestamp, (peer.timestamp for peer in all_items))
-
-    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item with one sort."""
-        return rank_scores([item.timestamp for item in items])
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        return time_scores([item.timestamp for item in items])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from cupel.scorers._base import Scorer, sound
+from cupel.scorers._base import PeerlessScorer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 
-@sound
 @dataclass(frozen=True, slots=True)
-class ReflexiveScorer(Scorer):
+class ReflexiveScorer(PeerlessScorer):
     """Passes on `future_relevance_hint`, clamped to 0 to 1; a missing or non-finite hint scores 0.
 
     >>> from cupel import ContextItem
@@ -25,13 +24,7 @@ class ReflexiveScorer(Scorer):
     [0.4, 1.0, 0.0, 0.0, 0.0]
     """
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item; its peers do not matter."""
-        del all_items
-        return _clamped(item.future_relevance_hint)
-
-    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item."""
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         return [
             hint if (hint := item.future_relevance_hint) is not None and 0.0 <= hint <= 1.0 else _clamped(hint)
             for item in items

@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
-from cupel.scorers._base import Scorer, checked_scores, sound
+from cupel._checks import as_tuple
+from cupel.model import ContextItem
+from cupel.scorers._base import PassScorer, Scorer, checked_scores
 from cupel.scorers._graph import refuse_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cupel.model import ContextItem
-
 NO_INFORMATION = 0.5
 """The score when the inner scorer tells no two items apart."""
 
 
-@sound
 @dataclass(frozen=True, slots=True)
-class ScaledScorer(Scorer):
+class ScaledScorer(PassScorer):
     """Stretches another scorer's scores so that the lowest of a pass becomes 0 and the highest 1.
 
     If the inner scorer gives every item one score, or the item is not among its peers, the score is 0.5.
@@ -45,15 +44,14 @@ class ScaledScorer(Scorer):
         return (self.inner,)
 
     def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item among all scoreable items."""
-        # From the end: if one object is listed twice, the last position counts (ruling 4.11).
-        for position in range(len(all_items) - 1, -1, -1):
-            if all_items[position] is item:
-                return self.score_all(all_items)[position]
-        return NO_INFORMATION
+        """Score one item among all scoreable items; one that is not among them has no place in their range."""
+        if not any(peer is item for peer in as_tuple("all_items", all_items, ContextItem)):
+            return NO_INFORMATION  # ruling 4.11
+        return super(ScaledScorer, self).score(item, all_items)
 
-    def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item with one pass of the inner scorer."""
+    score_all = PassScorer.score_all
+
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         if not items:
             return []
         raw = checked_scores(self.inner, items)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isinf
 from typing import TYPE_CHECKING
 
 from cupel.errors import ScorerConfigError
 from cupel.model import FrozenDict, fold_ascii
-from cupel.scorers._base import Scorer
+from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import non_negative
 
 if TYPE_CHECKING:
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
     from cupel.model import ContextItem
 
+_SMALLER = 2.0**-64
+
 
 @dataclass(frozen=True, slots=True)
-class TagScorer(Scorer):
+class TagScorer(PeerlessScorer):
     """Scores by tags: the weights of the item's tags over the sum of all weights, at most 1.
 
     A tag an item lists twice counts twice. Tags match exactly unless `case_sensitive=False`, which folds ASCII case.
@@ -55,15 +58,20 @@ class TagScorer(Scorer):
             weights[tag] = by_key[key] = weight
             total += weight
         object.__setattr__(self, "weights", FrozenDict(weights))
+        if isinf(total):
+            # A power of two changes no ratio, and leaves room for as many weights as there can be.
+            by_key = {key: weight * _SMALLER for key, weight in by_key.items()}
+            total = sum(by_key.values())
         object.__setattr__(self, "_by_key", by_key)
         object.__setattr__(self, "_total", total)
 
-    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item; its peers do not matter."""
-        del all_items
-        if self._total == 0.0 or not item.tags:
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        return [self._share(item.tags) for item in items]
+
+    def _share(self, tags: tuple[str, ...]) -> float:
+        if self._total == 0.0 or not tags:
             return 0.0
         matched = 0.0
-        for tag in item.tags:
+        for tag in tags:
             matched += self._by_key.get(tag if self.case_sensitive else fold_ascii(tag), 0.0)
         return min(matched / self._total, 1.0)

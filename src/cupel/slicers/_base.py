@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
+from cupel._checks import as_instance
 from cupel._columns import Candidates, positions_of
+from cupel._strategy import Strategy
+from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cupel.diagnostics import CountRequirementShortfall, ExclusionReason
-    from cupel.model import ContextBudget, ContextItem, ScoredItem
+    from cupel.model import ContextItem, ScoredItem
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -49,7 +52,7 @@ class Chooser(ABC):
         return Span(budget.target_tokens, budget.target_tokens + 1)
 
 
-class Slicer(ABC):
+class Slicer(Strategy):
     """Chooses which of the scored items fit the budget.
 
     Write `slice`: it gets the items from the highest score to the lowest and the effective budget, and returns a subset
@@ -62,6 +65,7 @@ class Slicer(ABC):
     """
 
     __slots__ = ()
+    _faces: ClassVar[tuple[str, str]] = ("slice", "fit")
 
     @abstractmethod
     def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
@@ -73,18 +77,23 @@ class Slicer(ABC):
 
 
 class FittedSlicer(Slicer):
-    """Base of the built-ins: `slice` is `fit` for a single budget."""
+    """Base of the built-ins: both methods come from `_fit`."""
 
     __slots__ = ()
 
     def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
         """Choose items for one budget."""
         candidates = Candidates.of(scored)
-        return [candidates.items[position] for position in self.fit(candidates)(budget).chosen]
+        as_instance("budget", budget, ContextBudget)
+        return [candidates.items[position] for position in self._fit(candidates)(budget).chosen]
+
+    def fit(self, candidates: Candidates) -> Chooser:
+        """See the candidates once, to choose among them for any number of budgets; what the pipeline calls."""
+        return self._fit(candidates)
 
     @abstractmethod
-    def fit(self, candidates: Candidates) -> Chooser:
-        """See the candidates once, to choose among them for any number of budgets."""
+    def _fit(self, candidates: Candidates) -> Chooser:
+        """See the candidates once."""
 
 
 class _SliceChooser(Chooser):

@@ -48,7 +48,7 @@ class CountConstrainedKnapsackSlice(FittedSlicer):
             raise TypeError(msg)
         check_scarcity(self.scarcity)
 
-    def fit(self, candidates: Candidates) -> CountChooser:
+    def _fit(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
         name = "CountConstrainedKnapsackSlice"
         # The knapsack returns items from last to first; the caps must see the highest scores first (ruling 5.27).

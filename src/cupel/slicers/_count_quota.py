@@ -54,6 +54,6 @@ class CountQuotaSlice(FittedSlicer):
             )
             raise SlicerConfigError(msg)
 
-    def fit(self, candidates: Candidates) -> CountChooser:
+    def _fit(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
         return CountChooser("CountQuotaSlice", candidates, self.entries, self.inner, self.scarcity, resort=False)

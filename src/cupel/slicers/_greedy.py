@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import TYPE_CHECKING
 
-from cupel._columns import descending, descending_ratios
+from cupel._columns import descending
 from cupel.slicers._base import Chooser, FittedSlicer, Selection, Span
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class GreedySlice(FittedSlicer):
     ['small']
     """
 
-    def fit(self, candidates: Candidates) -> GreedyChooser:
+    def _fit(self, candidates: Candidates) -> GreedyChooser:
         """See the candidates once."""
         return GreedyChooser(candidates.scores, candidates.tokens)
 
@@ -47,18 +47,12 @@ class GreedyChooser(Chooser):
     def order(self) -> list[int]:
         """Positions from the highest density to the lowest."""
         if self._order is None:
-            if self._smallest > 0:
-                self._order = descending_ratios(self._scores, self._tokens)
-            else:
-                self._order = self._with_free_items()
+            tokens = self._tokens
+            columns = zip(self._scores, tokens, strict=True)
+            order = descending([score / cost if cost else float_info.max for score, cost in columns])
+            # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
+            self._order = order if self._smallest >= 0 else [place for place in order if tokens[place] >= 0]
         return self._order
-
-    def _with_free_items(self) -> list[int]:
-        tokens = self._tokens
-        columns = zip(self._scores, tokens, strict=True)
-        order = descending([score / cost if cost else float_info.max for score, cost in columns])
-        # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
-        return order if self._smallest >= 0 else [position for position in order if tokens[position] >= 0]
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take in order whatever still fits."""

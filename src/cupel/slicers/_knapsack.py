@@ -54,7 +54,7 @@ class KnapsackSlice(FittedSlicer):
         whole = as_integer(name, value, least=1, error=SlicerConfigError, expected=expected)
         object.__setattr__(self, name, whole)
 
-    def fit(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser:
+    def _fit(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser:
         """Scale scores and discretise token counts once."""
         if self.bucket_size == "auto":
             return FinestKnapsackChooser(candidates)

@@ -87,7 +87,7 @@ class QuotaSlice(FittedSlicer):
             msg = f"quotas: the required percentages must not add up to more than 100, got {total!r}"
             raise SlicerConfigError(msg)
 
-    def fit(self, candidates: Candidates) -> QuotaChooser:
+    def _fit(self, candidates: Candidates) -> QuotaChooser:
         """Split the candidates by kind and let the inner slicer see each part once."""
         return QuotaChooser(self, candidates)
 

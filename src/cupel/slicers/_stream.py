@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from cupel._checks import as_integer
 from cupel._columns import descending
 from cupel.errors import SlicerConfigError
-from cupel.slicers._base import FittedSlicer
-from cupel.slicers._greedy import GreedyChooser, GreedySlice
+from cupel.slicers._base import Chooser, FittedSlicer
+from cupel.slicers._greedy import GreedySlice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Sequence
@@ -60,7 +60,9 @@ class StreamSlice(FittedSlicer):
             return self._read(scored, budget)
         return GreedySlice().slice(scored, budget)
 
-    def fit(self, candidates: Candidates) -> GreedyChooser:
+    fit = FittedSlicer.fit  # its own `slice` chooses the same
+
+    def _fit(self, candidates: Candidates) -> Chooser:
         """See the candidates once; with all of them at hand there is nothing to wait for (ruling 14.2)."""
         return GreedySlice().fit(candidates)
 

@@ -1,0 +1,28 @@
+"""The two faces of a strategy."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Any, ClassVar
+
+
+class Strategy(ABC):
+    """Base of scorers, slicers and placers.
+
+    Each has the method that the specification names and a second one, for everything at once, which the pipeline calls.
+    A family writes the second in terms of the first, and its built-ins write it anew. A class that overrides the first
+    alone, be it a built-in's subclass, means the pipeline to follow: it gets the family's second method back.
+    """
+
+    __slots__ = ()
+
+    _faces: ClassVar[tuple[str, str]]
+    """Their names, declared by each family."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        specified, whole = cls._faces
+        written = next(vars(base) for base in cls.__mro__ if specified in vars(base) or whole in vars(base))
+        if whole not in written:
+            family = next(base for base in cls.__mro__ if "_faces" in vars(base))
+            setattr(cls, whole, vars(family)[whole])
