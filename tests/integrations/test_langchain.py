@@ -1,14 +1,29 @@
 """The LangChain module, against the real packages."""
 
+import asyncio
+
 import pytest
 
 pytest.importorskip("langchain_core")
 
 from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    ChatMessageChunk,
+    HumanMessage,
+    HumanMessageChunk,
+    SystemMessage,
+    SystemMessageChunk,
+    ToolMessage,
+    ToolMessageChunk,
+)
+from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
+from pydantic import BaseModel
 
 from cupel import Policy, ReflexiveScorer
 from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter, pre_model_hook
@@ -104,19 +119,72 @@ def test_the_runnable_stands_between_a_prompt_and_a_model():
     assert [message.type for message in seen] == ["system", "human"]
 
 
-async def _ainvoke(runnable, value):
-    return await runnable.ainvoke(value)
+def test_the_runnable_takes_what_a_model_takes():
+    fitter = message_fitter(10_000, counter=COUNTER)
+    for value in ("Hi", ["Hi"], [("human", "Hi")], [{"role": "user", "content": "Hi"}], [HumanMessage("Hi")]):
+        assert fitter.invoke(value) == [HumanMessage("Hi")]
+    messages = history()
+    assert all(ours is theirs for ours, theirs in zip(fitter.invoke(messages), messages, strict=True))
 
 
-def test_the_runnable_runs_asynchronously():
-    import asyncio
+def test_the_runnable_runs_asynchronously_and_in_a_stream():
+    answers = iter([AIMessage("It rains."), AIMessage("It does.")])
+    chain = message_fitter(10_000, counter=COUNTER) | GenericFakeChatModel(messages=answers)
 
-    fitted = asyncio.run(_ainvoke(message_fitter(10_000, counter=COUNTER), history()))
-    assert len(fitted) == 7
+    async def run() -> list[AIMessageChunk]:
+        assert len(await message_fitter(10_000, counter=COUNTER).ainvoke(history())) == 7
+        return [chunk async for chunk in chain.astream(history())]
+
+    chunks = asyncio.run(run())
+    assert len(chunks) > 1
+    assert [*chain.stream([*history(), add_ai_message_chunks(*chunks), HumanMessage("Really?")])]
+
+
+def test_chunks_of_a_stream_are_messages():
+    called = AIMessageChunk(
+        "", tool_call_chunks=[{"name": "weather", "args": '{"city": "Oslo"}', "id": "a", "index": 0}]
+    )
+    broken = AIMessageChunk("", tool_call_chunks=[{"name": "weather", "args": '{"city', "id": "b", "index": 0}])
+    messages = [
+        SystemMessageChunk("Answer briefly."),
+        HumanMessageChunk("How is the weather?"),
+        called,
+        ToolMessageChunk("rain", tool_call_id="a"),
+        broken,
+        ToolMessageChunk("no such city", tool_call_id="b"),
+        AIMessageChunk("Rain."),
+        ChatMessageChunk("And now?", role="user"),
+    ]
+    fitted = fit_messages(messages, 10_000, counter=COUNTER)
+    assert fitted.messages == messages
+    small = fit_messages(messages, 45, counter=COUNTER)
+    assert small.messages[0] is messages[0]
+    assert small.messages[-1] is messages[-1]
+    assert {unit.positions for unit in small.dropped} >= {(2, 3), (4, 5)}
+
+
+@tool
+def weather(city: str) -> str:
+    """Tell the weather in a city."""
+    return f"rain in {city} " * 30
+
+
+class Forecast(BaseModel):
+    """Tell tomorrow's weather in a city."""
+
+    city: str
+
+
+def test_tools_of_every_kind_are_counted():
+    plain = fit_messages(history(), 10_000, counter=COUNTER).total_tokens
+    for given in (weather, Forecast, {"type": "web_search_20250305", "name": "web_search"}, weather.func):
+        counted = fit_messages(history(), 10_000, counter=COUNTER, tools=[given]).total_tokens
+        assert counted > plain + 10
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_hook_gives_the_model_less_and_the_state_everything():
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_hook_gives_the_model_less_and_the_state_everything(asynchronous: bool):
     pytest.importorskip("langgraph")
     from langgraph.prebuilt import create_react_agent
 
@@ -130,17 +198,13 @@ def test_the_hook_gives_the_model_less_and_the_state_everything():
         def bind_tools(self, tools, **kwargs):
             return self
 
-    @tool
-    def weather(city: str) -> str:
-        """The weather in a city."""
-        return f"rain in {city} " * 30
-
     answers = [AIMessage("", tool_calls=[call("weather", "a")]), AIMessage("Rain.")]
     agent = create_react_agent(
         Model(messages=iter(answers)), [weather], pre_model_hook=pre_model_hook(200, counter=COUNTER)
     )
     long_ago = [HumanMessage("Tell me a story."), AIMessage("Once upon a time " * 100)]
-    state = agent.invoke({"messages": [*long_ago, HumanMessage("How is the weather in Oslo?")]})
+    question = {"messages": [*long_ago, HumanMessage("How is the weather in Oslo?")]}
+    state = asyncio.run(agent.ainvoke(question)) if asynchronous else agent.invoke(question)
     assert len(state["messages"]) == 6
     assert "Once upon a time" not in str(seen[0])
     assert [message.type for message in seen[1]][-3:] == ["human", "ai", "tool"]

@@ -24,15 +24,30 @@ from cupel.tokens import TokenCounter
 
 try:
     from langchain_core.documents import BaseDocumentTransformer, Document
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        FunctionMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        convert_to_messages,
+    )
     from langchain_core.prompt_values import PromptValue
     from langchain_core.runnables import Runnable, RunnableLambda
+    from langchain_core.utils.function_calling import convert_to_openai_tool
 except ImportError:
     raise MissingExtraError("langchain-core", "langchain") from None
 
 __all__ = ["DocumentSelector", "fit_messages", "message_fitter", "pre_model_hook"]
 
-_ROLES = {"human": "user", "ai": "assistant"}
+_ROLES = (
+    (HumanMessage, "user"),
+    (AIMessage, "assistant"),
+    (SystemMessage, "system"),
+    (ToolMessage, "tool"),
+    (FunctionMessage, "function"),
+)
 
 
 def fit_messages(
@@ -40,7 +55,7 @@ def fit_messages(
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
-    tools: Sequence[object] | None = None,
+    tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[BaseMessage], bool] | None = None,
 ) -> Fitted[BaseMessage]:
@@ -50,7 +65,14 @@ def fit_messages(
     a human one.
     """
     return fit_view(
-        list(messages), budget, dialect=FRAMEWORK, view=_view, policy=policy, counter=counter, tools=tools, pin=pin
+        list(messages),
+        budget,
+        dialect=FRAMEWORK,
+        view=_view,
+        policy=policy,
+        counter=counter,
+        tools=[tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools or ()],
+        pin=pin,
     )
 
 
@@ -58,18 +80,17 @@ def message_fitter(
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
-    tools: Sequence[object] | None = None,
+    tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[BaseMessage], bool] | None = None,
 ) -> Runnable[Any, list[BaseMessage]]:
-    """A runnable that fits the messages, or the prompt, that passes through it.
+    """Return a runnable that fits what passes through it: a prompt, messages, or a text, as a model would take them.
 
     It stands between a prompt and a model: `prompt | message_fitter(8000) | model`.
     """
 
     def fit_input(value: Any) -> list[BaseMessage]:
-        messages: Sequence[BaseMessage] = value.to_messages() if isinstance(value, PromptValue) else value
-        return fit_messages(messages, budget, policy, counter, tools, pin=pin).messages
+        return fit_messages(_messages(value), budget, policy, counter, tools, pin=pin).messages
 
     return RunnableLambda(fit_input, name="cupel.message_fitter")
 
@@ -78,7 +99,7 @@ def pre_model_hook(
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
-    tools: Sequence[object] | None = None,
+    tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[BaseMessage], bool] | None = None,
 ) -> Callable[[Any], dict[str, list[BaseMessage]]]:
@@ -131,18 +152,26 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
         )
 
 
+def _messages(value: Any) -> list[BaseMessage]:
+    """Whatever a model takes, as messages; messages stay the objects they are."""
+    if isinstance(value, PromptValue):
+        return list(value.to_messages())
+    return list(convert_to_messages([value] if isinstance(value, str) else value))
+
+
 def _view(message: Any) -> Mapping[str, Any]:
     """A LangChain message as chat-completions would have it."""
-    role = _ROLES.get(message.type, getattr(message, "role", message.type))
+    # By class, not by `type`: a chunk of a stream is a message too, but names its type otherwise.
+    role = next((role for kind, role in _ROLES if isinstance(message, kind)), getattr(message, "role", message.type))
     view: dict[str, Any] = {"role": role, "content": [_part(part) for part in _parts(message.content)]}
     if isinstance(message.content, str):
         view["content"] = message.content
     if calls := _calls(message):
         view["tool_calls"] = calls
         view["content"] = view["content"] or None
-    if message.type == "tool":
+    if role == "tool":
         view["tool_call_id"] = message.tool_call_id
-    if message.type == "function":
+    if role == "function":
         view["name"] = message.name
     return view
 
