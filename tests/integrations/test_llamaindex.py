@@ -13,6 +13,7 @@ from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRol
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockFunctionCallingLLM, MockLLM, MockLLMWithChatMemoryOfLastCall
 from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.tools import FunctionTool
 
 from cupel import Policy, ReflexiveScorer
 from cupel.integrations.llamaindex import BudgetPostprocessor, FittedMemory, fit_messages
@@ -61,6 +62,43 @@ def test_call_blocks_and_images_are_read():
     fitted = fit_messages(messages, 10_000, counter=COUNTER)
     assert fitted.messages == messages
     assert fitted.total_tokens > 1000, "the image has been counted"
+
+
+@pytest.mark.parametrize(("call_id", "result_id"), [(None, "roll"), (None, ""), ("", ""), ("roll", "roll")])
+def test_calls_of_models_that_have_no_ids_are_answered_in_their_order(call_id: str | None, result_id: str):
+    call = ToolCallBlock(tool_call_id=call_id, tool_name="roll", tool_kwargs={"sides": 6})
+    result = {"additional_kwargs": {"tool_call_id": result_id}, "role": MessageRole.TOOL}
+    messages = [
+        ChatMessage("Roll two dice."),
+        ChatMessage(role=MessageRole.ASSISTANT, blocks=[call, call]),
+        ChatMessage("3", **result),
+        ChatMessage("5", **result),
+    ]
+    assert fit_messages(messages, 1000, counter=COUNTER).messages == messages
+    assert len(fit_messages(messages[:3], 1000, counter=COUNTER).messages) == 1
+
+
+def test_tools_are_counted_and_pinned_messages_stay():
+    def weather(city: str) -> str:
+        """Tell the weather in a city."""
+        return f"rain in {city}"
+
+    tool = FunctionTool.from_defaults(weather)
+    plain = fit_messages(history(), 1000, counter=COUNTER).total_tokens
+    counted = fit_messages(history(), 1000, counter=COUNTER, tools=[tool]).total_tokens
+    assert (
+        counted == fit_messages(history(), 1000, counter=COUNTER, tools=[tool.metadata.to_openai_tool()]).total_tokens
+    )
+    assert counted > plain + COUNTER.count("Tell the weather in a city.")
+    memory = FittedMemory.from_defaults(
+        chat_history=history(),
+        budget=counted - 1,
+        counter=COUNTER,
+        tools=[tool],
+        pin=lambda message: message.content == "sun",
+    )
+    assert [message.role.value for message in memory.get()].count("tool") == 2
+    assert len(memory.get()) < 7
 
 
 def test_a_call_without_its_result_is_left_out():

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from cupel.errors import MissingExtraError
+from cupel.integrations._calls import CallIds
 from cupel.integrations._documents import select_documents
 from cupel.integrations.messages._dialect import FRAMEWORK
 from cupel.integrations.messages._fit import Fitted, fit_view
@@ -162,25 +163,18 @@ def _budget_fields(budget: ContextBudget) -> dict[str, Any]:
 
 
 def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
-    """The messages as chat-completions would have them.
-
-    A call without an id is known by its place among the calls of its message: a result answers the first call that is
-    still open and equal to its origin.
-    """
-    waiting: list[tuple[str, ToolCall]] = []
+    """The messages as chat-completions would have them."""
+    ids = CallIds()
     for message in messages:
         view = _view(message)
         if message.tool_calls:
-            waiting = [(call.id or f"call {place}", call) for place, call in enumerate(message.tool_calls)]
+            keys = ids.ask((call.id, call) for call in message.tool_calls)
             view["tool_calls"] = [
                 {"id": key, "function": {"name": call.tool_name, "arguments": _arguments(call)}}
-                for key, call in waiting
+                for key, call in zip(keys, message.tool_calls, strict=True)
             ]
         if result := message.tool_call_result:
-            origin = result.origin
-            answered = next((one for one in waiting if one[1] == origin), (str(origin.id), origin))
-            waiting = [one for one in waiting if one is not answered]
-            view["tool_call_id"] = origin.id or answered[0]
+            view["tool_call_id"] = ids.answer(result.origin.id, result.origin)
         yield view
 
 

@@ -10,10 +10,11 @@ Needs `cupel[llamaindex]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from cupel.errors import MissingExtraError
+from cupel.integrations._calls import CallIds
 from cupel.integrations._documents import select_documents
 from cupel.integrations.messages._dialect import FRAMEWORK
 from cupel.integrations.messages._fit import Fitted, fit_view
@@ -41,11 +42,22 @@ def fit_messages(
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
+    tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[ChatMessage], bool] | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for LlamaIndex's chat messages: the same objects come back."""
-    return fit_view(list(messages), budget, dialect=FRAMEWORK, view=_view, policy=policy, counter=counter, pin=pin)
+    views = iter(_views(messages))
+    return fit_view(
+        list(messages),
+        budget,
+        dialect=FRAMEWORK,
+        view=lambda _: next(views),
+        policy=policy,
+        counter=counter,
+        tools=[tool if isinstance(tool, Mapping) else tool.metadata.to_openai_tool() for tool in tools or ()],
+        pin=pin,
+    )
 
 
 class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
@@ -83,6 +95,8 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
     budget: int = Field(description="Tokens that the messages may use together.")
     policy: Any = Field(default=None, exclude=True, description="A cupel policy or pipeline; None for newest first.")
     counter: Any = Field(default=None, exclude=True, description="A cupel token counter; None for the default one.")
+    tools: Any = Field(default=None, exclude=True, description="Tools that are sent along and counted.")
+    pin: Any = Field(default=None, exclude=True, description="A function that is true of messages to keep always.")
 
     @classmethod
     def class_name(cls) -> str:
@@ -118,29 +132,38 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
 
     def _fit(self, messages: list[ChatMessage], initial_token_count: int) -> list[ChatMessage]:
         room = max(0, self.budget - initial_token_count)
-        return fit_messages(messages, room, self.policy, self.counter).messages
+        return fit_messages(messages, room, self.policy, self.counter, self.tools, pin=self.pin).messages
 
 
-def _view(message: ChatMessage) -> Mapping[str, Any]:
-    """A LlamaIndex message as chat-completions would have it."""
-    role = message.role.value
-    blocks = [_part(block) for block in message.blocks if not _is_silent(block)]
-    view: dict[str, Any] = {"role": _ROLES.get(role, role), "content": blocks or None}
-    calls: list[Any] = [
-        {
-            "id": block.tool_call_id or block.tool_name,
-            "function": {"name": block.tool_name, "arguments": block.tool_kwargs},
-        }
-        for block in message.blocks
-        if block.block_type == "tool_call"
-    ]
-    view["tool_calls"] = calls or message.additional_kwargs.get("tool_calls")  # where older versions keep them
-    if role == "tool":
-        view["tool_call_id"] = message.additional_kwargs.get("tool_call_id")
-        view["content"] = blocks or ""
-    if role == "function":
-        view["name"] = message.additional_kwargs.get("name")
-    return view
+def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
+    """The messages as chat-completions would have them."""
+    ids = CallIds()
+    for message in messages:
+        role = message.role.value
+        blocks = [_part(block) for block in message.blocks if not _is_silent(block)]
+        view: dict[str, Any] = {"role": _ROLES.get(role, role), "content": blocks or None}
+        calls = [block for block in message.blocks if block.block_type == "tool_call"]
+        if calls:
+            keys = ids.ask((_given_id(call), call.tool_name) for call in calls)
+            view["tool_calls"] = [
+                {"id": key, "function": {"name": call.tool_name, "arguments": call.tool_kwargs}}
+                for key, call in zip(keys, calls, strict=True)
+            ]
+        elif older := message.additional_kwargs.get("tool_calls"):  # where older versions keep them
+            view["tool_calls"] = older
+            ids.ask(())
+        if role == "tool":
+            key = message.additional_kwargs.get("tool_call_id")
+            view["tool_call_id"] = ids.answer(key, key or None)
+            view["content"] = blocks or ""
+        if role == "function":
+            view["name"] = message.additional_kwargs.get("name")
+        yield view
+
+
+def _given_id(call: Any) -> str | None:
+    """The call's id, unless it is only its tool's name, as of models that have no ids: then two calls may share it."""
+    return None if call.tool_call_id == call.tool_name else call.tool_call_id
 
 
 def _is_silent(block: Any) -> bool:
