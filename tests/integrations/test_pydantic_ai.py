@@ -1,15 +1,21 @@
 """The Pydantic AI module, against the real package."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pydantic_ai")
 
-from pydantic_ai import Agent, BinaryContent
+from pydantic_ai import Agent, BinaryContent, CachePoint, Tool
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -17,7 +23,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from cupel.integrations.messages import PinnedMessagesExceedBudgetError
 from cupel.integrations.pydantic_ai import fit_messages, history_processor
@@ -68,7 +74,42 @@ def test_images_and_instructions_are_counted():
     assert fit_messages(messages, 1000, counter=COUNTER).total_tokens == 3 + 4 + 4 + 410 + 100
 
 
-def test_the_processor_runs_in_an_agent():
+def weather(city: str) -> str:
+    """Tell the weather in a city."""
+    return f"rain in {city}"
+
+
+def test_tools_of_every_kind_are_counted():
+    plain = fit_messages(history(), 10_000, counter=COUNTER).total_tokens
+    tool = Tool(weather)
+    schema = {"name": "weather", "description": tool.description, "input_schema": tool.tool_def.parameters_json_schema}
+    counts = {
+        fit_messages(history(), 10_000, counter=COUNTER, tools=[one]).total_tokens
+        for one in (tool, tool.tool_def, schema)
+    }
+    assert len(counts) == 1
+    assert counts.pop() > plain + COUNTER.count("Tell the weather in a city.")
+
+
+def test_work_of_the_provider_and_marks_are_read():
+    messages = [
+        ModelRequest([UserPromptPart(["What is new?", CachePoint()])]),
+        ModelResponse(
+            [
+                NativeToolCallPart("web_search", {"query": "news"}, "s"),
+                NativeToolReturnPart("web_search", {"results": ["Much. " * 20]}, "s"),
+                TextPart("Much."),
+            ]
+        ),
+        ModelRequest([UserPromptPart("Tell me.")]),
+    ]
+    fitted = fit_messages(messages, 1000, counter=COUNTER)
+    assert fitted.messages == messages
+    assert 45 < fitted.total_tokens < 90
+
+
+@pytest.mark.parametrize("way", ["run", "run_stream"])
+def test_the_processor_runs_in_an_agent(way: str):
     seen: list[list[ModelMessage]] = []
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -77,14 +118,23 @@ def test_the_processor_runs_in_an_agent():
             return ModelResponse([ToolCallPart("weather", {"city": "Oslo"})])
         return ModelResponse([TextPart("Rain.")])
 
-    agent = Agent(FunctionModel(model), capabilities=[ProcessHistory(history_processor(100, counter=COUNTER))])
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        seen.append(messages)
+        yield {0: DeltaToolCall("weather", '{"city": "Oslo"}')} if len(seen) == 1 else "Rain."
 
-    @agent.tool_plain
-    def weather(city: str) -> str:
-        return f"rain in {city}"
+    agent = Agent(
+        FunctionModel(model, stream_function=stream),
+        tools=[weather],
+        capabilities=[ProcessHistory(history_processor(100, counter=COUNTER))],
+    )
 
-    result = agent.run_sync("And now?", message_history=history())
-    assert result.output == "Rain."
+    async def run() -> str:
+        if way == "run":
+            return (await agent.run("And now?", message_history=history())).output
+        async with agent.run_stream("And now?", message_history=history()) as result:
+            return await result.get_output()
+
+    assert asyncio.run(run()) == "Rain."
     assert "capital of Norway" not in str(seen[0])
     kinds = [part.part_kind for message in seen[1] for part in message.parts]
     assert kinds[-3:] == ["user-prompt", "tool-call", "tool-return"]

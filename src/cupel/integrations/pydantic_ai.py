@@ -23,7 +23,8 @@ from cupel.policy import Policy
 from cupel.tokens import TokenCounter
 
 try:
-    from pydantic_ai.messages import BinaryContent, ImageUrl, ModelMessage, ModelRequest
+    from pydantic_ai.messages import BinaryContent, CachePoint, ImageUrl, ModelMessage, ModelRequest
+    from pydantic_ai.tools import Tool, ToolDefinition
 except ImportError:
     raise MissingExtraError("pydantic-ai-slim", "pydantic-ai") from None
 
@@ -34,7 +35,7 @@ def history_processor(
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
-    tools: Sequence[object] | None = None,
+    tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[ModelMessage], bool] | None = None,
 ) -> Callable[[list[ModelMessage]], list[ModelMessage]]:
@@ -60,7 +61,7 @@ def fit_messages(
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
-    tools: Sequence[object] | None = None,
+    tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[ModelMessage], bool] | None = None,
 ) -> Fitted[ModelMessage]:
@@ -76,7 +77,7 @@ def fit_messages(
         view=_view,
         policy=policy,
         counter=counter,
-        tools=tools,
+        tools=[_schema(tool) for tool in tools or ()],
         system=_instructions(messages),
         pin=keep,
     )
@@ -90,6 +91,18 @@ def _instructions(messages: Sequence[ModelMessage]) -> str | None:
     """What is sent as instructions: those of the newest request."""
     requests = (message for message in reversed(messages) if isinstance(message, ModelRequest))
     return next((request.instructions for request in requests if request.instructions), None)
+
+
+def _schema(tool: Any) -> Mapping[str, Any]:
+    """A tool, its definition or its plain schema, as Anthropic would have it."""
+    if isinstance(tool, Mapping):
+        return tool
+    definition: ToolDefinition = tool.tool_def if isinstance(tool, Tool) else tool
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "input_schema": definition.parameters_json_schema,
+    }
 
 
 def _view(message: ModelMessage) -> Mapping[str, Any]:
@@ -107,6 +120,12 @@ def _blocks(part: Any) -> Iterable[dict[str, Any]]:
             yield {"type": "tool_result", "tool_use_id": part.tool_call_id, "content": part.model_response_str()}
         case "retry-prompt" if part.tool_name is not None:
             yield {"type": "tool_result", "tool_use_id": part.tool_call_id, "content": part.model_response()}
+        case "builtin-tool-call":
+            arguments = part.args_as_dict()
+            yield {"type": "server_tool_use", "id": part.tool_call_id, "name": part.tool_name, "input": arguments}
+        case "builtin-tool-return":
+            content = part.model_response_str()
+            yield {"type": "server_tool_result", "tool_use_id": part.tool_call_id, "content": content}
         case "thinking":
             yield {"type": "thinking", "thinking": part.content, "signature": part.signature or "none"}
         case "user-prompt" if not isinstance(part.content, str):
@@ -136,5 +155,5 @@ def _user_content(content: Any) -> Iterable[dict[str, Any]]:
         yield {"type": "document", "source": {"type": "base64", "data": data}}
     elif isinstance(content, ImageUrl):
         yield {"type": "image", "source": {"type": "url", "url": content.url}}
-    else:
+    elif not isinstance(content, CachePoint):  # a mark, not content
         yield from _text(_text_of(content))
