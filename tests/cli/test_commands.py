@@ -1,8 +1,10 @@
 """What each command prints, and that its JSON says the same as the library."""
 
 import json
+import re
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -72,7 +74,7 @@ class TestSelect:
     def test_markdown_fences_cannot_be_closed_by_an_item(self, cupel, folder):
         (folder / "a.jsonl").write_text(json.dumps({"content": "x\n````\ny", "tokens": 1}))
         out = cupel("select", "a.jsonl", "--budget", "9", "--format", "markdown").out
-        assert out == "### 1. Message, 1 tokens\n\n`````text\nx\n````\ny\n`````\n"
+        assert out == "### 1. Message, 1 token\n\n`````text\nx\n````\ny\n`````\n"
 
     def test_tokens_are_counted_as_asked(self, cupel, folder):
         (folder / "a.jsonl").write_text('{"content": "hello world"}')
@@ -226,6 +228,37 @@ class TestSimulate:
         ).json
         assert document["sweep"][0]["error"].startswith("Pinned items require 274 tokens")
 
+    def test_a_quota_policy_is_simulated_too(self, cupel, session, folder):
+        policy = {"scorer": "recency", "slicer": {"type": "quota", "quotas": [{"kind": "ToolOutput", "cap": 30}]}}
+        (folder / "quota.json").write_text(json.dumps(policy))
+        outcome = cupel("simulate", session, "--budget", "4000", "--policy", "quota.json", "--format", "json")
+        assert outcome.code == 0
+        prepared = Policy.from_dict(policy).pipeline().prepare(session_items())
+        less = {item.content for item in prepared.run(ContextBudget(3600, 3600))}
+        assert contents(outcome.json["marginal"]) == [
+            item.content for item in prepared.run(BUDGET) if item.content not in less
+        ]
+
+    def test_a_slack_that_leaves_no_selection_says_so(self, cupel, session):
+        arguments = ("simulate", session, "--budget", "300", "--slack", "100")
+        assert "With 100 tokens less there is no selection: Pinned items require 274" in cupel(*arguments).out
+        assert cupel(*arguments, "--format", "json").json["marginal_error"].startswith("Pinned items require 274")
+        assert cupel("simulate", session, "--budget", "300", "--slack", "301").code == 2
+
+    @pytest.mark.parametrize("rich", [True, False])
+    @pytest.mark.parametrize(
+        ("command", "figures"),
+        [("simulate", ["4,000", "74", "3,994"]), ("explain", ["2,891", "0.213"]), ("compare", ["3,994", "99.8 %"])],
+    )
+    def test_forty_columns_show_the_numbers(self, cupel, session, command, figures, rich, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "40")
+        monkeypatch.setenv("TERM", "xterm" if rich else "dumb")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        out = re.sub("\x1b\\[[0-9;]*m", "", cupel(command, session, "--budget", "4000", "--policy", "chat").out)
+        table = out.split("\n\n")[0]
+        assert max(len(line.rstrip()) for line in table.splitlines()) <= 40
+        assert all(figure in table for figure in figures)
+
     def test_items_by_number(self, cupel, session):
         assert (
             cupel("simulate", session, "--budget", "4000", "--item", "#1", "--format", "json").json["item"][
@@ -253,6 +286,17 @@ class TestInspect:
         assert names() == ["chat", "code-review", "debugging", "document-qa", "long-running", "rag", "tool-use"]
         assert names("--policy", "rag")[0] == "rag"
         assert names("--policy", "rag", "--policy", "chat") == ["rag", "chat"]
+
+    def test_progress_is_told_for_each_policy(self, cupel, session, monkeypatch):
+        told = []
+
+        @contextmanager
+        def bar(doing, unit):
+            yield lambda *counts: told.append((doing, unit, *counts))
+
+        monkeypatch.setattr("cupel.cli._inspect.progress_bar", bar)
+        cupel("inspect", session, "--budget", "4000", "--policy", "rag", "--policy", "chat", "-o", "page.html")
+        assert told == [("computing", "policies", 1, 2, 0), ("computing", "policies", 2, 2, 0)]
 
     def test_open_needs_a_file(self, cupel, session):
         assert cupel("inspect", session, "--budget", "4000", "--open").code == 2
@@ -335,6 +379,24 @@ class TestDemo:
         monkeypatch.setattr("cupel.cli._demo.which", {"cupel": found}.get)
         monkeypatch.setattr("sys.argv", [called, "demo"])
         assert f"Try also:  {command} explain cupel-demo/session.jsonl " in cupel("demo").out
+
+    def test_what_was_edited_is_kept_and_used(self, cupel, folder):
+        cupel("demo")
+        policy, session = folder / "cupel-demo/policy.toml", folder / "cupel-demo/session.jsonl"
+        policy.write_text('name = "mine"\nscorer = "recency"\n')
+        outcome = cupel("demo")
+        assert outcome.code == 0
+        assert policy.read_text() == 'name = "mine"\nscorer = "recency"\n'
+        assert "kept cupel-demo/policy.toml, which was edited" in outcome.err
+        assert "session.jsonl" not in outcome.err
+        assert "mine: " in outcome.out
+        session.write_text('{"content": "only this", "tokens": 3}\n')
+        outcome = cupel("demo")
+        assert session.read_text() == '{"content": "only this", "tokens": 3}\n'
+        assert "mine: 1 of 1 item in" in outcome.out
+        policy.unlink()
+        session.unlink()
+        assert cupel("demo").err == ""
 
     def test_json(self, cupel):
         document = cupel("demo", "--budget", "2500", "-o", "elsewhere", "--format", "json").json

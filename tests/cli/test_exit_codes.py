@@ -166,6 +166,18 @@ def test_a_closed_pipe_is_no_error(folder):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("closed", "out", "err"),
+    [(">&-", "", "chat: 3 of 3 items in"), ("2>&-", "x\n\nx\n\nx\n", ""), (">&- 2>&-", "", "")],
+)
+def test_a_closed_stream_is_no_error_and_its_text_goes_nowhere_else(items, folder, closed, out, err):
+    command = f"{sys.executable} -m cupel select items.jsonl --budget 99 {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=folder)
+    assert (done.returncode, done.stdout) == (0, out)
+    assert done.stderr.startswith(err)
+    assert "Traceback" not in done.stderr
+
+
 def test_130_after_an_interrupt(folder):
     os.mkfifo(folder / "slow.jsonl")
     process = subprocess.Popen(

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from cupel.batch import BatchError, BatchSummary, run_batch
-from cupel.cli._options import add_budget, add_policy, read_budget, read_policy, whole_number
+from cupel.cli._numbers import whole_number
+from cupel.cli._options import add_budget, add_policy, read_budget, read_policy
 from cupel.cli._progress import progress_bar
 
 SOME_FAILED: Final = 3

@@ -1,6 +1,7 @@
 """Try cupel on a session that ships with it: a coding agent hunts a flaky payment-webhook test.
 
-Prints what the policies select under a tight budget, and writes the session, the policy and the interactive page.
+Prints what the policies select under a tight budget, and writes the session, the policy and the interactive page. A
+session or a policy that you have edited since is kept, and used.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from typing import Any
 
 from cupel.cli._inspect import page
 from cupel.cli._items_out import budget_to_dict, to_json
-from cupel.cli._options import NamedPolicy, add_format, describe, preset, preset_names, whole_number
+from cupel.cli._numbers import token_count
+from cupel.cli._options import NamedPolicy, add_format, describe, make_counter, preset, preset_names
+from cupel.cli._reading import read_items
 from cupel.cli._writing import write_whole
 from cupel.demo import BUDGET, policy_text, session_items, session_policy, session_text
 from cupel.diagnostics import SelectionReport
 from cupel.model import ContextBudget
-from cupel.report import Cell, Column, Table, print_table, reason_name, summary
+from cupel.policy import Policy
+from cupel.report import Cell, Column, Table, plural, print_table, reason_name, summary
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_format(parser, ("text", "json"))
     parser.add_argument(
         "--budget",
-        type=whole_number,
+        type=token_count,
         default=BUDGET,
         metavar="N",
         help=f"tokens the selection may use; default: {BUDGET}",
@@ -47,34 +51,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Select, print and write."""
-    items = session_items()
     budget = ContextBudget(args.budget, args.budget)
     folder: Path = args.output
     session, policy_file, page_file = folder / "session.jsonl", folder / "policy.toml", folder / "page.html"
-    start = session_policy()
+    own = [file for file, text in ((session, session_text()), (policy_file, policy_text())) if _edited(file, text)]
+    items = read_items([str(session)], lambda: make_counter(None)).items if session in own else session_items()
+    start = Policy.load(policy_file) if policy_file in own else session_policy()
     report = start.pipeline().dry_run(items, budget)
-    policies = [NamedPolicy(start, str(start.name), f"--policy {policy_file}")]
+    policies = [NamedPolicy(start, start.name or policy_file.stem, f"--policy {policy_file}")]
     policies += [NamedPolicy(preset(name), name, f"--policy {name}") for name in preset_names()]
     title = "An agent hunts a flaky test"
     text = page(items, budget, policies, title=title, sources=[str(session)], fixed_window=False)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(session, session_text())
-    write_whole(policy_file, policy_text())
+    for file, original in ((session, session_text()), (policy_file, policy_text())):
+        if file in own:
+            print(f"kept {file}, which was edited; delete it to have the original again", file=sys.stderr)
+        else:
+            write_whole(file, original)
     write_whole(page_file, text)
     if args.format == "json":
         print(to_json(_document(report, budget, folder), indent=2))
     else:
-        _print(report, budget, session, policy_file, page_file)
+        _print(report, budget, policies[0].name, (session, policy_file, page_file))
     if args.open:
         webbrowser.open(page_file.resolve().as_uri())
     return 0
 
 
-def _print(report: SelectionReport, budget: ContextBudget, session: Path, policy: Path, page_file: Path) -> None:
-    print("A coding agent's session, 120 items, and a window that holds a fraction of it.\n")
+def _edited(file: Path, original: str) -> bool:
+    """Tell whether a file is there and is not what an earlier run wrote."""
+    return file.exists() and file.read_bytes() != original.encode()
+
+
+def _print(report: SelectionReport, budget: ContextBudget, name: str, files: tuple[Path, Path, Path]) -> None:
+    session, policy, page_file = files
+    candidates = plural(report.total_candidates, "item")
+    print(f"A coding agent's session, {candidates}, and a window that holds a fraction of it.\n")
     print_table(_by_kind(report))
     print()
-    print(summary(report, budget, "coding-agent"))
+    print(summary(report, budget, name))
     print(f"\nThe page:  {page_file}  (open it in a browser: move the budget, switch the policy)")
     command = _command()
     print(f"Try also:  {command} explain {session} --budget {budget.target_tokens} --policy {policy} --counterfactual")

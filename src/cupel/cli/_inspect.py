@@ -9,6 +9,7 @@ import argparse
 import shlex
 import sys
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 
 from cupel.cli._compare import chosen_policies
@@ -23,6 +24,7 @@ from cupel.cli._options import (
     read_budget,
     read_input,
 )
+from cupel.cli._progress import progress_bar
 from cupel.cli._writing import write_whole
 from cupel.model import ContextBudget, ContextItem
 from cupel.report import Variant, page_payload, render_page
@@ -53,9 +55,17 @@ def run(args: argparse.Namespace) -> int:
     budget = read_budget(args)
     items = read_input(args)
     title = args.title or ", ".join(Path(name).name if name != "-" else "standard input" for name in args.items[:3])
-    text = page(
-        items, budget, policies, title=title, sources=args.items, fixed_window=args.max is not None, form=args.format
-    )
+    with progress_bar("computing", "policies") as show:
+        text = page(
+            items,
+            budget,
+            policies,
+            title=title,
+            sources=args.items,
+            fixed_window=args.max is not None,
+            form=args.format,
+            on_progress=lambda done, total: show(done, total, 0),
+        )
     if args.output is None:
         sys.stdout.write(text)
         return 0
@@ -75,6 +85,7 @@ def page(
     sources: list[str],
     fixed_window: bool,
     form: str = "html",
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> str:
     """Give the page, or the data behind it."""
     payload = page_payload(
@@ -84,5 +95,6 @@ def page(
         title=title,
         source=shlex.join(sources),
         fixed_window=fixed_window,
+        on_progress=on_progress,
     )
     return render_page(payload) if form == "html" else to_json(payload, indent=1) + "\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 from cupel.diagnostics import IncludedItem, SelectionReport, item_to_dict
 from cupel.model import ContextBudget
-from cupel.report import visible
+from cupel.report import plural, visible
 
 
 def as_text(included: Sequence[IncludedItem]) -> str:
@@ -45,7 +45,7 @@ def as_markdown(included: Sequence[IncludedItem]) -> str:
     for number, entry in enumerate(included, 1):
         longest = max((len(run) for run in re.findall(r"`+", entry.item.content)), default=0)
         fence = "`" * max(3, longest + 1)
-        heading = f"### {number}. {visible(entry.item.kind.value)}, {entry.item.tokens:,} tokens"
+        heading = f"### {number}. {visible(entry.item.kind.value)}, {plural(entry.item.tokens, 'token')}"
         parts.append(f"{heading}\n\n{fence}text\n{entry.item.content}\n{fence}\n")
     return "\n".join(parts)
 

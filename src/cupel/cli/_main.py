@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] not in COMMANDS:
         return _explain(arguments)
     name = arguments[0]
+    _stand_in_for_closed_streams()
     _tolerate(sys.stdout)
     try:
         code = _run(name, arguments[1:])
@@ -71,6 +72,13 @@ def _run(name: str, arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"cupel {name}", description=module.__doc__ or summary)
     module.configure(parser)
     return int(module.run(parser.parse_args(arguments)))
+
+
+def _stand_in_for_closed_streams() -> None:
+    """Write to nowhere where a stream is closed (`>&-`): that was asked for, and is no error."""
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # and `print(file=None)` would mix messages into the output
+            setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123  (lives as long as the process)
 
 
 def _tolerate(stream: TextIO | TextIOWrapper) -> None:
@@ -102,6 +110,10 @@ def _explain(arguments: list[str]) -> int:
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     command = parser.parse_args(arguments[:1]).command
     if command is not None:
-        parser.error(f"unknown command {command!r}, expected one of: {', '.join(COMMANDS)}")
+        from difflib import get_close_matches
+
+        close = get_close_matches(command, COMMANDS, n=1)
+        likely = f"; did you mean {close[0]!r}?" if close else ""
+        parser.error(f"unknown command {command!r}{likely} (commands: {', '.join(COMMANDS)})")
     parser.print_help(sys.stderr)
     return UNUSABLE

@@ -7,10 +7,13 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 from cupel.cli._formats import NAMES as INPUT_FORMATS
+from cupel.cli._imports import imported
+from cupel.cli._numbers import token_count
 from cupel.cli._overrides import overridden
 from cupel.cli._reading import Input, read_items
 from cupel.errors import ConfigurationError, PolicyConfigError
@@ -22,6 +25,7 @@ exit codes:
   0  done
   1  no: there is no selection at this budget, or the check failed
   2  the arguments or the input cannot be used; nothing was written"""
+_COUNTERS: Final = ("chars", "tiktoken:o200k_base", "tiktoken:cl100k_base")
 _ITEMS_HELP: Final = (
     "a file of items (.json, .jsonl, .csv, .parquet), a text file, a directory or a glob of text files "
     "(each file becomes one item of kind Document), or - for standard input"
@@ -56,11 +60,15 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool = True) -> Non
     """Add the budget; a command whose input brings budgets of its own does not require it."""
     group = parser.add_argument_group("budget")
     group.add_argument(
-        "--budget", type=whole_number, required=required, metavar="N", help="tokens the selection may use"
+        "--budget",
+        type=token_count,
+        required=required,
+        metavar="N",
+        help="tokens the selection may use; 8000, 8,000 and 8k are the same",
     )
-    group.add_argument("--max", type=whole_number, metavar="N", help="the model's whole window; default: the budget")
+    group.add_argument("--max", type=token_count, metavar="N", help="the model's whole window; default: the budget")
     group.add_argument(
-        "--reserve", type=whole_number, default=0, metavar="N", help="tokens of the window kept for the answer"
+        "--reserve", type=token_count, default=0, metavar="N", help="tokens of the window kept for the answer"
     )
     group.add_argument(
         "--margin", type=float, default=0.0, metavar="PERCENT", help="keep this much back because counts are estimates"
@@ -85,21 +93,25 @@ def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         metavar="PATH=VALUE",
         help="change the policy document: slicer=knapsack, slicer.bucket_size=10, deduplication=false",
     )
+    add_import(group)
+
+
+def add_import(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the modules that bring strategies of one's own."""
+    parser.add_argument(
+        "--import",
+        action="append",
+        type=imported,
+        default=[],
+        dest="modules",
+        metavar="MODULE",
+        help="import this module first, from here or from where Python looks, for the strategies it registers",
+    )
 
 
 def add_format(parser: argparse.ArgumentParser, choices: Sequence[str]) -> None:
     """Add the output format; the first choice is the default."""
     parser.add_argument("--format", choices=choices, default=choices[0], help=f"what to print; default: {choices[0]}")
-
-
-def whole_number(text: str) -> int:
-    try:
-        value = int(text.replace("_", ""))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"expected zero or more, got {value}")
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +186,27 @@ def _find(name: str) -> Policy:
         return preset(name)
     if Path(name).exists():
         return Policy.load(name)
-    raise PolicyConfigError(f"--policy {name}: neither a file nor a preset; presets: {', '.join(preset_names())}")
+    hint = did_you_mean(name, preset_names())
+    raise PolicyConfigError(
+        f"--policy {name}: neither a file nor a preset{hint} (presets: {', '.join(preset_names())})"
+    )
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return the question after the likely word, to go into a message, or nothing if no word is like it.
+
+    >>> did_you_mean("chatt", ["chat", "rag"])
+    "; did you mean 'chat'?"
+    """
+    close = get_close_matches(word.lower().replace("_", "-"), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _check_counter(name: str) -> None:
     if name != "chars" and not name.startswith("tiktoken:"):
-        raise ConfigurationError(f"--tokens {name}: expected chars, tiktoken:o200k_base or tiktoken:cl100k_base")
+        raise ConfigurationError(
+            f"--tokens {name}: expected {', '.join(_COUNTERS[:-1])} or {_COUNTERS[-1]}{did_you_mean(name, _COUNTERS)}"
+        )
 
 
 def make_counter(name: str | None) -> Callable[[str], int]:

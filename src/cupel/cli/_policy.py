@@ -1,12 +1,13 @@
-"""Show a policy as a document, validate policy files, or print the JSON Schema they follow."""
+"""Describe a policy in plain words, show it as a document, validate policy files, or print their JSON Schema."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from cupel.cli._description import describe_policy
 from cupel.cli._items_out import to_json
-from cupel.cli._options import EXIT_CODES, read_policy
+from cupel.cli._options import EXIT_CODES, add_import, read_policy
 from cupel.errors import ConfigurationError
 from cupel.policy import Policy, json_schema
 
@@ -16,38 +17,58 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXIT_CODES
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser(
-        "show", help="print a policy document", epilog=EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    show.add_argument("policy", metavar="NAME|FILE", help="a preset, or a policy file")
-    show.add_argument(
-        "--set", action="append", default=[], dest="overrides", metavar="PATH=VALUE", help="change the document first"
-    )
+    describe = _action(actions, "describe", "say in plain words what a policy does")
+    _add_policy(describe)
+    describe.add_argument("--format", choices=("text", "json"), default="text", help="what to print; default: text")
+    show = _action(actions, "show", "print a policy document")
+    _add_policy(show)
     show.add_argument("--format", choices=("json", "toml"), default="json", help="what to print; default: json")
-    validate = actions.add_parser(
-        "validate", help="check policy files", epilog=EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    validate = _action(actions, "validate", "check policy files")
     validate.add_argument("files", metavar="FILE", nargs="+", help="policy files, .json or .toml")
+    add_import(validate)
     validate.add_argument("--format", choices=("text", "json"), default="text", help="what to print; default: text")
-    schema = actions.add_parser(
-        "schema",
-        help="print the JSON Schema of policy documents",
+    schema = _action(actions, "schema", "print the JSON Schema of policy documents")
+    add_import(schema)
+    schema.set_defaults(format="json")
+
+
+def _action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
+) -> argparse.ArgumentParser:
+    return actions.add_parser(
+        name,
+        help=about,
+        description=f"{about.capitalize()}.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    schema.set_defaults(format="json")
+
+
+def _add_policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("policy", metavar="NAME|FILE", help="a preset, or a policy file")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="overrides", metavar="PATH=VALUE", help="change the document first"
+    )
+    add_import(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action says."""
-    if args.action == "show":
-        found = read_policy(args.policy, args.overrides).policy
-        sys.stdout.write(found.to_toml() if args.format == "toml" else found.to_json(indent=2) + "\n")
-        return 0
+    if args.action == "validate":
+        return _validate(args.files, args.format)
     if args.action == "schema":
         print(to_json(json_schema(), indent=2))
         return 0
-    return _validate(args.files, args.format)
+    found = read_policy(args.policy, args.overrides)
+    if args.action == "describe":
+        words = describe_policy(found.policy, found.name)
+        sys.stdout.write(
+            to_json({"name": found.name, "description": words}, indent=2) + "\n" if args.format == "json" else words
+        )
+        return 0
+    document = found.policy.to_toml() if args.format == "toml" else found.policy.to_json(indent=2) + "\n"
+    sys.stdout.write(document)
+    return 0
 
 
 def _validate(files: list[str], form: str) -> int:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from cupel.analytics import SweepRow, find_min_budget_for, get_marginal_items, sweep
+import msgspec
+
+from cupel.analytics import SweepRow, find_min_budget_for, sweep
 from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._numbers import token_count, whole_number
 from cupel.cli._options import (
     add_budget,
     add_format,
@@ -18,11 +23,11 @@ from cupel.cli._options import (
     read_budget,
     read_input,
     read_policy,
-    whole_number,
 )
 from cupel.diagnostics import item_to_dict
-from cupel.errors import InvalidItemError
+from cupel.errors import InvalidBudgetError, InvalidItemError, SelectionError
 from cupel.model import ContextBudget, ContextItem
+from cupel.pipeline import Pipeline
 from cupel.report import Cell, Column, Table, plural, preview, print_table
 
 
@@ -41,11 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("questions")
     group.add_argument("--steps", type=whole_number, default=16, metavar="N", help="budgets in the sweep; default: 16")
     group.add_argument(
-        "--to", type=whole_number, metavar="N", help="the largest budget of the sweep; default: where everything fits"
+        "--to", type=token_count, metavar="N", help="the largest budget of the sweep; default: where everything fits"
     )
     group.add_argument(
         "--slack",
-        type=whole_number,
+        type=token_count,
         metavar="N",
         help="name the items that N tokens less would cost; default: a tenth of the budget",
     )
@@ -63,9 +68,8 @@ def run(args: argparse.Namespace) -> int:
     items = read_input(args)
     pipeline = chosen.policy.pipeline()
     target = None if args.item is None else _find(items, args.item)
-    slack = max(1, budget.target_tokens // 10) if args.slack is None else args.slack
     rows = sweep(pipeline, items, _budgets(items, budget, args.steps, args.to, fixed=args.max is not None))
-    marginal = get_marginal_items(pipeline, items, budget, slack)
+    slack = _slack(pipeline, items, budget, budget.target_tokens // 10 if args.slack is None else args.slack)
     ceiling = sum(max(0, item.tokens) for item in items) + 1
     least = (
         None
@@ -73,18 +77,43 @@ def run(args: argparse.Namespace) -> int:
         else find_min_budget_for(pipeline, items, target, max(ceiling, target.tokens), exact=True)
     )
     if args.format == "json":
-        document = _document(budget, rows, slack, marginal)
+        document = _document(budget, rows, slack)
         if target is not None:
             document["item"] = {"content": target.content, "min_budget": least}
         print(to_json(document, indent=2))
         return 0
     print_table(_chart(rows, budget, len(items)))
     print()
-    print_table(_marginal(marginal, slack, budget.target_tokens))
+    if slack.error is None:
+        print_table(_marginal(slack, budget.target_tokens))
+    else:
+        print(f"With {slack.tokens:,} tokens less there is no selection: {slack.error}")
     if target is not None:
         answer = "no budget selects it" if least is None else f"the smallest budget that selects it is {least:,}"
         print(f"\n{preview(target.content)}: {answer}")
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """What `tokens` less would cost: the items that go, or the reason why there is no selection then."""
+
+    tokens: int
+    items: list[ContextItem]
+    error: SelectionError | None = None
+
+
+def _slack(pipeline: Pipeline, items: Sequence[ContextItem], budget: ContextBudget, tokens: int) -> Slack:
+    """Compare two runs, which answers for any slicer: also for quotas, whose shares move with the budget."""
+    if tokens > budget.target_tokens:
+        raise InvalidBudgetError(f"--slack {tokens:,}: expected at most the budget, {budget.target_tokens:,}")
+    window = max(budget.max_tokens - tokens, budget.output_reserve)
+    smaller = msgspec.structs.replace(budget, max_tokens=window, target_tokens=budget.target_tokens - tokens)
+    given, less = sweep(pipeline, items, [budget, smaller])
+    if given.error is not None:
+        raise given.error
+    kept = {id(item) for item in less.items}
+    return Slack(tokens, [item for item in given.items if id(item) not in kept], less.error)
 
 
 def _find(items: Sequence[ContextItem], wanted: str) -> ContextItem:
@@ -125,21 +154,33 @@ def _chart(rows: Sequence[SweepRow], budget: ContextBudget, candidates: int) -> 
             Column("budget", number=True),
             Column("items", number=True),
             Column("tokens", number=True),
-            Column(f"of {candidates:,} items"),
+            Column(f"of {plural(candidates, 'item')}", flexible=True),
         ],
         title="What each budget selects",
     )
+    longest = _bar_room(rows)
     for row in rows:
         tokens = row.budget.target_tokens
         mark = Cell(f"{tokens:,}", "strong") if tokens == budget.target_tokens else f"{tokens:,}"
         if row.error is not None:
             table.add(mark, "–", "–", Cell(str(row.error), "bad"))
             continue
-        table.add(mark, f"{len(row.items):,}", f"{row.total_tokens:,}", Cell(_bar(len(row.items), candidates), "good"))
+        table.add(
+            mark,
+            f"{len(row.items):,}",
+            f"{row.total_tokens:,}",
+            Cell(_bar(len(row.items), candidates, longest), "good"),
+        )
     return table
 
 
-def _bar(value: int, whole: int, width: int = 40) -> str:
+def _bar_room(rows: Sequence[SweepRow]) -> int:
+    """Return how long the longest bar may be, so that a narrow terminal keeps the numbers."""
+    numbers = max((len(f"{row.budget.target_tokens:,}{row.total_tokens:,}") for row in rows), default=0) + len("items")
+    return max(4, min(40, shutil.get_terminal_size((160, 24)).columns - numbers - 14))
+
+
+def _bar(value: int, whole: int, width: int) -> str:
     """Draw a bar in eighths of a character, or in whole ones where the output has no blocks."""
     eighths = 8 * width * value // max(1, whole)
     try:
@@ -149,19 +190,18 @@ def _bar(value: int, whole: int, width: int = 40) -> str:
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
 
 
-def _marginal(items: Sequence[ContextItem], slack: int, given: int) -> Table:
+def _marginal(slack: Slack, given: int) -> Table:
     table = Table(
         [Column("kind"), Column("tokens", number=True), Column("item", flexible=True)],
-        title=f"{plural(len(items), 'item')} would go if the budget were {slack:,} tokens smaller than {given:,}",
+        title=f"{plural(len(slack.items), 'item')} would go if the budget were {plural(slack.tokens, 'token')} smaller "
+        f"than {given:,}",
     )
-    for item in items:
+    for item in slack.items:
         table.add(preview(item.kind.value, 16), f"{item.tokens:,}", preview(item.content))
     return table
 
 
-def _document(
-    budget: ContextBudget, rows: Sequence[SweepRow], slack: int, marginal: Sequence[ContextItem]
-) -> dict[str, Any]:
+def _document(budget: ContextBudget, rows: Sequence[SweepRow], slack: Slack) -> dict[str, Any]:
     return {
         "budget": budget_to_dict(budget),
         "sweep": [
@@ -169,6 +209,6 @@ def _document(
             | ({} if row.error is None else {"error": str(row.error)})
             for row in rows
         ],
-        "slack_tokens": slack,
-        "marginal": [item_to_dict(item) for item in marginal],
-    }
+        "slack_tokens": slack.tokens,
+        "marginal": [item_to_dict(item) for item in slack.items],
+    } | ({} if slack.error is None else {"marginal_error": str(slack.error)})

@@ -12,7 +12,7 @@ from cupel.errors import PolicyConfigError
 from cupel.placers import Placer
 from cupel.policy._errors import at_key, malformed, mismatch, unknown_word
 from cupel.policy._forms import DuplicateKey, Json, Schema, read_object
-from cupel.policy._plugins import load_plugins
+from cupel.policy._plugins import GROUP, load_plugins
 from cupel.scorers import Curve, Scorer
 from cupel.slicers import Slicer
 
@@ -107,7 +107,10 @@ class Registry(Generic[T]):
         failures = load_plugins()  # a plug-in may bring the tag; nobody else pays for looking
         known = self._documents.get(tag)
         if known is None:
-            raise unknown_word(path, f"{self.family} type", tag, self.tags(), "".join(f"; {line}" for line in failures))
+            own = f"; one of your own is found through the entry-point group {GROUP!r} or after --import MODULE"
+            raise unknown_word(
+                path, f"{self.family} type", tag, self.tags(), own + "".join(f"; {it}" for it in failures)
+            )
         return known
 
 

@@ -13,6 +13,7 @@ from cupel.report._table import Cell, Column, Table, text_of
 _STYLES: Final = {"": "", "good": "green", "bad": "red", "soft": "dim", "strong": "bold"}
 _PIPE_WIDTH: Final = 160
 _NARROWEST: Final = 12
+_LEAST: Final = 3
 _GAP: Final = 2
 
 
@@ -52,9 +53,9 @@ def _rich(table: Table, width: int) -> Any:
 
     title = Text(table.title, style="bold") if table.title else None
     drawn = RichTable(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1)
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
     )
-    for column, size in zip(table.columns, _widths(table, width - 2 * len(table.columns)), strict=True):
+    for column, size in zip(table.columns, _widths(table, width), strict=True):
         side: Literal["left", "right"] = "right" if column.number else "left"
         drawn.add_column(Text(column.title), justify=side, no_wrap=True, overflow="ellipsis", width=size)
     for row in table.rows:
@@ -83,15 +84,19 @@ def plain(table: Table, width: int) -> str:
 
 
 def _widths(table: Table, room: int) -> list[int]:
-    """Give each column what it needs; the flexible ones give way if that is too much for the line."""
+    """Return what each column gets: the flexible ones give way first, then other text, the numbers never."""
     widths = [
         max(_width(text) for text in [column.title, *(text_of(row[index]) for row in table.rows)])
         for index, column in enumerate(table.columns)
     ]
     excess = sum(widths) + _GAP * (len(widths) - 1) - room
-    for index, column in enumerate(table.columns):
-        if column.flexible and excess > 0:
-            widths[index] = max(_NARROWEST, widths[index] - excess)
+    flexible = [index for index, column in enumerate(table.columns) if column.flexible]
+    texts = [index for index, column in enumerate(table.columns) if not column.number]
+    for columns, least in ((flexible, _NARROWEST), (texts, _LEAST)):
+        for index in sorted(columns, key=widths.__getitem__, reverse=True):
+            given = max(0, min(excess, widths[index] - least))
+            widths[index] -= given
+            excess -= given
     return widths
 
 

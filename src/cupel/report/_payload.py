@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cupel._version import __version__
@@ -32,11 +32,13 @@ def page_payload(
     title: str,
     source: str,
     fixed_window: bool,
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any]:
     """Compute the page's data: the items once, and for each policy what showing it at any budget takes.
 
     With `fixed_window` the slider moves the target under an unchanged `max_tokens`, otherwise both move together.
-    The page opens with the first variant; `source` is how a command line names the items.
+    The page opens with the first variant; `source` is how a command line names the items. `on_progress` is told after
+    each variant how many of how many are done.
 
     >>> from cupel import presets
     >>> variants = [Variant(presets.chat(), "chat", "--policy chat")]
@@ -50,6 +52,11 @@ def page_payload(
     numbers = {key: position for position, key in enumerate(kinds)}
     buckets = (bucket_size(slicer_form(variant.policy.slicer, numbers)) for variant in variants)
     probes = Probes.covering(candidates, budget, buckets, fixed_window=fixed_window)
+    policies: list[dict[str, Any]] = []
+    for variant in variants:
+        policies.append(variant_payload(variant, candidates, numbers, probes))
+        if on_progress is not None:
+            on_progress(len(policies), len(variants))
     return {
         "title": title,
         "source": source,
@@ -67,7 +74,7 @@ def page_payload(
         "kinds": list(kinds.values()),
         "total_tokens": sum(item.tokens for item in candidates),
         "items": [_item(item, numbers) for item in candidates],
-        "policies": [variant_payload(variant, candidates, numbers, probes) for variant in variants],
+        "policies": policies,
     }
 
 

@@ -19,7 +19,9 @@ from cupel.report._probes import Probes
 from cupel.report._replay import ranks, replayable
 from cupel.slicers import GreedySlice
 
-_CHECKS: Final = 33
+_FEWEST_CHECKS: Final = 9
+_MOST_CHECKS: Final = 33
+_CHECKED_ITEMS: Final = 100_000
 _FEWEST_ANSWERS: Final = 11
 _MOST_ANSWERS: Final = 101
 _ANSWERED_ITEMS: Final = 200_000
@@ -65,11 +67,16 @@ def variant_payload(
         "answers": [],
     }
     if payload["slicer"] is not None:
-        payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_CHECKS)]
+        payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_checks(len(items)))]
         return payload | ranks(policy, prepared.candidates, everything, items)
     count = max(_FEWEST_ANSWERS, min(_MOST_ANSWERS, _ANSWERED_ITEMS // max(1, len(items))))
     payload["answers"] = [answer(prepared, budget, positions) for budget in probes.spread(count)]
     return payload
+
+
+def _checks(candidates: int) -> int:
+    """Say at how many budgets the replay is checked: each is a whole run, here and again in the browser."""
+    return max(_FEWEST_CHECKS, min(_MOST_CHECKS, _CHECKED_ITEMS // max(1, candidates)))
 
 
 def number(value: float) -> float | str:

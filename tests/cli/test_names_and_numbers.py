@@ -1,0 +1,151 @@
+"""What a person types: numbers with a unit, names with a typo, modules of their own."""
+
+import argparse
+import json
+import sys
+
+import pytest
+
+from cupel import presets
+from cupel.cli._numbers import token_count
+
+OWN = '''
+from dataclasses import dataclass
+
+from cupel import Scorer
+from cupel.policy import register_scorer
+
+
+@register_scorer("own_length_{tag}")
+@dataclass(frozen=True)
+class LengthScorer(Scorer):
+    """Prefers long items."""
+
+    def score(self, item, all_items):
+        return item.tokens / 1000
+'''
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("8000", 8000),
+        ("8_000", 8000),
+        ("8,000", 8000),
+        ("1,234,567", 1_234_567),
+        ("8k", 8000),
+        ("8K", 8000),
+        ("0.5k", 500),
+        ("1.5m", 1_500_000),
+        ("128.25k", 128_250),
+        (" 7 ", 7),
+        ("0", 0),
+    ],
+)
+def test_token_counts(text, tokens):
+    assert token_count(text) == tokens
+
+
+@pytest.mark.parametrize(
+    "text", ["", "k", "8kk", "8 k k", "1.5", "1.2345k", "-8k", "8,00", "80,0000", ",800", "8e3", "٨k", "1_k_", "inf"]
+)
+def test_what_is_no_token_count(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        token_count(text)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "select session.jsonl --budget 4k --max 8,000 --reserve 1.5k",
+        "explain session.jsonl --budget 4k",
+        "compare session.jsonl --budget 4k --policy chat --policy rag",
+        "simulate session.jsonl --budget 4k --slack 0.5k --to 10k --steps 2",
+        "inspect session.jsonl --budget 4k --policy chat --policy rag -o page.html",
+        "demo --budget 4k",
+    ],
+)
+def test_every_command_takes_them(cupel, session, arguments):
+    short = cupel(*arguments.split())
+    assert short.code == 0
+    long = arguments.replace("1.5k", "1500").replace("0.5k", "500").replace("0k", "0000").replace("4k", "4000")
+    assert cupel(*long.split()).out == short.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("select session.jsonl --budget 9 --policy chatt", "did you mean 'chat'? (presets: chat, "),
+        ("policy show code_reveiw", "did you mean 'code-review'?"),
+        ("policy describe tool-us", "did you mean 'tool-use'?"),
+        ("select session.jsonl --budget 9 --tokens tiktoken-o200k_base", "did you mean 'tiktoken:o200k_base'?"),
+        ("selct", "did you mean 'select'?"),
+        ("xyzzy", "unknown command 'xyzzy' (commands: "),
+        ("select session.jsonl --budget 9 --policy xyzzy", "neither a file nor a preset (presets: "),
+    ],
+)
+def test_likely_names_are_offered(cupel, session, arguments, says):
+    outcome = cupel(*arguments.split())
+    assert outcome.code == 2
+    assert says in outcome.err
+
+
+class TestImport:
+    @pytest.fixture(autouse=True)
+    def own_path(self, monkeypatch):
+        monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def test_brings_strategies(self, cupel, session, folder):
+        (folder / "own_strategies.py").write_text(OWN.replace("{tag}", "a"))
+        (folder / "mine.json").write_text(json.dumps({"scorer": "own_length_a"}))
+        policy = ("--policy", "mine.json")
+        refused = cupel("select", session, "--budget", "4000", *policy)
+        assert refused.code == 2
+        assert "'cupel.strategies'" in refused.err
+        assert "--import MODULE" in refused.err
+        for command in ("select", "explain", "simulate", "inspect", "compare"):
+            done = cupel(command, session, "--budget", "4000", *policy, "--import", "own_strategies")
+            assert done.code == 0, done.err
+        assert cupel("policy", "validate", "mine.json", "--import", "own_strategies").code == 0
+        assert "own_length_a: Prefers long items." in cupel("policy", "describe", "mine.json").out
+
+    def test_that_cannot_be_imported(self, cupel, session, folder):
+        (folder / "broken_strategies.py").write_text("1 / 0\n")
+        for module, says in (("absent_strategies", "ModuleNotFoundError"), ("broken_strategies", "ZeroDivisionError")):
+            outcome = cupel("select", session, "--budget", "9", "--import", module)
+            assert outcome.code == 2
+            assert f"cannot import '{module}': {says}" in outcome.err
+            assert "Traceback" not in outcome.err
+
+
+class TestDescribe:
+    @pytest.mark.parametrize("name", [name.replace("_", "-") for name in presets.__all__])
+    def test_every_preset_has_words_for_each_stage(self, cupel, name):
+        lines = cupel("policy", "describe", name).out.splitlines()
+        assert lines[0].startswith(name)
+        assert [line for line in lines[2:] if not line.startswith(" ")] == [
+            "Score", "Duplicates", "Slice", "Place", "If the result exceeds the budget",
+        ]  # fmt: skip
+        assert all(": " in line for line in lines if line.startswith("    "))
+
+    def test_says_weights_quotas_and_what_is_nested(self, cupel, folder):
+        document = {
+            "scorer": {
+                "type": "composite",
+                "scorers": [{"scorer": {"type": "scaled", "inner": "kind"}, "weight": 2.5}],
+            },
+            "slicer": {"type": "quota", "quotas": [{"kind": "Memory", "cap": 20}], "inner": {"type": "knapsack"}},
+            "deduplication": False,
+            "overflow": "proceed",
+            "description": "Odd \u202e",
+        }
+        (folder / "odd.json").write_text(json.dumps(document))
+        out = cupel("policy", "describe", "odd.json").out
+        assert out.startswith("odd: Odd <U+202E>\n")
+        for words in ("weight 2.5: scaled: ", "inner: kind: ", "kind Memory, cap 20", "inner: knapsack: ",
+                      "bucket_size: 100 (default)", "all stay", "keep everything"):  # fmt: skip
+            assert words in out
+        assert cupel("policy", "describe", "odd.json", "--format", "json").json["description"] == out
+
+    def test_changes_are_described(self, cupel):
+        assert "u_shaped: " in cupel("policy", "describe", "chat", "--set", "placer=u_shaped").out
