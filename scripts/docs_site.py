@@ -18,6 +18,7 @@ NAMESPACES = (
     "cupel.presets",
     "cupel.analytics",
     "cupel.tokens",
+    "cupel.shorten",
     "cupel.testing",
     "cupel.batch",
     "cupel.report",

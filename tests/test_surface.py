@@ -23,6 +23,7 @@ FAMILIES = [
     "cupel.placers",
     "cupel.policy",
     "cupel.scorers",
+    "cupel.shorten",
     "cupel.slicers",
     "cupel.tokens",
 ]

@@ -2,7 +2,8 @@
 
 Candidates and a token budget go in; an ordered selection comes out, with the reason for every item. The everyday names
 are here; each family has a namespace of its own: `cupel.scorers`, `cupel.slicers`, `cupel.placers`,
-`cupel.diagnostics`, `cupel.policy`, `cupel.presets`, `cupel.analytics`, `cupel.testing`.
+`cupel.diagnostics`, `cupel.policy`, `cupel.presets`, `cupel.analytics`,
+`cupel.tokens`, `cupel.shorten`, `cupel.testing`.
 """
 
 from __future__ import annotations
@@ -179,6 +180,7 @@ _NAMESPACES = frozenset(
         "presets",
         "report",
         "scorers",
+        "shorten",
         "slicers",
         "testing",
         "tokens",

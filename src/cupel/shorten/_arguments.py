@@ -1,0 +1,65 @@
+"""Long strings inside a call's arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cupel.shorten._head_tail import keep_ends
+from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, parse
+from cupel.shorten._key_lines import key_lines
+from cupel.shorten._request import Request
+from cupel.shorten._shortener import Shortener
+from cupel.tokens import TokenCounter
+
+_SHORTEST = 16  # tokens: less would hold little more than the marker
+
+
+def arguments(text: str, limit: int, *, counter: TokenCounter | None = None, form: Shortener | None = None) -> str:
+    r"""Return a call's JSON arguments with their long strings shortened in place; they still parse.
+
+    All strings get the same limit, the largest that lets the whole fit, so short ones stay as they are. `form` shortens
+    a string, by default `key_lines`. Where even short strings leave too much, other parts are cut as `values` does.
+    A model sees its own call changed: shorten arguments only where you know that it does no harm.
+
+    >>> import json
+    >>> script = "\n".join(f"print('row {number}')" for number in range(200))
+    >>> short = arguments(json.dumps({"path": "rows.py", "content": script}), 60)
+    >>> print(json.loads(short)["path"], len(json.loads(short)["content"].splitlines()))
+    rows.py 6
+    """
+    request = Request.of(text, limit, counter)
+    if request.is_met:
+        return text
+    try:
+        value = parse(text)
+        ratio = len(text) / max(request.tokens, 1)
+
+        def build(size: int) -> str:
+            return dump(_shortened(value, size + _SHORTEST, ratio, request, form))
+
+        most = int(max(_lengths(value), default=0) / ratio) - _SHORTEST
+        short = request.largest(build, most, guess=int(request.room / ratio * 0.75))
+        return short or cut(request, value)
+    except (NotJSONError, RecursionError):
+        return keep_ends(request, note=NOT_JSON)
+
+
+def _shortened(value: Any, limit: int, ratio: float, request: Request, form: Shortener | None) -> Any:
+    if isinstance(value, str):
+        if len(value) <= limit * ratio:  # an estimate, so that short strings are not counted one by one
+            return value
+        return form(value, limit) if form else key_lines(value, limit, counter=request.counter)
+    if isinstance(value, list):
+        return [_shortened(entry, limit, ratio, request, form) for entry in value]
+    if isinstance(value, dict):
+        return {key: _shortened(entry, limit, ratio, request, form) for key, entry in value.items()}
+    return value
+
+
+def _lengths(value: Any) -> list[int]:
+    if isinstance(value, str):
+        return [len(value)]
+    if isinstance(value, (list, dict)):
+        entries = value.values() if isinstance(value, dict) else value
+        return [length for entry in entries for length in _lengths(entry)]
+    return []

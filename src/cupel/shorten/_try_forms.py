@@ -1,0 +1,227 @@
+"""Trying forms in order: the first that does what it promised is taken, and failures are reported."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+
+from cupel.errors import ConfigurationError
+from cupel.shorten._request import Request
+from cupel.shorten._shorten import shorten
+from cupel.shorten._shortener import AsyncShortener, Shortener
+from cupel.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class FormFailure:
+    """A form that was tried and not taken: its name, and why; `error` is what it raised, if it did.
+
+    >>> FormFailure("summary", "took longer than 2 seconds").reason
+    'took longer than 2 seconds'
+    """
+
+    form: str
+    reason: str
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A shortened text, which form made it, and which forms before it failed.
+
+    `form` is the function's name: `shorten` where every form failed, `full` where the text was within the limit.
+
+    >>> from cupel.shorten import head_tail
+    >>> try_forms("within the limit", 10, head_tail)
+    Shortened(text='within the limit', tokens=3, form='full', failures=())
+    """
+
+    text: str
+    tokens: int
+    form: str
+    failures: tuple[FormFailure, ...] = ()
+
+
+def try_forms(
+    text: str, limit: int, *forms: Shortener, counter: TokenCounter | None = None, timeout: float | None = None
+) -> Shortened:
+    r"""Return the first form of a text that is made in time, without an error, and within the limit.
+
+    A form also fails if it returns something other than a string, or more tokens or characters than it may. After the
+    last one comes `shorten`, which does not fail. `timeout` is in seconds, for each form; a function that has not
+    returned by then is left behind in its thread.
+
+    >>> from cupel.shorten import head_tail
+    >>> def summary(text: str, limit: int) -> str:
+    ...     raise ConnectionError("the model cannot be reached")
+    >>> tried = try_forms("one line of many\n" * 90, 25, summary, head_tail)
+    >>> tried.form, tried.tokens, tried.failures[0].reason
+    ('head_tail', 21, 'ConnectionError: the model cannot be reached')
+    """
+    attempt = _Attempt.of(text, limit, counter, timeout)
+    failures: list[FormFailure] = []
+    for form in () if attempt.request.is_met else forms:
+        try:
+            made: Any = form(text, limit) if timeout is None else _in_thread(form, text, limit, timeout)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises is reported
+            failures.append(attempt.failure(form, error))
+            continue
+        if taken := attempt.taken(form, made, failures):
+            return taken
+    return attempt.last_resort(failures)
+
+
+async def atry_forms(
+    text: str,
+    limit: int,
+    *forms: Shortener | AsyncShortener,
+    counter: TokenCounter | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the limit is for each form, and running out of it is no error
+) -> Shortened:
+    r"""Return what `try_forms` does, with forms that may be awaited; one that runs out of time is cancelled.
+
+    Cancelling the caller cancels the form that is being tried.
+
+    >>> import asyncio
+    >>> from cupel.shorten import head_tail
+    >>> async def summary(text: str, limit: int) -> str:
+    ...     await asyncio.sleep(60)
+    ...     return "a summary, too late"
+    >>> tried = asyncio.run(atry_forms("one line of many\n" * 90, 25, summary, head_tail, timeout=0.01))
+    >>> tried.form, tried.failures
+    ('head_tail', (FormFailure(form='summary', reason='took longer than 0.01 seconds', error=None),))
+    """
+    attempt = _Attempt.of(text, limit, counter, timeout)
+    failures: list[FormFailure] = []
+    for form in () if attempt.request.is_met else forms:
+        clock = asyncio.timeout(timeout)
+        try:
+            async with clock:
+                made = await _awaited(form, text, limit, threaded=timeout is not None)
+        except Exception as error:  # noqa: BLE001 - as above
+            late = isinstance(error, TimeoutError) and clock.expired()
+            failures.append(attempt.failure(form, _OutOfTimeError() if late else error))
+            continue
+        if taken := attempt.taken(form, made, failures):
+            return taken
+    return attempt.last_resort(failures)
+
+
+class _OutOfTimeError(Exception):
+    """A form did not return in time; an error of its own, since a form may raise TimeoutError itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What both ways of trying share: the checks before, between and after the forms."""
+
+    request: Request
+    timeout: float | None
+
+    @classmethod
+    def of(cls, text: str, limit: int, counter: TokenCounter | None, timeout: float | None) -> _Attempt:
+        if limit is None:
+            msg = "limit must be a number of tokens, got None"
+            raise TypeError(msg)
+        if timeout is not None:
+            if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+                msg = f"timeout must be a number of seconds or None, got {type(timeout).__name__}: {timeout!r}"
+                raise TypeError(msg)
+            if not timeout > 0:
+                msg = f"timeout must be positive, got {timeout!r}"
+                raise ConfigurationError(msg)
+        return cls(Request.of(text, limit, counter), timeout)
+
+    def failure(self, form: Callable[..., object], error: Exception) -> FormFailure:
+        if isinstance(error, _OutOfTimeError):
+            return FormFailure(_name(form), f"took longer than {self.timeout:g} seconds")
+        return FormFailure(_name(form), f"{type(error).__name__}: {error!s:.200}", error)
+
+    def taken(self, form: Callable[..., object], made: object, failures: list[FormFailure]) -> Shortened | None:
+        request, name = self.request, _name(form)
+        if inspect.isawaitable(made):
+            if inspect.iscoroutine(made):
+                made.close()
+            reason = "has to be awaited: use atry_forms"
+        elif not isinstance(made, str):
+            reason = f"returned {type(made).__name__}, not a string"
+        elif len(made) > len(request.text):
+            reason = f"returned {len(made):,} characters for {len(request.text):,}"
+        elif (tokens := request.counter.count(made)) > (request.limit or 0):
+            reason = f"returned {tokens:,} tokens, more than the limit of {request.limit:,}"
+        else:
+            return Shortened(made, tokens, name, tuple(failures))
+        failures.append(FormFailure(name, reason))
+        return None
+
+    def last_resort(self, failures: list[FormFailure]) -> Shortened:
+        request = self.request
+        if request.is_met:
+            return Shortened(request.text, request.tokens, "full")
+        made = shorten(request.text, request.limit or 0, counter=request.counter)
+        return Shortened(made, request.counter.count(made), "shorten", tuple(failures))
+
+
+def _name(form: Callable[..., object]) -> str:
+    while (inner := getattr(form, "func", None)) is not None:  # functools.partial
+        form = inner
+    return getattr(form, "__name__", type(form).__name__)
+
+
+def _in_thread(form: Shortener, text: str, limit: int, timeout: float) -> object:
+    outcome: list[tuple[object, Exception | None]] = []
+
+    def run() -> None:
+        try:
+            outcome.append((form(text, limit), None))
+        except Exception as error:  # noqa: BLE001 - raised again by the caller
+            outcome.append((None, error))
+
+    # A daemon, so that a function that never returns does not keep the process alive.
+    thread = Thread(target=run, name="cupel-shorten", daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if not outcome:
+        raise _OutOfTimeError
+    made, error = outcome[0]
+    if error is not None:
+        raise error
+    return made
+
+
+async def _awaited(form: Shortener | AsyncShortener, text: str, limit: int, *, threaded: bool) -> object:
+    if inspect.iscoroutinefunction(getattr(form, "func", form)) or not threaded:
+        made: Any = form(text, limit)
+    else:
+        made = await _from_thread(form, text, limit)
+    return await made if isinstance(made, Awaitable) else made
+
+
+async def _from_thread(form: Callable[[str, int], object], text: str, limit: int) -> object:
+    """Call a function that cannot be cancelled, without holding up the loop."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[object] = loop.create_future()
+
+    def settle(made: object, error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(made)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        made, failed = None, None
+        try:
+            made = form(text, limit)
+        except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+            failed = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, made, failed)
+
+    Thread(target=run, name="cupel-shorten", daemon=True).start()
+    return await done

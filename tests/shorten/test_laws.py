@@ -1,0 +1,174 @@
+"""What every shortener promises, on texts nobody would write."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cupel.shorten import arguments, head_tail, key_lines, matching, names, outline, shorten, stub, table, values
+from cupel.tokens import CharacterEstimate, default_counter
+
+SHORTENERS = {
+    "arguments": arguments,
+    "head_tail": head_tail,
+    "head_only": partial(head_tail, head=1.0),
+    "tail_only": partial(head_tail, head=0.0),
+    "key_lines": key_lines,
+    "key_lines_and_names": partial(key_lines, names=0.25, known={"error": 3, "a": 1}),
+    "matching": matching,
+    "matching_words": partial(matching, query="error a 0", context=1),
+    "names": names,
+    "outline": outline,
+    "shorten": shorten,
+    "stub": partial(stub, tool="read_file"),
+    "table": table,
+    "values": values,
+}
+LINEWISE = [name for name in SHORTENERS if name.startswith(("head", "tail", "key", "matching", "outline"))]
+JSON = ["arguments", "table", "values"]
+
+
+class Bytes:
+    """A counter for which every byte is a token: markers are dear, and limits are tight."""
+
+    def count(self, text: str) -> int:
+        return len(text.encode("utf-8", "surrogatepass"))
+
+
+class Envelope:
+    """A counter that charges for every text, the empty one too."""
+
+    def count(self, text: str) -> int:
+        return 3 + len(text.split())
+
+
+COUNTERS = st.sampled_from([Bytes(), CharacterEstimate(), default_counter(), Envelope()])
+LIMITS = st.one_of(st.integers(0, 40), st.integers(0, 400))
+SOURCES = [
+    "error: no such file\n",
+    "def parse_header(line):\n",
+    "    return 0\n",
+    "# Title\n",
+    "id_17 /a/b.py\n",
+    "x" * 90,
+]
+CONTROLS = ["\n", "\r\n", "\r", "\0", "\u2028", "\x85", "\x0c", "{", "]"]
+CLUSTERS = ["e\u0301\u0302", "\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "日本語テキスト\n"]
+HALVES = [chr(0xD83D), chr(0xDC4D)]  # of a surrogate pair, as broken escapes leave them
+FRAGMENTS = st.sampled_from([*SOURCES, *CONTROLS, *CLUSTERS, *HALVES])
+NOISE = st.binary(max_size=300).map(lambda raw: raw.decode("latin-1"))
+TEXTS = st.one_of(
+    st.lists(st.one_of(FRAGMENTS, st.text(max_size=20)), max_size=60).map("".join),
+    st.lists(st.text(max_size=30), max_size=40).map("\r\n".join),
+    NOISE,
+    st.text(alphabet="ab \n", max_size=500),
+)
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+)
+DOCUMENTS = st.recursive(
+    st.one_of(st.lists(SCALARS), st.dictionaries(st.text(max_size=8), SCALARS)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=6),
+        st.lists(st.fixed_dictionaries({"id": SCALARS, "name": inner}), max_size=6),
+        st.dictionaries(st.text(max_size=8), inner, max_size=6),
+    ),
+    max_leaves=30,
+)
+
+
+def is_marker(line: str) -> bool:
+    return (line.startswith("… ") and line.rstrip("\r").endswith((" lines …", " line …"))) or " left out" in line
+
+
+@pytest.mark.parametrize("name", SHORTENERS)
+@given(text=st.one_of(TEXTS, DOCUMENTS.map(json.dumps)), limit=LIMITS, counter=COUNTERS)
+@example(text="one giant line " * 400, limit=30, counter=Bytes())
+@example(text="a\n" * 3000, limit=30, counter=Bytes())
+@example(text="[" * 5000, limit=50, counter=Bytes())
+@example(text="", limit=0, counter=Envelope())
+def test_a_shorter_form_is_lawful(name, text, limit, counter):
+    shorter = SHORTENERS[name](text, limit, counter=counter)
+    assert len(shorter) <= len(text)
+    assert shorter == "" or counter.count(shorter) <= min(limit, counter.count(text))
+    if text and counter.count(text) <= limit:
+        assert shorter == text
+    assert SHORTENERS[name](shorter, limit, counter=counter) == shorter
+
+
+@pytest.mark.parametrize("name", LINEWISE)
+@given(text=TEXTS, limit=LIMITS, counter=COUNTERS)
+@example(text="one giant line " * 400, limit=90, counter=Bytes())
+def test_lines_are_verbatim_and_in_order_except_for_markers(name, text, limit, counter):
+    shorter = SHORTENERS[name](text, limit, counter=counter)
+    if shorter in ("", "…") or shorter == text:
+        return
+    place = 0
+    given_lines = text.split("\n")
+    assert " left out" in shorter
+    for line in shorter.split("\n"):
+        if is_marker(line) or line == "":
+            continue
+        found = [
+            at for at in range(place, len(given_lines)) if given_lines[at].removesuffix("\r") == line.removesuffix("\r")
+        ]
+        assert found, line
+        place = found[0] + 1
+
+
+@pytest.mark.parametrize("name", JSON)
+@given(document=DOCUMENTS, limit=LIMITS, counter=COUNTERS, indent=st.sampled_from([None, 2]))
+def test_json_still_parses(name, document, limit, counter, indent):
+    shorter = SHORTENERS[name](json.dumps(document, indent=indent), limit, counter=counter)
+    if shorter not in ("", "…"):
+        json.loads(shorter)
+
+
+@pytest.mark.parametrize("form", [table, values])
+@given(document=DOCUMENTS)
+def test_a_json_form_in_full_is_idempotent_and_not_longer(form, document):
+    text = json.dumps(document)
+    shorter = form(text, None)
+    json.loads(shorter)
+    assert len(shorter) <= len(text)
+    assert form(shorter, None) == shorter
+
+
+@pytest.mark.parametrize("name", SHORTENERS)
+def test_a_megabyte_takes_few_counts(name):
+    class Counted(CharacterEstimate):
+        calls = 0
+
+        def count(self, text: str) -> int:
+            type(self).calls += 1
+            return super().count(text)
+
+    SHORTENERS[name](
+        "".join(f"line {number} of many, none alike\n" for number in range(30_000)), 400, counter=Counted()
+    )
+    assert Counted.calls <= 40
+
+
+@pytest.mark.parametrize("name", SHORTENERS)
+def test_arguments_of_the_wrong_type_are_named(name):
+    form = SHORTENERS[name]
+    with pytest.raises(TypeError, match="text must be a string, got bytes"):
+        form(b"text", 10)
+    with pytest.raises(TypeError, match=r"limit must be a number of tokens, got float: 1\.5"):
+        form("text", 1.5)
+    with pytest.raises(TypeError, match="limit must be a number of tokens, got bool: True"):
+        form("text", True)
+    with pytest.raises(ValueError, match="limit must not be negative, got -1"):
+        form("text", -1)
+    with pytest.raises(TypeError, match="counter must have a method count"):
+        form("text", 1, counter=len)
+
+
+@pytest.mark.parametrize("name", [name for name in SHORTENERS if name not in {"table", "values", "stub"}])
+def test_only_forms_with_an_end_of_their_own_go_without_a_limit(name):
+    with pytest.raises(TypeError, match="limit must be a number of tokens, got NoneType: None"):
+        SHORTENERS[name]("text", None)
