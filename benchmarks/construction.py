@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cupel.model._numbers import as_float, as_integer
-
 from benchmarks.measure import garbage_collection, timed
 from benchmarks.memory import allocated
 from benchmarks.pools import FIRST
-from cupel import ContextItem, ContextKind, ContextSource
+from cupel import ContextItem, ContextKind, ContextSource, InvalidItemError
+from cupel._checks import as_integer, as_number
 from cupel.model import EMPTY
 from cupel.model._item import _content, _frozen_metadata, _frozen_tags, _utc
 
@@ -63,7 +62,7 @@ class DataclassItem:
             put(self, "timestamp", _utc(self.timestamp))
         hint = self.future_relevance_hint
         if hint is not None and type(hint) is not float:
-            put(self, "future_relevance_hint", as_float("future_relevance_hint", hint))
+            put(self, "future_relevance_hint", as_number("future_relevance_hint", hint, error=InvalidItemError))
         if self.pinned is not False and self.pinned is not True:
             msg = f"pinned must be True or False, got {self.pinned!r}"
             raise TypeError(msg)
