@@ -70,7 +70,7 @@ def test_policies_can_be_overridden_and_reports_written(in_a_folder):
         ),
         (["requests.parquet", "-o", "out.jsonl", "--resume", "--restart"], "--resume and --restart exclude each other"),
         (["requests.parquet", "-o", "out.jsonl", "--scheduler", "tcp://x:1"], "goes with engine='dask' only"),
-        (["requests.parquet", "-o", "out.jsonl", "--workers", "0"], "workers must be at least 1, got 0"),
+        (["requests.parquet", "-o", "out.jsonl", "--workers", "0"], "workers must be >= 1, got 0"),
     ],
 )
 def test_unusable_arguments_end_with_2_and_one_line(in_a_folder, capsys, arguments, message):

@@ -336,7 +336,7 @@ def test_a_file_that_holds_no_requests_is_refused_before_anything_is_written(tmp
         ("missing.parquet", "out.jsonl", {}, FileNotFoundError, "missing.parquet"),
         ("requests.parquet", "out.jsonl", {"engine": "spark"}, BatchError, "engine must be 'local' or 'dask'"),
         ("requests.parquet", "out.jsonl", {"scheduler": "tcp://x:1"}, BatchError, "goes with engine='dask' only"),
-        ("requests.parquet", "out.jsonl", {"workers": 0}, BatchError, "workers must be at least 1, got 0"),
+        ("requests.parquet", "out.jsonl", {"workers": 0}, BatchError, "workers must be >= 1, got 0"),
         ("requests.parquet", "out.jsonl", {"shard_rows": 1.5}, TypeError, "shard_rows must be an integer, got float"),
     ],
 )

@@ -137,7 +137,7 @@ def test_all_bad_lines_are_reported_with_file_and_line(folder):
     assert faults["bad.jsonl:5"] == "unknown key 'tokns'; did you mean 'tokens'?"
     assert faults["bad.jsonl:6"] == "content is missing"
     assert faults["bad.jsonl:7"] == "an item must be an object, got list: [1, 2]"
-    assert "ISO 8601" in faults["bad.jsonl:8"]
+    assert "RFC 3339" in faults["bad.jsonl:8"]
     assert "time zone" in faults["bad.jsonl:9"]
     assert "in both spellings" in faults["bad.jsonl:11"]
     message = str(caught.value)
@@ -173,7 +173,7 @@ def test_a_json_list_names_the_line_an_item_starts_on(folder):
         ("a.jsonl", b"[" * 100_000, "nested too deeply"),
         ("a.jsonl", b'{"content": "\xff"}\n', "not UTF-8"),
         ("a.csv", b"content,tokens\nx,1,2\n", "3 cells, but the header has 2"),
-        ("a.csv", b"content,tokens\nx,many\n", "tokens must be a whole number, got 'many'"),
+        ("a.csv", b"content,tokens\nx,many\n", "tokens must be an integer, got 'many'"),
         ("a.csv", b"content,tokens,pinned\nx,1,maybe\n", "pinned must be true or false"),
         ("a.csv", b'content,tokens\n"x"y,1\n', "not CSV"),
         ("a.txt", b"\xff\xfe\x00", "not UTF-8"),

@@ -21,6 +21,7 @@ from cupel import (
     ContextItem,
     CountQuotaEntry,
     CountQuotaSlice,
+    CupelError,
     OverflowStrategy,
     Pipeline,
     ReflexiveScorer,
@@ -156,41 +157,59 @@ def test_a_report_from_the_future_is_kept_whole() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d.pop("events"), "Object missing required field `events`"),
+        (lambda d: d.pop("events"), r"\$: events is missing"),
+        (lambda d: d["events"][0].pop("stage"), r"\$.events\[0\]: stage is missing"),
+        (
+            lambda d: d["events"][0].update(item_count=-1),
+            r"\$.events\[0\]: item_count must be an integer >= 0, got int",
+        ),
+        (lambda d: d["events"][0].update(duration_ms=-0.5), r"\$.events\[0\]: duration_ms must be a number >= 0, got"),
+        (lambda d: d["events"][0].update(stage=5), r"\$.events\[0\]: stage must be a string, got int: 5"),
         (
             lambda d: d["included"][0]["item"].update(tokens="5"),
-            r"Expected `int`, got `str` - at `\$.included\[0\].item.tokens`",
+            r"\$.included\[0\].item: tokens must be an integer, got str: '5'",
         ),
-        (lambda d: d["included"][0]["item"].update(tokens=True), "Expected `int`, got `bool`"),
+        (lambda d: d["included"][0]["item"].update(tokens=True), "tokens must be an integer, got bool"),
         (
             lambda d: d["included"][0]["item"].update(content=""),
-            r"content must not be empty.*at `\$.included\[0\].item`",
+            r"\$.included\[0\].item: content must not be empty",
         ),
-        (lambda d: d["excluded"][0]["item"].update(kind=" "), r"kind must not be blank.*at `\$.excluded\[0\].item`"),
+        (lambda d: d["excluded"][0]["item"].update(kind=" "), r"\$.excluded\[0\].item: kind must not be blank"),
         (lambda d: d["excluded"][0]["item"].update(timestamp="2024-01-01T00:00:00"), "must carry a time zone"),
-        (lambda d: d["excluded"][0]["item"].update(timestamp="soon"), "Invalid RFC3339"),
+        (lambda d: d["excluded"][0]["item"].update(timestamp="soon"), "must be an RFC 3339 date-time.*got str: 'soon'"),
+        (lambda d: d["excluded"][0]["item"].update(timestamp="\ud800"), "must be an RFC 3339 date-time"),
         (
             lambda d: d["excluded"][0]["item"].update(futureRelevanceHint="x"),
-            "'NaN', 'Infinity' or '-Infinity', got 'x'",
+            "'NaN', 'Infinity' or '-Infinity', got str: 'x'",
         ),
-        (lambda d: d["excluded"][0].update(score="high"), r"got 'high' - at `\$.excluded\[0\].score`"),
-        (lambda d: d["excluded"][0].update(reason="x"), r"Expected `object`, got `str` - at `\$.excluded\[0\].reason`"),
-        (lambda d: d["excluded"][0].update(reason={}), r"got `NoneType` - at `\$.excluded\[0\].reason.reason`"),
-        (lambda d: d["included"][0].update(reason={"reason": 5}), r"got `int` - at `\$.included\[0\].reason.reason`"),
+        (
+            lambda d: d["excluded"][0]["item"].update(originalTokens=1, original_tokens=1),
+            "original_tokens is given twice, in both spellings",
+        ),
+        (lambda d: d["excluded"][0].update(item="\ud800"), r"\$.excluded\[0\].item: an item must be an object"),
+        (lambda d: d["excluded"][0].update(score="high"), r"\$.excluded\[0\]: score must be a number.*got str: 'high'"),
+        (lambda d: d["excluded"][0].update(score="\ud800"), r"\$.excluded\[0\]: score must be a number"),
+        (lambda d: d["excluded"][0].update(reason="x"), r"\$.excluded\[0\].reason: a reason must be an object"),
+        (lambda d: d["excluded"][0].update(reason={}), r"\$.excluded\[0\].reason: reason is missing"),
+        (lambda d: d["included"][0].update(reason={"reason": 5}), r"\$.included\[0\].reason: reason must be a string"),
         (
             lambda d: d["excluded"][-1].update(reason={"reason": "BudgetExceeded", "item_tokens": 1}),
-            "missing required field `available_tokens`",
+            r"\$.excluded\[\d+\].reason: available_tokens is missing",
         ),
         (
             lambda d: d["excluded"][0].update(reason={"reason": "NegativeTokens", "tokens": "x"}),
-            r"Expected `int`, got `str` - at `\$.excluded\[0\].reason.tokens`",
+            r"\$.excluded\[0\].reason: tokens must be an integer, got str: 'x'",
         ),
-        (lambda d: d.update(total_candidates=3), r"Expected 9, the sum .* got 3 - at `\$.total_candidates`"),
-        (lambda d: d.update(total_tokens_considered=0), r"got 0 - at `\$.total_tokens_considered`"),
-        (lambda d: d["included"].pop(), "Expected 8"),
-        (lambda d: d.update(included=5), r"Expected `array`, got `int` - at `\$.included`"),
-        (lambda d: d.update(events=[5]), r"Expected `object`, got `int` - at `\$.events\[0\]`"),
-        (lambda d: d.update(excluded=[5]), r"Expected `object`, got `int` - at `\$.excluded\[0\]`"),
+        (lambda d: d.update(total_candidates=3), r"\$: total_candidates must be 9, the sum .* got 3"),
+        (lambda d: d.update(total_tokens_considered=0), r"\$: total_tokens_considered must be \d+, .* got 0"),
+        (lambda d: d["included"].pop(), "total_candidates must be 8"),
+        (lambda d: d.update(included=5), r"\$.included: included must be a list, got int: 5"),
+        (lambda d: d.update(events=[5]), r"\$.events\[0\]: an event must be an object, got int: 5"),
+        (lambda d: d.update(excluded=[5]), r"\$.excluded\[0\]: an excluded item must be an object"),
+        (
+            lambda d: d.update(count_requirement_shortfalls=[{"kind": "a", "required_count": 1}]),
+            r"\$.count_requirement_shortfalls\[0\]: satisfied_count is missing",
+        ),
     ],
 )
 def test_tampering_is_refused_with_the_path(change: Callable[[Any], object], says: str) -> None:
@@ -199,7 +218,8 @@ def test_tampering_is_refused_with_the_path(change: Callable[[Any], object], say
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("", "not valid JSON"), ("{", "not valid JSON"), ("[]", "Expected `object`")]
+    ("text", "says"),
+    [("", "not valid JSON"), ("{", "not valid JSON"), ("[]", "a report must be an object"), ("NaN", "NaN is not")],
 )
 def test_what_is_no_report(text: str, says: str) -> None:
     with pytest.raises(ReportFormatError, match=says):
@@ -218,6 +238,67 @@ def test_metadata_that_json_cannot_hold_is_a_type_error(content: str) -> None:
     report = Pipeline(scorer=ByHint()).dry_run([item], ContextBudget(5, 5))
     with pytest.raises(TypeError, match=r"metadata must hold values that JSON can write, got object: <object"):
         report.to_json()
+
+
+def test_values_that_json_has_no_words_for_are_written_alike_whatever_stands_beside_them() -> None:
+    written = []
+    for content in ("x", "half a \ud800 pair"):
+        item = ContextItem(content, 1, metadata={"n": [nan, -inf], "s": {"b", "a", "c"}, "m": {3, "a", 1.5}})
+        report = Pipeline(scorer=ByHint()).dry_run([item], ContextBudget(5, 5))
+        written.append(json.loads(report.to_json(), parse_constant=pytest.fail)["included"][0]["item"]["metadata"])
+    expected = {"n": ["NaN", "-Infinity"], "s": ["a", "b", "c"], "m": [1.5, 3, "a"]}
+    assert written == [expected, expected]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [101, 500, 100_000])
+def test_depth_is_limited_alike_in_and_out(depth: int) -> None:
+    item = ContextItem("x", 1, metadata={"deep": nested(depth)})
+    with pytest.raises(CupelError, match="metadata: nested too deeply: at most 100 levels"):
+        Pipeline(scorer=ByHint()).dry_run([item], ContextBudget(5, 5)).to_json()
+    deep = "[" * depth + "]" * depth
+    for text in (
+        deep,
+        changed(lambda d: d["included"][0]["item"].update(metadata={"deep": "@"})).replace('"@"', deep),
+        changed(lambda d: d["included"][0]["item"].update(new="@")).replace('"@"', deep),
+        sample().to_json().replace('"events":', f'"new":{deep},"events":', 1),
+        sample().to_json().replace('"events":', f'"new":{deep},"events":', 1).encode(),
+    ):
+        with pytest.raises(ReportFormatError, match=r"nested too deeply|a report must be an object"):
+            SelectionReport.from_json(text)
+
+
+def test_within_the_limit_depth_survives() -> None:
+    item = ContextItem("x", 1, metadata={"deep": nested(90)})
+    report = Pipeline(scorer=ByHint()).dry_run([item], ContextBudget(5, 5))
+    assert SelectionReport.from_json(report.to_json()) == report
+
+
+def test_huge_integers_are_kept_up_to_a_limit_of_our_own() -> None:
+    report = Pipeline(scorer=ByHint()).dry_run([ContextItem("x", -(10**400))], ContextBudget(5, 5))
+    assert SelectionReport.from_json(report.to_json()) == report
+    with pytest.raises(ReportFormatError, match=r"\$: not valid JSON: an integer has at most 1,000 digits, got 5,000"):
+        SelectionReport.from_json(sample().to_json().replace('"tokens":', f'"tokens":{"1" * 5000},"x":', 1))
+    huge = Pipeline(scorer=ByHint()).dry_run([ContextItem("x", -(10**5000))], ContextBudget(5, 5))
+    with pytest.raises(CupelError, match="tokens: an integer has at most 1,000 digits, got an integer of 16610 bits"):
+        huge.to_json()
+
+
+def test_a_key_that_occurs_twice_is_refused_where_it_stands() -> None:
+    text = sample().to_json().replace('"tokens":', '"tokens":1,"tokens":', 1)
+    with pytest.raises(ReportFormatError, match=r"^\$.included\[0\].item.tokens: the key occurs twice in one object"):
+        SelectionReport.from_json(text)
+
+
+def test_whole_floats_are_integers_as_in_the_schema() -> None:
+    text = changed(lambda d: d.update(total_candidates=9.0))
+    assert SelectionReport.from_json(text).total_candidates == 9
 
 
 class Text(str):

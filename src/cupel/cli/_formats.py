@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +10,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from cupel._wire import TOO_DEEP, strict_decoder
 from cupel.cli._records import Record
 from cupel.errors import MissingExtraError
 
@@ -42,8 +42,8 @@ def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
             continue
         where = f"{name}:{number}"
         try:
-            yield Record(where, json.loads(line))
-        except (JSONDecodeError, RecursionError) as error:
+            yield Record(where, strict_decoder().decode(line))
+        except (ValueError, RecursionError) as error:
             yield Fault(where, _json_message(error))
 
 
@@ -55,20 +55,15 @@ def read_json(name: str, text: str) -> Iterator[Found]:
     try:
         for line, value in _elements(text):
             yield Record(f"{name}:{line}", value)
-    except JSONDecodeError as error:
-        yield Fault(f"{name}:{error.lineno}", _json_message(error))
-    except RecursionError as error:
-        yield Fault(name, _json_message(error))
+    except (ValueError, RecursionError) as error:
+        yield _fault(name, error)
 
 
 def _read_wrapped(name: str, text: str) -> Iterator[Found]:
     try:
-        document = json.loads(text)
-    except JSONDecodeError as error:
-        yield Fault(f"{name}:{error.lineno}", _json_message(error))
-        return
-    except RecursionError as error:
-        yield Fault(name, _json_message(error))
+        document = strict_decoder().decode(text)
+    except (ValueError, RecursionError) as error:
+        yield _fault(name, error)
         return
     items: list[Any] | None = document.get("items")
     if not isinstance(items, list):
@@ -80,7 +75,7 @@ def _read_wrapped(name: str, text: str) -> Iterator[Found]:
 
 def _elements(text: str) -> Iterator[tuple[int, Any]]:
     """Decode the elements of a list one by one, with the line each starts on."""
-    decoder = json.JSONDecoder()
+    decoder = strict_decoder()
     position = _skip(text, 0)
     if text[position : position + 1] != "[":
         raise JSONDecodeError("expected a list of items", text, position)
@@ -157,7 +152,13 @@ def read_text(name: str, stream: TextIO) -> Iterator[Found]:
         yield Record(name, {"content": content, "kind": "Document", "source": "Rag", "metadata": {"path": name}})
 
 
+def _fault(name: str, error: Exception) -> Fault:
+    """Name the line of a syntax error, if the error is one."""
+    where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
+    return Fault(where, _json_message(error))
+
+
 def _json_message(error: Exception) -> str:
     if isinstance(error, JSONDecodeError):
         return f"not JSON: {error.msg} (column {error.colno})"
-    return "not JSON that can be read: nested too deeply"
+    return f"not JSON that can be read: {TOO_DEEP if isinstance(error, RecursionError) else error}"

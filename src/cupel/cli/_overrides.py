@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cupel._checks import shown
+from cupel._wire import TOO_DEEP, RefusedError, strict_decoder
 from cupel.errors import PolicyConfigError
 from cupel.policy import Policy
 
@@ -26,17 +28,20 @@ def overridden(policy: Policy, assignments: Sequence[str]) -> Policy:
     for assignment in assignments:
         path, mark, value = assignment.partition("=")
         if not mark or not path:
-            raise PolicyConfigError(f"--set {assignment}: expected PATH=VALUE, such as slicer=knapsack")
-        _assign(document, path, _value(value), assignment)
+            raise PolicyConfigError(f"--set {_short(assignment)}: expected PATH=VALUE, such as slicer=knapsack")
+        _assign(document, path, _value(value, assignment), assignment)
     return Policy.from_dict(document)
 
 
-def _value(text: str) -> Any:
+def _value(text: str, assignment: str) -> Any:
     """Read a value as JSON, or as the bare word it is."""
     try:
-        return json.loads(text)
+        return strict_decoder().decode(text)
     except json.JSONDecodeError:
         return text
+    except (RecursionError, RefusedError) as error:
+        problem = TOO_DEEP if isinstance(error, RecursionError) else error
+        raise PolicyConfigError(f"--set {_short(assignment)}: {problem}") from None
 
 
 def _assign(document: dict[str, Any], path: str, value: Any, assignment: str) -> None:
@@ -57,7 +62,7 @@ def _child(node: Any, step: str, assignment: str) -> Any:
     try:
         child: Any = node[int(step) if isinstance(node, list) else step]
     except (KeyError, IndexError, ValueError, TypeError):
-        raise PolicyConfigError(f"--set {assignment}: the policy has nothing at {step!r}") from None
+        raise PolicyConfigError(f"--set {_short(assignment)}: the policy has nothing at {shown(step)}") from None
     return child
 
 
@@ -68,4 +73,14 @@ def _put(node: Any, step: str, value: Any, assignment: str) -> None:
     try:
         node[int(step)] = value
     except (IndexError, ValueError, TypeError):
-        raise PolicyConfigError(f"--set {assignment}: {step!r} is not a place in a list of {len(node)}") from None
+        raise PolicyConfigError(f"--set {_short(assignment)}: {_no_place(node, step)}") from None
+
+
+def _no_place(node: Any, step: str) -> str:
+    if isinstance(node, list):
+        return f"{shown(step)} is not a place in a list of {len(node)}"
+    return f"{shown(step)} cannot be set in {shown(node)}"
+
+
+def _short(assignment: str) -> str:
+    return shown(assignment)[1:-1]

@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from cupel._wire import strict_decoder
 from cupel.cli._formats import SUFFIXES, Fault, Found, read_csv, read_json, read_jsonl, read_parquet, read_text
 from cupel.cli._records import BadRecordError, Record, item_of
 from cupel.errors import CupelError
@@ -143,13 +144,11 @@ def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
 
 def _guessed(name: str, text: str) -> Iterator[Found]:
     """Tell JSON lines from one JSON document by whether the first line is a whole object."""
-    from json import JSONDecodeError, loads
-
     start = text.lstrip()
     if start[:1] == "{":
         try:
-            first = loads(start.split("\n", 1)[0])
-        except JSONDecodeError:
+            first = strict_decoder().decode(start.split("\n", 1)[0])
+        except (ValueError, RecursionError):
             first = {}
         if "content" in first:
             yield from read_jsonl(name, text.split("\n"))

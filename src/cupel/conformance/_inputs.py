@@ -5,23 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from cupel._wire import BUDGET, ITEM, Form
 from cupel.conformance._vector import Table
 from cupel.model import ContextBudget, ContextItem, ScoredItem
-
-ITEM_FIELDS = {
-    "kind": "kind",
-    "source": "source",
-    "priority": "priority",
-    "tags": "tags",
-    "metadata": "metadata",
-    "timestamp": "timestamp",
-    "pinned": "pinned",
-    "futureRelevanceHint": "future_relevance_hint",
-    "future_relevance_hint": "future_relevance_hint",
-    "originalTokens": "original_tokens",
-    "original_tokens": "original_tokens",
-}
-BUDGET_FIELDS = ("output_reserve", "reserved_slots", "estimation_safety_margin_percent")
 
 
 def build_items(tables: list[Table]) -> list[ContextItem]:
@@ -36,10 +22,15 @@ def build_items(tables: list[Table]) -> list[ContextItem]:
 
 
 def _build_item(table: Table) -> ContextItem:
-    fields: dict[str, Any] = {name: table.values[key] for key, name in ITEM_FIELDS.items() if table.has(key)}
+    fields = _fields(ITEM, table)
     if isinstance(timestamp := fields.get("timestamp"), str):
         fields["timestamp"] = instant(table, "timestamp", timestamp)
-    return ContextItem(table.need("content"), table.need("tokens"), **fields)
+    return ContextItem(**{"content": table.need("content"), "tokens": table.need("tokens"), **fields})
+
+
+def _fields(form: Form[Any], table: Table) -> dict[str, Any]:
+    """Return the fields that a table has of a form, in either spelling; what they hold is for the class to judge."""
+    return {field.name: value for field, value in form.named(table.values, aside={}, partial=True)}
 
 
 def build_scored(tables: list[Table]) -> list[ScoredItem]:
@@ -54,8 +45,8 @@ def build_scored(tables: list[Table]) -> list[ScoredItem]:
 def build_budget(table: Table) -> ContextBudget:
     """Build a budget whose ceiling is its target unless the vector sets one (ruling 11.2)."""
     target = table.need("target_tokens")
-    options = {key: table.values[key] for key in BUDGET_FIELDS if table.has(key)}
-    return ContextBudget(table.option("max_tokens", default=target), target, **options)
+    most = table.option("max_tokens", default=target)
+    return ContextBudget(**{"max_tokens": most, "target_tokens": target, **_fields(BUDGET, table)})
 
 
 def instant(table: Table, key: str, value: Any) -> datetime:

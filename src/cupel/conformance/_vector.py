@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -10,12 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from cupel._checks import shown
+from cupel._wire import decode_toml
 from cupel.errors import CupelError
-
-if sys.version_info >= (3, 15):
-    import tomllib as toml
-else:
-    import tomli as toml  # date-times without seconds are TOML 1.1 (ruling 11.1)
 
 STAGES = ("scoring", "slicing", "placing", "pipeline", "simulation")
 
@@ -93,28 +89,28 @@ class Table:
     def text(self, key: str) -> str:
         """Return a field that must be a string."""
         if not isinstance(value := self.need(key), str):
-            raise self.error(key, f"must be a string, not {value!r}")
+            raise self.error(key, f"must be a string, not {shown(value)}")
         return value
 
     def number(self, key: str) -> float:
         """Return a field that must be a number."""
         value = self.need(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(key, f"must be a number, not {value!r}")
+            raise self.error(key, f"must be a number, not {shown(value)}")
         return float(value)
 
     def array(self, key: str) -> list[Any]:
         """Return an array of anything; an absent one is empty (ruling 11.2)."""
         value = self.values.get(key, [])
         if not _is_array(value):
-            raise self.error(key, f"must be an array, not {value!r}")
+            raise self.error(key, f"must be an array, not {shown(value)}")
         return value
 
     def texts(self, key: str) -> list[str]:
         """Return an array of strings; an absent one is empty."""
         value = self.array(key)
         if not all(isinstance(entry, str) for entry in value):
-            raise self.error(key, f"must be an array of strings, not {value!r}")
+            raise self.error(key, f"must be an array of strings, not {shown(value)}")
         return value
 
     def table(self, key: str) -> Table:
@@ -128,7 +124,7 @@ class Table:
 
     def _child(self, values: Any, key: str) -> Table:
         if not _is_table(values):
-            raise self.error(key, f"must be a table, not {values!r}")
+            raise self.error(key, f"must be a table, not {shown(values)}")
         return Table(values, self.file, f"{self.path}.{key}" if self.path else key)
 
 
@@ -193,9 +189,8 @@ def load_vector(path: str | PathLike[str]) -> Vector:
     """
     file = Path(path)
     try:
-        with file.open("rb") as stream:
-            values = toml.load(stream)
-    except (OSError, ValueError, RecursionError) as error:
+        values = decode_toml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise VectorError(str(path), "", f"cannot be read: {error}") from error
     document = Table(values, str(path))
     if not document.has("test"):

@@ -6,10 +6,10 @@ The text was written for this purpose; the token counts are those of the `o200k_
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
+from cupel._wire import ITEM
 from cupel.model import ContextItem
 from cupel.policy import Policy
 
@@ -24,7 +24,7 @@ def session_items() -> list[ContextItem]:
     >>> len(items), sum(item.tokens for item in items)
     (120, 18353)
     """
-    return [_item(json.loads(line)) for line in session_text().splitlines()]
+    return [ITEM.read(json.loads(line)) for line in session_text().splitlines()]
 
 
 def session_policy() -> Policy:
@@ -52,14 +52,6 @@ def policy_text() -> str:
     'name = "coding-agent"'
     """
     return _text("policy.toml")
-
-
-def _item(row: dict[str, Any]) -> ContextItem:
-    if "timestamp" in row:
-        row["timestamp"] = datetime.fromisoformat(row["timestamp"])
-    if "futureRelevanceHint" in row:
-        row["future_relevance_hint"] = row.pop("futureRelevanceHint")
-    return ContextItem(row.pop("content"), row.pop("tokens"), **row)
 
 
 def _text(name: str) -> str:

@@ -110,7 +110,7 @@ class SelectionReport:
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Give the wire form as JSON."""
-        from cupel.diagnostics._wire import encode_json  # only when a report travels
+        from cupel._wire import encode_json  # only when a report travels
 
         return encode_json(self.to_dict(), indent=indent)
 

@@ -10,13 +10,14 @@ from enum import Enum
 from functools import cache
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+from cupel._checks import shown
+from cupel._wire import at_index, at_key
 from cupel.errors import PolicyConfigError
 from cupel.model import ContextKind, ContextSource
-from cupel.policy._errors import at_index, at_key, malformed, mismatch
+from cupel.policy._errors import malformed, mismatch
 from cupel.policy._forms import (
     Boolean,
     Choice,
-    DuplicateKey,
     Form,
     Instant,
     Integer,
@@ -65,13 +66,16 @@ class _Derived:
     strategy: type
 
     def read(self, value: object, path: str, /) -> Any:
-        return _record_of(self.strategy).read(value, path)
+        return construct(_record_of, path, self.strategy).read(value, path)
 
     def write(self, value: Any, path: str, /) -> dict[str, Json]:
-        return _record_of(self.strategy).write(value, path)
+        return construct(_record_of, path, self.strategy).write(value, path)
 
     def schema(self) -> Schema:
-        return _record_of(self.strategy).schema()
+        try:
+            return _record_of(self.strategy).schema()
+        except PolicyConfigError:  # whoever uses it is told; the schema of everything else stands
+            return {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class _OwnMethods:
         return construct(self.strategy.from_dict, path, read_object(value, path))
 
     def write(self, value: Any, path: str, /) -> dict[str, Json]:
-        return cast("dict[str, Json]", AnyValue().write(dict(value.to_dict()), path))
+        return cast("dict[str, Json]", AnyValue().write(construct(lambda: dict(value.to_dict()), path), path))
 
     def schema(self) -> Schema:
         return {"type": "object"}
@@ -92,7 +96,12 @@ class _OwnMethods:
 
 @cache
 def _record_of(strategy: type) -> Record[Any]:
-    hints = get_type_hints(strategy)
+    try:
+        hints = get_type_hints(strategy)
+    except Exception as error:
+        raise PolicyConfigError(
+            f"{strategy.__name__}: an annotation cannot be resolved: {type(error).__name__}: {error}"
+        ) from error
     members: list[Field] = []
     for member in fields(strategy):
         if not member.init:
@@ -210,14 +219,14 @@ class AnyValue:
         match value:
             case None | bool() | int() | float() | str():
                 return value
-            case Mapping() | DuplicateKey():
+            case Mapping():
                 members = read_object(cast("object", value), path)
                 return {key: self.write(entry, at_key(path, key)) for key, entry in members.items()}
             case list() | tuple():
                 entries = cast("Sequence[object]", value)
                 return [self.write(entry, at_index(path, i)) for i, entry in enumerate(entries)]
             case _:
-                raise malformed(path, f"{value!r} is not a JSON value")
+                raise malformed(path, f"{shown(value)} is not a JSON value")
 
     def schema(self) -> Schema:
         return {}

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from cupel.errors import PolicyConfigError
-
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-
-
-def at_key(path: str, key: str) -> str:
-    """The path of a member: `$.slicer.inner`, or `$.weights["two words"]` where the key is not a plain word."""
-    if _PLAIN_KEY.fullmatch(key):
-        return f"{path}.{key}"
-    quoted = key.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{path}["{quoted}"]'
-
-
-def at_index(path: str, index: int) -> str:
-    """The path of a list's element: `$.scorer.scorers[0]`."""
-    return f"{path}[{index}]"
+from cupel._checks import shown
+from cupel.errors import ConfigurationError, PolicyConfigError
 
 
 def malformed(path: str, problem: str) -> PolicyConfigError:
     """The error for a document that cannot be read, to be raised by the caller."""
     return PolicyConfigError(f"{path}: {problem}")
+
+
+def placed(error: ConfigurationError, where: str) -> ConfigurationError:
+    """The error with a place in front; a class that cannot be rebuilt from a message keeps it as a note."""
+    if type(error).__init__ is ConfigurationError.__init__:
+        return type(error)(f"{where}: {error}")
+    error.add_note(where)
+    return error
 
 
 def mismatch(path: str, expected: str, value: object) -> PolicyConfigError:
@@ -38,10 +31,10 @@ def unknown_word(path: str, what: str, word: str, known: Iterable[str], hint: st
     from difflib import get_close_matches  # only a failing document pays for the import
 
     choices = list(known)
-    close = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
+    close = get_close_matches(word[:80].lower(), choices, n=1, cutoff=0.6)
     likely = f"; did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(choices) if choices else "none"
-    return malformed(path, f"unknown {what} {word!r}{likely} (known: {listed}){hint}")
+    return malformed(path, f"unknown {what} {shown(word)}{likely} (known: {listed}){hint}")
 
 
 def _name(value: object) -> str:
@@ -50,10 +43,10 @@ def _name(value: object) -> str:
         case None | bool():
             return {None: "null", True: "true", False: "false"}[value]
         case int() | float():
-            return f"the number {value!r}"
+            return f"the number {shown(value)}"
         case str():
-            return f"the string {value!r}"
+            return f"the string {shown(value)}"
         case dict() | list() | tuple():
             return "an object" if isinstance(value, dict) else "a list"
         case _:
-            return f"{value!r} of type {type(value).__name__}"
+            return f"{shown(value)} of type {type(value).__name__}"

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from cupel.policy._errors import at_index, at_key, malformed, mismatch, unknown_word
+from cupel._checks import shown
+from cupel._wire import at_index, at_key
+from cupel.policy._errors import malformed, mismatch, unknown_word
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -56,9 +58,11 @@ class Boolean:
 
 
 class Integer:
-    """A whole number written without a point; a boolean is not a number."""
+    """A whole number, with or without a point, as in JSON Schema; a boolean is not a number."""
 
     def read(self, value: object, path: str, /) -> int:
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise mismatch(path, "an integer", value)
         return value
@@ -132,6 +136,10 @@ class Instant:
             raise mismatch(path, "an RFC 3339 date-time", value)
         if instant.utcoffset() is None:
             raise malformed(path, f"the date-time {value!s} has no offset; add one, such as 'Z'")
+        try:
+            instant.astimezone(UTC)
+        except OverflowError:
+            raise malformed(path, f"the date-time {value!s} lies outside the years 1 to 9999 in UTC") from None
         return instant
 
     def write(self, value: datetime, _path: str, /) -> Json:
@@ -142,7 +150,7 @@ class Instant:
 
     @staticmethod
     def _parse(text: str, path: str) -> datetime:
-        problem = malformed(path, f"expected an RFC 3339 date-time such as '2026-01-31T09:30:00Z', got {text!r}")
+        problem = malformed(path, f"expected an RFC 3339 date-time such as '2026-01-31T09:30:00Z', got {shown(text)}")
         if not _RFC_3339.fullmatch(text):
             raise problem
         try:
@@ -234,21 +242,12 @@ class MapOf(Generic[T]):
         return {"type": "object", "additionalProperties": self.element.schema()}
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicateKey:
-    """Stands in for a JSON object that names a key twice, until the reader knows the path to complain about."""
-
-    key: str
-
-
 def read_object(value: object, path: str) -> dict[str, object]:
     """The value as an object with string keys, or the error that says what it is instead."""
-    if isinstance(value, DuplicateKey):
-        raise malformed(at_key(path, value.key), "the key occurs twice in one object")
     if not isinstance(value, Mapping):
         raise mismatch(path, "an object", value)
     members = cast("Mapping[object, object]", value)
     for key in members:
         if not isinstance(key, str):
-            raise malformed(path, f"keys must be strings, got {key!r}")
+            raise malformed(path, f"keys must be strings, got {shown(key)}")
     return cast("dict[str, object]", dict(members))

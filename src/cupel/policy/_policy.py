@@ -8,18 +8,20 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel._checks import shown
+from cupel._wire import RefusedError, check_depth, decode_json, decode_toml
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
-from cupel.policy._errors import malformed
+from cupel.policy._errors import malformed, placed
 from cupel.policy._forms import Boolean, Choice, Json, Text, read_object
-from cupel.policy._json import format_json, parse_json
+from cupel.policy._json import format_json
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SCORERS, SLICERS
 from cupel.policy._scorers import add_scorers
 from cupel.policy._slicers import add_slicers_and_placers
-from cupel.policy._toml import format_toml, parse_toml
+from cupel.policy._toml import format_toml
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
 
@@ -58,15 +60,15 @@ class Policy:
             value = getattr(self, field_name)
             if not isinstance(value, expected):
                 names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in expected)
-                raise TypeError(f"Policy.{field_name} must be a {names}, got {value!r}")
+                raise TypeError(f"Policy.{field_name} must be a {names}, got {shown(value)}")
 
     def __repr__(self) -> str:
-        shown = (
+        parts = (
             f"{field.name}={getattr(self, field.name)!r}"
             for field in fields(self)
             if field.name == "scorer" or getattr(self, field.name) != field.default
         )
-        return f"Policy({', '.join(shown)})"
+        return f"Policy({', '.join(parts)})"
 
     def pipeline(self, *, on_overflow: Callable[[OverflowEvent], object] | None = None) -> Pipeline:
         """The pipeline that carries this policy out."""
@@ -100,7 +102,7 @@ class Policy:
     @classmethod
     def from_json(cls, text: str | bytes) -> Policy:
         """Read a policy document from JSON text; a key that occurs twice is an error."""
-        return _read(parse_json(text))
+        return _read(decode_json(text, error=PolicyConfigError))
 
     def to_toml(self) -> str:
         """The policy document as TOML text.
@@ -115,7 +117,7 @@ class Policy:
     @classmethod
     def from_toml(cls, text: str) -> Policy:
         """Read a policy document from TOML text."""
-        return _read(parse_toml(text))
+        return _read(decode_toml(text, error=PolicyConfigError))
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -128,7 +130,10 @@ class Policy:
         try:
             return reader(file.read_text(encoding="utf-8-sig"))
         except ConfigurationError as error:
-            raise type(error)(f"{file}: {error}") from error
+            problem = placed(error, str(file))
+            if problem is error:
+                raise
+            raise problem from error
         except UnicodeDecodeError as error:
             raise PolicyConfigError(f"{file}: not UTF-8 text: {error}") from error
 
@@ -163,12 +168,14 @@ DOCUMENT: Final = Record(
 
 
 def _read(document: object) -> Policy:
-    members = read_object(document, "$")
-    members.pop("$schema", None)  # what editors look for; it says nothing about the policy
     try:
-        return DOCUMENT.read(members, "$")
-    except RecursionError:
-        raise malformed("$", "the document is nested too deeply") from None
+        check_depth(document)
+    except RefusedError as error:
+        raise malformed("$", str(error)) from None
+    members = read_object(document, "$")
+    if "$schema" in members:  # what editors look for; it says nothing about the policy
+        Text().read(members.pop("$schema"), '$["$schema"]')
+    return DOCUMENT.read(members, "$")
 
 
 add_scorers()

@@ -8,8 +8,9 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
+from cupel._wire import at_key
 from cupel.errors import ConfigurationError, CupelError
-from cupel.policy._errors import at_key, malformed, unknown_word
+from cupel.policy._errors import malformed, placed, unknown_word
 from cupel.policy._forms import Form, Json, Schema, read_object
 
 T = TypeVar("T")
@@ -80,12 +81,14 @@ def construct(build: Callable[..., T], path: str, /, *args: Any, **kwargs: Any) 
     try:
         return build(*args, **kwargs)
     except ConfigurationError as error:
-        if type(error).__init__ is not ConfigurationError.__init__:  # a class of its own that a message cannot rebuild
-            error.add_note(path)
+        problem = placed(error, path)
+        if problem is error:
             raise
-        raise type(error)(f"{path}: {error}") from error
+        raise problem from error
     except (CupelError, TypeError, ValueError) as error:
         raise malformed(path, str(error)) from error
+    except Exception as error:  # somebody else's constructor
+        raise malformed(path, f"{type(error).__name__}: {error}") from error
 
 
 def _described(field: Field) -> Schema:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, Protocol, TypeVar, cast
 
+from cupel._checks import as_text, shown
+from cupel._wire import at_key
 from cupel.errors import PolicyConfigError
 from cupel.placers import Placer
-from cupel.policy._errors import at_key, malformed, mismatch, unknown_word
-from cupel.policy._forms import DuplicateKey, Json, Schema, read_object
+from cupel.policy._errors import malformed, mismatch, unknown_word
+from cupel.policy._forms import Json, Schema, read_object
 from cupel.policy._plugins import GROUP, load_plugins
 from cupel.scorers import Curve, Scorer
 from cupel.slicers import Slicer
@@ -42,8 +44,8 @@ class Registry(Generic[T]):
 
     def add(self, tag: str, strategy: type, document: Document[T]) -> None:
         """Let `tag` stand for `strategy`; a tag and a class can each be taken only once."""
-        if not _TAG.fullmatch(tag):
-            raise PolicyConfigError(f"a {self.family} tag is a word of letters, digits and _ . : -, got {tag!r}")
+        if not _TAG.fullmatch(as_text("tag", tag)):
+            raise PolicyConfigError(f"a {self.family} tag is a word of letters, digits and _ . : -, got {shown(tag)}")
         with self._lock:
             taken = self._tags.get(strategy)
             if taken == tag:
@@ -62,7 +64,7 @@ class Registry(Generic[T]):
     def read(self, value: object, path: str, /) -> T:
         if isinstance(value, str):
             return self._document(value, path).read({}, path)
-        if not isinstance(value, (Mapping, DuplicateKey)):
+        if not isinstance(value, Mapping):
             raise mismatch(path, f"a {self.family}: a tag or an object with a 'type'", value)
         members = read_object(cast("object", value), path)
         if "type" not in members:
@@ -166,7 +168,7 @@ def _registering(registry: Registry[T], tag: str) -> Callable[[C], C]:
         given = cast("object", strategy)  # a decorator is easily put on something else
         if not (isinstance(given, type) and issubclass(given, registry.base)):
             expected = f"a subclass of {registry.base.__name__}"
-            raise TypeError(f"register_{registry.family} expects {expected}, got {strategy!r}")
+            raise TypeError(f"register_{registry.family} expects {expected}, got {shown(strategy)}")
         registry.add(tag, strategy, document_of(strategy))
         return strategy
 

@@ -1,32 +1,18 @@
-"""TOML in and out, for documents made of tables, lists, strings, numbers and booleans."""
+"""TOML out, for documents made of tables, lists, strings, numbers and booleans."""
 
 from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Mapping
-from typing import Any
 
-from cupel.errors import PolicyConfigError
-from cupel.policy._errors import at_index, at_key, malformed
+from cupel._wire import RefusedError, at_index, at_key, plain
+from cupel.policy._errors import malformed
 from cupel.policy._forms import Json
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _MUST_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """The document's values; a syntax error becomes a PolicyConfigError that says where."""
-    if sys.version_info >= (3, 15):  # the first whose own parser reads TOML 1.1
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyConfigError(f"$: not valid TOML: {error}") from error
 
 
 def format_toml(document: dict[str, Json]) -> str:
@@ -55,7 +41,7 @@ def _inline(value: Json, path: str) -> str:
         case bool():
             return "true" if value else "false"
         case int():
-            return str(value)
+            return _integer(value, path)
         case float():
             return _float(value)
         case str():
@@ -67,6 +53,13 @@ def _inline(value: Json, path: str) -> str:
             return f"{{ {', '.join(members)} }}" if value else "{}"
         case None:
             raise malformed(path, "TOML has no null; leave the key out or use JSON")
+
+
+def _integer(value: int, path: str) -> str:
+    try:
+        return str(plain(value))
+    except RefusedError as error:
+        raise malformed(path, str(error)) from None
 
 
 def _float(value: float) -> str:

@@ -1,0 +1,41 @@
+"""Documents: JSON and TOML within limits of our own, and the one form that items and budgets have in them."""
+
+from cupel._wire._fields import COUNT, DURATION, INTEGER, NUMBER, TEXT, Aside, Field, Nested, Value
+from cupel._wire._form import Form
+from cupel._wire._json import decode_json, decode_toml, encode_json, strict_decoder
+from cupel._wire._limits import MAX_DEPTH, MAX_DIGITS, TOO_DEEP, RefusedError, check_depth
+from cupel._wire._paths import Path, at_index, at_key, shown_path
+from cupel._wire._plain import NON_FINITE, plain, plain_number
+from cupel._wire._tables import BUDGET, ITEM, budget_of
+
+__all__ = [
+    "BUDGET",
+    "COUNT",
+    "DURATION",
+    "INTEGER",
+    "ITEM",
+    "MAX_DEPTH",
+    "MAX_DIGITS",
+    "NON_FINITE",
+    "NUMBER",
+    "TEXT",
+    "TOO_DEEP",
+    "Aside",
+    "Field",
+    "Form",
+    "Nested",
+    "Path",
+    "RefusedError",
+    "Value",
+    "at_index",
+    "at_key",
+    "budget_of",
+    "check_depth",
+    "decode_json",
+    "decode_toml",
+    "encode_json",
+    "plain",
+    "plain_number",
+    "shown_path",
+    "strict_decoder",
+]

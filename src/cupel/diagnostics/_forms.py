@@ -1,0 +1,207 @@
+"""The forms of a report's parts: what reads, writes and describes them as JSON.
+
+Diagnostics have snake_case keys, items and budgets the data model's camelCase ones (ruling 7.29). Names, reasons and
+stages of a newer producer are kept; its fields are kept by a report and dropped by a part that is read alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, cast
+
+import msgspec
+
+from cupel._checks import shown, wrong_type
+from cupel._wire import (
+    BUDGET,
+    COUNT,
+    DURATION,
+    INTEGER,
+    ITEM,
+    NUMBER,
+    TEXT,
+    Aside,
+    Field,
+    Form,
+    Nested,
+    Path,
+    RefusedError,
+    Value,
+    check_depth,
+    plain,
+    shown_path,
+)
+from cupel.diagnostics._events import CountRequirementShortfall, OverflowEvent, TraceEvent
+from cupel.diagnostics._reasons import (
+    KNOWN_REASONS,
+    ExclusionReason,
+    InclusionReason,
+    UnknownInclusionReason,
+    UnknownReason,
+)
+from cupel.diagnostics._report import ExcludedItem, IncludedItem, SelectionReport
+from cupel.diagnostics._stage import PipelineStage, UnknownStage
+from cupel.errors import ReportFormatError
+from cupel.model import FrozenDict
+
+_STAGES: Final = {stage.value: stage for stage in PipelineStage}
+_INCLUSIONS: Final = {reason.value: reason for reason in InclusionReason}
+_VALUES: Final[dict[Any, Value]] = {str: TEXT, int: INTEGER, float: NUMBER}
+
+
+def _field(name: str, value: Value | Nested, *, required: bool = True, default: Any = None) -> Field:
+    return Field(name, value, default, required=required, key=name)
+
+
+# These are records of what happened: unlike items they check nothing, so that a run need not pay for it.
+_record: Final = partial(Form[Any], error=ReportFormatError, checked=False)
+
+
+def _stage(value: Any) -> PipelineStage | UnknownStage:
+    if type(value) is not str:
+        raise ValueError(value)
+    return _STAGES.get(value) or UnknownStage(value)
+
+
+_STAGE: Final = Value(
+    "a string",
+    {"type": "string", "examples": [stage.value for stage in PipelineStage]},
+    _stage,
+    write=lambda stage: stage.value,
+)
+
+
+class Inclusion:
+    """An inclusion reason: an object that holds nothing but its name."""
+
+    title = "inclusion"
+
+    def read(
+        self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None
+    ) -> InclusionReason | UnknownInclusionReason:
+        """Read a known reason, or keep the name of another."""
+        named = _reason_name(form, at, error)
+        rest = {key: value for key, value in cast("dict[str, Any]", form).items() if key != "reason"}
+        if rest and aside is not None:
+            aside[at or ()] = _shallow(rest, at, error)
+        return _INCLUSIONS.get(named) or UnknownInclusionReason(named)
+
+    def write(self, value: InclusionReason | UnknownInclusionReason, /) -> dict[str, Any]:
+        """Return the object around the name."""
+        return {"reason": value.value}
+
+    def schema(self) -> dict[str, Any]:
+        """Describe an object with a name of any kind."""
+        name = {"type": "string", "examples": list(_INCLUSIONS)}
+        return {"type": "object", "required": ["reason"], "properties": {"reason": name}}
+
+
+class Exclusion:
+    """An exclusion reason: its name, and beside it the fields that the reason has."""
+
+    title = "exclusion"
+
+    def read(self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None) -> ExclusionReason:
+        """Read a known reason, or keep another as it is."""
+        name = _reason_name(form, at, error)
+        rest = {key: value for key, value in cast("dict[str, Any]", form).items() if key != "reason"}
+        known = _REASONS.get(name)
+        if known is None:
+            return UnknownReason(name, FrozenDict(_shallow(rest, at, error)))
+        return cast("ExclusionReason", known.read(rest, at, error=error, aside={} if aside is None else aside))
+
+    def write(self, value: ExclusionReason, /) -> dict[str, Any]:
+        """Return the fields beside the name."""
+        written: dict[str, Any] = plain(value.to_dict())
+        return written
+
+    def schema(self) -> dict[str, Any]:
+        """Describe each known reason with its fields; a reason of another name may carry anything."""
+        branches: list[dict[str, Any]] = []
+        for name, form in _REASONS.items():
+            fields = form.schema()
+            required = ["reason", *fields.get("required", ())]
+            properties = {"reason": {"const": name}, **fields["properties"]}
+            branches.append({"type": "object", "required": required, "properties": properties})
+        other = {"type": "string", "not": {"enum": list(_REASONS)}}
+        branches.append({"type": "object", "required": ["reason"], "properties": {"reason": other}})
+        return {"oneOf": branches}
+
+
+def _reason_name(form: object, at: Path | None, error: type[Exception]) -> str:
+    where = shown_path(at or ())
+    if not isinstance(form, Mapping):
+        raise error(f"{where}: {wrong_type('a reason', 'an object', form)}")
+    members = cast("Mapping[str, Any]", form)
+    if "reason" not in members:
+        raise error(f"{where}: reason is missing")
+    name = members["reason"]
+    if type(name) is not str:
+        raise error(f"{where}: {wrong_type('reason', 'a string', name)}")
+    return name
+
+
+def _shallow(fields: dict[str, Any], at: Path | None, error: type[Exception]) -> dict[str, Any]:
+    try:
+        check_depth(fields)
+    except RefusedError as bad:
+        raise error(f"{shown_path(at or ())}: {bad}, got {shown(fields)}") from None
+    return fields
+
+
+def _reason_form(reason: type[ExclusionReason]) -> Form[Any]:
+    fields = tuple(_field(field.name, _VALUES[field.type]) for field in msgspec.structs.fields(reason))
+    return _record(f"a {reason.__name__}", reason, fields)
+
+
+_REASONS: Final = {name: _reason_form(reason) for name, reason in KNOWN_REASONS.items()}
+INCLUSION: Final = Inclusion()
+EXCLUSION: Final = Exclusion()
+
+EVENT: Final = _record(
+    "an event",
+    TraceEvent,
+    (
+        _field("stage", _STAGE),
+        _field("duration_ms", DURATION),
+        _field("item_count", COUNT),
+        _field("message", TEXT, required=False),
+    ),
+)
+INCLUDED: Final = _record(
+    "an included item",
+    IncludedItem,
+    (_field("item", Nested(ITEM)), _field("score", NUMBER), _field("reason", Nested(INCLUSION))),
+)
+EXCLUDED: Final = _record(
+    "an excluded item",
+    ExcludedItem,
+    (_field("item", Nested(ITEM)), _field("score", NUMBER), _field("reason", Nested(EXCLUSION))),
+)
+SHORTFALL: Final = _record(
+    "a shortfall",
+    CountRequirementShortfall,
+    (_field("kind", TEXT), _field("required_count", COUNT), _field("satisfied_count", COUNT)),
+)
+OVERFLOW: Final = _record(
+    "an overflow",
+    OverflowEvent,
+    (
+        _field("tokens_over_budget", INTEGER),
+        _field("overflowing_items", Nested(ITEM, many=True)),
+        _field("budget", Nested(BUDGET)),
+    ),
+)
+REPORT: Final = _record(
+    "a report",
+    SelectionReport,
+    (
+        _field("events", Nested(EVENT, many=True)),
+        _field("included", Nested(INCLUDED, many=True)),
+        _field("excluded", Nested(EXCLUDED, many=True)),
+        _field("total_candidates", COUNT),
+        _field("total_tokens_considered", INTEGER),
+        _field("count_requirement_shortfalls", Nested(SHORTFALL, many=True), required=False, default=()),
+    ),
+)
