@@ -162,9 +162,9 @@ def test_arguments_of_the_wrong_type_are_named(name):
         form("text", 1.5)
     with pytest.raises(TypeError, match="limit must be a number of tokens, got bool: True"):
         form("text", True)
-    with pytest.raises(ValueError, match="limit must not be negative, got -1"):
+    with pytest.raises(ValueError, match="limit must be >= 0, got -1"):
         form("text", -1)
-    with pytest.raises(TypeError, match="counter must have a method count"):
+    with pytest.raises(TypeError, match="counter must be an object with a method count"):
         form("text", 1, counter=len)
 
 

@@ -60,9 +60,9 @@ def test_a_gap_no_longer_than_its_marker_is_filled():
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_outside_0_to_1_is_refused(share):
-    with pytest.raises(ValueError, match="head must be a share from 0 to 1"):
+    with pytest.raises(ValueError, match="head must be from 0 to 1"):
         head_tail("text", 1, head=share)
-    with pytest.raises(ValueError, match="names must be a share from 0 to below 1"):
+    with pytest.raises(ValueError, match="names must be from 0 to 1"):
         key_lines("text", 1, names=share)
 
 

@@ -77,10 +77,8 @@ def test_a_function_that_takes_too_long_is_left_behind():
 
     try:
         started = time.monotonic()
-        for tried in both(slow, summary, timeout=0.05):
-            assert tried == Shortened(
-                "a summary", 3, "summary", (FormFailure("slow", "took longer than 0.05 seconds"),)
-            )
+        for tried in both(slow, summary, timeout=0.5):
+            assert tried == Shortened("a summary", 3, "summary", (FormFailure("slow", "took longer than 0.5 seconds"),))
         assert time.monotonic() - started < 30
     finally:
         release.set()
@@ -96,8 +94,8 @@ def test_a_coroutine_that_takes_too_long_is_cancelled():
             cancelled.append(True)
             raise
 
-    tried = asyncio.run(atry_forms(TEXT, 50, partial(slow), asummary, counter=COUNTER, timeout=0.05))
-    assert tried.failures == (FormFailure("slow", "took longer than 0.05 seconds"),)
+    tried = asyncio.run(atry_forms(TEXT, 50, partial(slow), asummary, counter=COUNTER, timeout=0.5))
+    assert tried.failures == (FormFailure("slow", "took longer than 0.5 seconds"),)
     assert (tried.form, cancelled) == ("asummary", [True])
 
 
@@ -128,6 +126,11 @@ def test_a_form_to_be_awaited_is_refused_where_nobody_awaits():
     assert tried.failures == (FormFailure("asummary", "has to be awaited: use atry_forms"),)
 
 
+def test_the_own_forms_are_given_all_the_time_they_need():
+    for tried in both(partial(head_tail, head=0.5), timeout=1e-9):
+        assert (tried.form, tried.failures) == ("head_tail", ())
+
+
 def test_a_text_within_the_limit_asks_no_form():
     assert try_forms("short", 50, broken, counter=COUNTER) == Shortened("short", 2, "full")
     assert asyncio.run(atry_forms("short", 50, broken, counter=COUNTER)) == Shortened("short", 2, "full")
@@ -145,5 +148,5 @@ def test_a_callable_object_is_named_by_its_type():
 def test_a_time_limit_is_checked(timeout, error):
     with pytest.raises(error, match="timeout must be"):
         try_forms(TEXT, 50, summary, timeout=timeout)
-    with pytest.raises(TypeError, match="limit must be a number of tokens, got None"):
+    with pytest.raises(TypeError, match="limit must be a number of tokens, got NoneType"):
         try_forms(TEXT, None, summary)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, parse
+from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, is_array, is_object, parse
 from cupel.shorten._key_lines import key_lines
 from cupel.shorten._request import Request
 from cupel.shorten._shortener import Shortener
@@ -49,9 +49,9 @@ def _shortened(value: Any, limit: int, ratio: float, request: Request, form: Sho
         if len(value) <= limit * ratio:  # an estimate, so that short strings are not counted one by one
             return value
         return form(value, limit) if form else key_lines(value, limit, counter=request.counter)
-    if isinstance(value, list):
+    if is_array(value):
         return [_shortened(entry, limit, ratio, request, form) for entry in value]
-    if isinstance(value, dict):
+    if is_object(value):
         return {key: _shortened(entry, limit, ratio, request, form) for key, entry in value.items()}
     return value
 
@@ -59,7 +59,7 @@ def _shortened(value: Any, limit: int, ratio: float, request: Request, form: Sho
 def _lengths(value: Any) -> list[int]:
     if isinstance(value, str):
         return [len(value)]
-    if isinstance(value, (list, dict)):
-        entries = value.values() if isinstance(value, dict) else value
+    if is_array(value) or is_object(value):
+        entries = value.values() if is_object(value) else value
         return [length for entry in entries for length in _lengths(entry)]
     return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cupel._checks import as_finite
 from cupel.errors import ConfigurationError
 from cupel.shorten._cut import boundary
 from cupel.shorten._lines import Page
@@ -29,12 +30,7 @@ def head_tail(text: str, limit: int, *, counter: TokenCounter | None = None, hea
     step 99 done
     step 100 done
     """
-    if isinstance(head, bool) or not isinstance(head, (int, float)):
-        msg = f"head must be a number, got {type(head).__name__}: {head!r}"
-        raise TypeError(msg)
-    if not 0 <= head <= 1:
-        msg = f"head must be a share from 0 to 1, got {head!r}"
-        raise ConfigurationError(msg)
+    head = as_finite("head", head, least=0, most=1, error=ConfigurationError)
     return keep_ends(Request.of(text, limit, counter), head=head)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cupel.shorten._cut import boundary
 from cupel.shorten._marker import amount
@@ -21,6 +21,16 @@ _FLAT = 4  # so many times more values than containers are kept
 
 class NotJSONError(ValueError):
     """The text is no JSON document, or none whose values Python can hold and write again."""
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a JSON value is an array."""
+    return isinstance(value, list)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a JSON value is an object."""
+    return isinstance(value, dict)
 
 
 def parse(text: str) -> Any:
@@ -56,14 +66,14 @@ def capped(value: Any, cap: int) -> Any:
     """Return a value whose lists, objects and strings have a bounded length; each says what it lost."""
     if isinstance(value, str):
         return _string(value, 16 * cap)
-    if isinstance(value, list):
+    if is_array(value):
         # Rows go before the cells of a row, so that tables keep their columns.
-        room = cap if any(isinstance(entry, (list, dict)) for entry in value[: _FLAT * cap]) else _FLAT * cap
+        room = cap if any(is_array(entry) or is_object(entry) for entry in value[: _FLAT * cap]) else _FLAT * cap
         kept = [capped(entry, cap) for entry in value[:room]]
         if len(value) > room:
             kept.append(f"{_MARK} {len(value) - room:,} more left out {_MARK}")
         return kept
-    if isinstance(value, dict):
+    if is_object(value):
         room = _FLAT * cap
         short = {key: capped(value[key], cap) for key in list(value)[:room]}
         if len(value) > room:

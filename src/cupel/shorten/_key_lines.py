@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 
+from cupel._checks import as_finite
 from cupel.errors import ConfigurationError
 from cupel.shorten._head_tail import keep_ends
 from cupel.shorten._lines import Note, Page
@@ -36,12 +37,7 @@ def key_lines(
     checksum of part_17.bin differs: 9f3a, see verify.log
     … 79 lines, 948 tokens left out …
     """
-    if isinstance(names, bool) or not isinstance(names, (int, float)):
-        msg = f"names must be a number, got {type(names).__name__}: {names!r}"
-        raise TypeError(msg)
-    if not 0 <= names < 1:
-        msg = f"names must be a share from 0 to below 1, got {names!r}"
-        raise ConfigurationError(msg)
+    names = as_finite("names", names, least=0, most=1, error=ConfigurationError)
     request = Request.of(text, limit, counter)
     if request.is_met:
         return text
@@ -58,7 +54,7 @@ def _greedy(lines: list[str], known: Mapping[str, int]) -> Iterator[int]:
         first.setdefault(line, position)
     distinct, positions = list(first), list(first.values())
     holding = tokens_in(distinct)
-    weight = token_weights(set().union(*holding), known)
+    weight = token_weights(set[str]().union(*holding), known)
     of = weight.__getitem__
     gains = [-sum(map(of, names)) / (len(line) + 1) for line, names in zip(distinct, holding, strict=True)]
     heap = [(gain, index) for index, gain in enumerate(gains) if gain]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
+from typing import cast
 
+from cupel._checks import as_integer, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.shorten._head_tail import keep_ends
 from cupel.shorten._lines import Page
@@ -44,12 +46,7 @@ def matching(
     stopped
     … 100 lines, 199 tokens left out …
     """
-    if isinstance(context, bool) or not isinstance(context, int):
-        msg = f"context must be an integer, got {type(context).__name__}: {context!r}"
-        raise TypeError(msg)
-    if context < 0:
-        msg = f"context must not be negative, got {context}"
-        raise ConfigurationError(msg)
+    context = as_integer("context", context, least=0, error=ConfigurationError)
     find = _finder(query)
     request = Request.of(text, limit, counter)
     if request.is_met:
@@ -74,9 +71,8 @@ def _finder(query: str | re.Pattern[str] | None) -> Callable[[list[str]], dict[i
     if isinstance(query, str):
         words = dict.fromkeys(_WORD.findall(query.casefold()))
         return lambda lines: _holding(lines, words)
-    if not isinstance(query, re.Pattern):
-        msg = f"query must be a string, a compiled pattern or None, got {type(query).__name__}: {query!r:.100}"
-        raise TypeError(msg)
+    if not isinstance(cast("object", query), re.Pattern):
+        raise wrong_type("query", "a string, a compiled pattern or None", query)
     search = query.search
     return lambda lines: {position: 1 for position, line in enumerate(lines) if search(line)}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from cupel._checks import as_integer, as_text, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.tokens import TokenCounter, default_counter
 
@@ -28,20 +28,14 @@ class Request:
     @classmethod
     def of(cls, text: str, limit: int | None, counter: TokenCounter | None, *, in_full: bool = False) -> Request:
         """Check the arguments and count the text; `in_full` lets the limit be None."""
-        if not isinstance(text, str):
-            msg = f"text must be a string, got {type(text).__name__}"
-            raise TypeError(msg)
+        text = as_text("text", text)
         if counter is None:
             counter = default_counter()
-        elif not isinstance(counter, TokenCounter):
-            msg = f"counter must have a method count(text), got {type(counter).__name__}"
-            raise TypeError(msg)
-        return cls(
-            text,
-            None if in_full and limit is None else _checked_limit(limit),
-            counter,
-            counter.count(text) if text else 0,
-        )
+        elif not isinstance(cast("object", counter), TokenCounter):
+            raise wrong_type("counter", "an object with a method count(text)", counter)
+        if limit is not None or not in_full:
+            limit = as_integer("limit", limit, least=0, error=ConfigurationError, expected="a number of tokens")
+        return cls(text, limit, counter, counter.count(text) if text else 0)
 
     @property
     def is_met(self) -> bool:
@@ -89,17 +83,3 @@ class Request:
             trusted = attempt < _INTERPOLATED and len(candidate) <= len(self.text)
             size = size * limit // max(used, 1) if trusted else (low + high) // 2
         return best
-
-
-def _checked_limit(limit: int | None) -> int:
-    try:
-        number = operator.index(limit)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
-    if number is None or isinstance(limit, bool):
-        msg = f"limit must be a number of tokens, got {type(limit).__name__}: {limit!r}"
-        raise TypeError(msg)
-    if number < 0:
-        msg = f"limit must not be negative, got {number}"
-        raise ConfigurationError(msg)
-    return number

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, parse
+from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, is_array, is_object, parse
 from cupel.shorten._request import Request
 from cupel.tokens import TokenCounter
 
@@ -39,12 +39,12 @@ def _whole(request: Request) -> str:
 
 def tabled(value: Any) -> Any:
     """Return a value with its arrays of objects as tables, where that is shorter; inner ones first."""
-    if isinstance(value, dict):
+    if is_object(value):
         return {key: tabled(entry) for key, entry in value.items()}
-    if not isinstance(value, list):
+    if not is_array(value):
         return value
     entries = [tabled(entry) for entry in value]
-    if len(entries) < 2 or not all(isinstance(entry, dict) for entry in entries):  # noqa: PLR2004 - one row is no table
+    if len(entries) < 2 or not all(map(is_object, entries)):  # noqa: PLR2004 - one row is no table
         return entries
     shapes = Counter(frozenset(entry) for entry in entries)
     shape, rows = shapes.most_common(1)[0]

@@ -6,9 +6,11 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
+from cupel._checks import as_finite
 from cupel.errors import ConfigurationError
 from cupel.shorten._request import Request
 from cupel.shorten._shorten import shorten
@@ -52,8 +54,8 @@ def try_forms(
     r"""Return the first form of a text that is made in time, without an error, and within the limit.
 
     A form also fails if it returns something other than a string, or more tokens or characters than it may. After the
-    last one comes `shorten`, which does not fail. `timeout` is in seconds, for each form; a function that has not
-    returned by then is left behind in its thread.
+    last one comes `shorten`, which does not fail. `timeout` is in seconds, for each form that is not of this package; a
+    function that has not returned by then is left behind in its thread.
 
     >>> from cupel.shorten import head_tail
     >>> def summary(text: str, limit: int) -> str:
@@ -66,7 +68,8 @@ def try_forms(
     failures: list[FormFailure] = []
     for form in () if attempt.request.is_met else forms:
         try:
-            made: Any = form(text, limit) if timeout is None else _in_thread(form, text, limit, timeout)
+            seconds = None if _is_own(form) else timeout
+            made: object = form(text, limit) if seconds is None else _in_thread(form, text, limit, seconds)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises is reported
             failures.append(attempt.failure(form, error))
             continue
@@ -91,17 +94,17 @@ async def atry_forms(
     >>> async def summary(text: str, limit: int) -> str:
     ...     await asyncio.sleep(60)
     ...     return "a summary, too late"
-    >>> tried = asyncio.run(atry_forms("one line of many\n" * 90, 25, summary, head_tail, timeout=0.01))
+    >>> tried = asyncio.run(atry_forms("one line of many\n" * 90, 25, summary, head_tail, timeout=0.5))
     >>> tried.form, tried.failures
-    ('head_tail', (FormFailure(form='summary', reason='took longer than 0.01 seconds', error=None),))
+    ('head_tail', (FormFailure(form='summary', reason='took longer than 0.5 seconds', error=None),))
     """
     attempt = _Attempt.of(text, limit, counter, timeout)
     failures: list[FormFailure] = []
     for form in () if attempt.request.is_met else forms:
-        clock = asyncio.timeout(timeout)
+        clock = asyncio.timeout(None if _is_own(form) else timeout)
         try:
             async with clock:
-                made = await _awaited(form, text, limit, threaded=timeout is not None)
+                made = await _awaited(form, text, limit, threaded=clock.when() is not None)
         except Exception as error:  # noqa: BLE001 - as above
             late = isinstance(error, TimeoutError) and clock.expired()
             failures.append(attempt.failure(form, _OutOfTimeError() if late else error))
@@ -124,16 +127,9 @@ class _Attempt:
 
     @classmethod
     def of(cls, text: str, limit: int, counter: TokenCounter | None, timeout: float | None) -> _Attempt:
-        if limit is None:
-            msg = "limit must be a number of tokens, got None"
-            raise TypeError(msg)
-        if timeout is not None:
-            if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-                msg = f"timeout must be a number of seconds or None, got {type(timeout).__name__}: {timeout!r}"
-                raise TypeError(msg)
-            if not timeout > 0:
-                msg = f"timeout must be positive, got {timeout!r}"
-                raise ConfigurationError(msg)
+        if timeout is not None and as_finite("timeout", timeout, error=ConfigurationError, least=0) == 0:
+            msg = "timeout must be more than 0 seconds, got 0"
+            raise ConfigurationError(msg)
         return cls(Request.of(text, limit, counter), timeout)
 
     def failure(self, form: Callable[..., object], error: Exception) -> FormFailure:
@@ -167,9 +163,21 @@ class _Attempt:
 
 
 def _name(form: Callable[..., object]) -> str:
-    while (inner := getattr(form, "func", None)) is not None:  # functools.partial
-        form = inner
+    form = _inner(form)
     return getattr(form, "__name__", type(form).__name__)
+
+
+def _is_own(form: Callable[..., object]) -> bool:
+    """Whether a form is the package's own, which needs no clock: what it returns must not depend on a busy machine."""
+    import cupel.shorten
+
+    return getattr(cupel.shorten, _name(form), None) is _inner(form)
+
+
+def _inner(form: Callable[..., object]) -> Callable[..., object]:
+    while isinstance(form, partial):
+        form = cast("partial[object]", form).func
+    return form
 
 
 def _in_thread(form: Shortener, text: str, limit: int, timeout: float) -> object:
@@ -194,11 +202,11 @@ def _in_thread(form: Shortener, text: str, limit: int, timeout: float) -> object
 
 
 async def _awaited(form: Shortener | AsyncShortener, text: str, limit: int, *, threaded: bool) -> object:
-    if inspect.iscoroutinefunction(getattr(form, "func", form)) or not threaded:
+    if inspect.iscoroutinefunction(_inner(form)) or not threaded:
         made: Any = form(text, limit)
     else:
         made = await _from_thread(form, text, limit)
-    return await made if isinstance(made, Awaitable) else made
+    return await cast("Awaitable[object]", made) if inspect.isawaitable(made) else made
 
 
 async def _from_thread(form: Callable[[str, int], object], text: str, limit: int) -> object:

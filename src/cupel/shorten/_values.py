@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, parse
+from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, is_array, is_object, parse
 from cupel.shorten._request import Request
 from cupel.tokens import TokenCounter
 
@@ -43,9 +43,9 @@ def merged(entries: Iterable[Any]) -> Any:
     waiting.reverse()
     while waiting:
         entry = waiting.pop()
-        if isinstance(entry, list):
+        if is_array(entry):
             waiting.extend(reversed(entry))
-        elif isinstance(entry, dict):
+        elif is_object(entry):
             for key, value in entry.items():
                 objects.setdefault(key, []).append(value)
         elif entry is not None:
