@@ -88,6 +88,9 @@ OPENAI = st.lists(
         ),
         st.booleans().map(_function_exchange),
         st.just([{"role": "assistant", "content": None, "refusal": "No."}]),
+        st.just([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]),
+        st.just([{"role": "assistant", "content": None, "audio": {"id": "audio_1"}}]),
+        TEXT.map(lambda text: [{"role": "assistant", "content": text, "tool_calls": []}]),
         IDS.map(lambda call: [{"role": "tool", "tool_call_id": call, "content": "orphan"}]),
     ),
     max_size=9,
@@ -99,9 +102,40 @@ def _reasoning(number: int) -> Message:
     return {"type": "reasoning", "id": f"rs_{number}", "summary": [{"type": "summary_text", "text": "Hm."}]}
 
 
-def _output_message(text: str) -> Message:
+ITEM_IDS = st.integers(0, 40).map(lambda number: f"item_{number}")
+"""Enough that they mostly differ, few enough that they sometimes do not."""
+
+
+def _output_message(text: str, key: str) -> Message:
     part = {"type": "output_text", "text": text, "annotations": []}
-    return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    return {"type": "message", "id": key, "role": "assistant", "status": "completed", "content": [part]}
+
+
+def _refused(key: str) -> list[Message]:
+    part = {"type": "refusal", "refusal": "No."}
+    return [{"type": "message", "id": key, "role": "assistant", "status": "completed", "content": [part]}]
+
+
+@st.composite
+def responses_program(draw: st.DrawFn) -> list[Message]:
+    """A program and the calls it made in one or two rounds; now and then its output, or a part of it, is missing."""
+    name = draw(st.sampled_from(("p1", "p2")))
+    caller = {"type": "program", "caller_id": name}
+    items: list[Message] = [_reasoning(draw(st.integers(300, 399)))] if draw(st.booleans()) else []
+    items.append({"type": "program", "id": draw(ITEM_IDS), "call_id": name, "code": draw(TEXT), "fingerprint": "f"})
+    for calls in draw(st.lists(st.lists(IDS, min_size=1, max_size=2, unique=True), min_size=1, max_size=2)):
+        items += [
+            {"type": "function_call", "call_id": c, "name": "f", "arguments": "{}", "caller": caller} for c in calls
+        ]
+        items += [{"type": "function_call_output", "call_id": c, "output": draw(TEXT), "caller": caller} for c in calls]
+    if draw(st.integers(0, 2)):
+        key = draw(ITEM_IDS)
+        items.append(
+            {"type": "program_output", "id": key, "call_id": name, "result": draw(TEXT), "status": "completed"}
+        )
+    if draw(st.integers(0, 5)) == 0:
+        items.pop(draw(st.integers(0, len(items) - 1)))
+    return items
 
 
 @st.composite
@@ -111,7 +145,7 @@ def responses_turn(draw: st.DrawFn) -> list[Message]:
     if draw(st.booleans()):
         items.append(_reasoning(draw(st.integers(0, 99))))
     if draw(st.integers(0, 2)) == 0:
-        items.append(_output_message(draw(TEXT)))
+        items.append(_output_message(draw(TEXT), draw(ITEM_IDS)))
     items += [{"type": "function_call", "call_id": c, "name": "search", "arguments": draw(TEXT)} for c in calls]
     if draw(st.integers(0, 4)) == 0:
         items.append(_reasoning(draw(st.integers(100, 199))))
@@ -132,11 +166,15 @@ RESPONSES = st.lists(
         st.builds(_responses_message, st.just("user"), MAYBE_EMPTY, st.booleans()),
         responses_turn(),
         responses_turn(),
-        MAYBE_EMPTY.map(lambda text: [_output_message(text)]),
+        st.builds(lambda text, key: [_output_message(text, key)], MAYBE_EMPTY, ITEM_IDS),
+        ITEM_IDS.map(_refused),
+        responses_program(),
         MAYBE_EMPTY.map(lambda text: [{"role": "assistant", "content": text}]),
         st.builds(_responses_message, st.sampled_from(("system", "developer")), MAYBE_EMPTY, st.just(False)),
         st.integers(200, 299).map(lambda n: [_reasoning(n)]),
-        st.just([{"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}]),
+        ITEM_IDS.map(
+            lambda key: [{"type": "web_search_call", "id": key, "status": "completed", "action": {"type": "search"}}]
+        ),
         IDS.map(lambda c: [{"type": "custom_tool_call", "call_id": c, "name": "shell", "input": "ls"}]),
         IDS.map(lambda c: [{"type": "custom_tool_call_output", "call_id": c, "output": "a.txt"}]),
     ),
@@ -184,12 +222,65 @@ def anthropic_user(draw: st.DrawFn) -> list[Message]:
     return [{"role": "user", "content": draw(st.sampled_from(([image, cached], [cached], [image], [])))}]
 
 
+@st.composite
+def anthropic_loop(draw: st.DrawFn) -> list[Message]:
+    """Tool steps of which the first thinks, the others sometimes; words now and then stand beside a result."""
+    messages: list[Message] = []
+    first = draw(st.sampled_from((0, 0, 20, 40)))
+    for step in range(draw(st.integers(1, 4))):
+        call = f"loop_{first + step}"
+        thought = [THINKING] if step == 0 or draw(st.integers(0, 3)) == 0 else []
+        use = {"type": "tool_use", "id": call, "name": "search", "input": {}}
+        answer = [_anthropic_result(call, draw(TEXT), False)]
+        if draw(st.integers(0, 5)) == 0:
+            answer.append({"type": "text", "text": "Stop that."})
+        messages += [{"role": "assistant", "content": [*thought, use]}, {"role": "user", "content": answer}]
+    return messages
+
+
+@st.composite
+def anthropic_server_tool(draw: st.DrawFn) -> list[Message]:
+    """A search by the provider: in one message, over a pause, without its result, or the result alone."""
+    key = draw(st.sampled_from(("srv_1", "srv_2", "srv_3")))
+    use = {"type": "server_tool_use", "id": key, "name": "web_search", "input": {"query": draw(TEXT)}}
+    found = {"type": "web_search_tool_result", "tool_use_id": key, "content": []}
+    text = {"type": "text", "text": draw(TEXT)}
+    messages = draw(st.sampled_from(([[use, found, text]], [[use], [found, text]], [[text, use]], [[found, text]])))
+    return [{"role": "assistant", "content": content} for content in messages]
+
+
+@st.composite
+def anthropic_code(draw: st.DrawFn) -> list[Message]:
+    """Code by the model that calls tools, in one or two rounds; now and then it goes on, or is broken."""
+    key = draw(st.sampled_from(("code_1", "code_2")))
+    use = {"type": "server_tool_use", "id": key, "name": "code_execution", "input": {"code": draw(TEXT)}}
+    said: list[Message] = [*([THINKING] if draw(st.booleans()) else []), use]
+    messages: list[Message] = []
+    for calls in draw(st.lists(st.lists(IDS, min_size=1, max_size=2, unique=True), min_size=1, max_size=2)):
+        caller = {"type": "code_execution_20260120", "tool_id": key}
+        said += [{"type": "tool_use", "id": c, "name": "search", "input": {}, "caller": caller} for c in calls]
+        answer = [_anthropic_result(c, draw(TEXT), False) for c in calls]
+        if draw(st.integers(0, 7)) == 0:
+            answer.append({"type": "text", "text": "Hurry."})
+        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": answer}]
+        said = []
+    if draw(st.integers(0, 2)):
+        output = {"type": "code_execution_result", "stdout": draw(TEXT), "stderr": "", "return_code": 0, "content": []}
+        done = {"type": "code_execution_tool_result", "tool_use_id": key, "content": output}
+        messages.append({"role": "assistant", "content": [done, {"type": "text", "text": "Done."}]})
+    return messages
+
+
 ANTHROPIC = st.lists(
     st.one_of(
         anthropic_user(),
         anthropic_user(),
         anthropic_exchange(),
         anthropic_exchange(),
+        anthropic_loop(),
+        anthropic_loop(),
+        anthropic_server_tool(),
+        anthropic_code(),
         MAYBE_EMPTY.map(lambda text: [{"role": "assistant", "content": text}]),
         TEXT.map(lambda text: [{"role": "assistant", "content": [THINKING, {"type": "text", "text": text}]}]),
         st.just([{"role": "assistant", "content": [THINKING]}]),

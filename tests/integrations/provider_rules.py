@@ -41,6 +41,8 @@ def _openai(messages: list[Message]):
                 yield f"{index}: the calls {sorted(waiting)} must be answered before a {role} message"
             waiting = set()
         calls = [call["id"] for call in message.get("tool_calls") or []]
+        if message.get("tool_calls") == []:
+            yield f"{index}: [] is too short for tool_calls"
         if message.get("function_call"):
             calls.append(f"function {message['function_call']['name']}")
         if calls and role != "assistant":
@@ -77,33 +79,76 @@ _ANSWERED = {
     "shell_call": "shell_call_output",
     "local_shell_call": "local_shell_call_output",
     "apply_patch_call": "apply_patch_call_output",
+    "program": "program_output",
 }
 
 
 def _responses(items: list[Message]):
-    calls: dict[str, int] = {}
-    answered: set[str] = set()
+    yield from _responses_ids(items)
+    yield from _responses_pairs(items)
+    for index, item in enumerate(items):
+        follower = items[index + 1] if index + 1 < len(items) else None
+        if item.get("type") == "reasoning" and (follower is None or not _from_model(follower)):
+            yield f"{index}: reasoning was provided without its required following item"
+        if item.get("type", "message") == "message":
+            yield from _responses_content(index, item)
+
+
+def _responses_ids(items: list[Message]):
+    ids: set[str] = set()
+    for index, item in enumerate(items):
+        if not item.get("id") or item.get("type") == "local_shell_call_output":
+            continue
+        if item["id"] in ids:
+            yield f"{index}: duplicate item found with id {item['id']}"
+        ids.add(item["id"])
+
+
+def _responses_pairs(items: list[Message]):
+    calls: dict[tuple[str, str], int] = {}
+    answered: set[tuple[str, str]] = set()
     for index, item in enumerate(items):
         kind = item.get("type", "message")
+        caller = item.get("caller") or {}
         if kind in _ANSWERED:
-            if item["call_id"] in calls:
+            key = (kind, item["call_id"])
+            if key in calls:
                 yield f"{index}: two calls share an id"
-            calls[item["call_id"]] = index
+            if caller.get("type") == "program" and ("program", caller["caller_id"]) not in calls:
+                yield f"{index}: no program found for the caller {caller['caller_id']}"
+            calls[key] = index
         elif kind in _ANSWERED.values():
-            key = item.get("call_id") or item["id"]
+            key = (next(call for call in _ANSWERED if _ANSWERED[call] == kind), item.get("call_id") or item["id"])
             if key not in calls:
-                yield f"{index}: no tool call found for the output {key}"
+                yield f"{index}: no tool call found for the output {key[1]}"
             if key in answered:
-                yield f"{index}: a second output for {key}"
+                yield f"{index}: a second output for {key[1]}"
             answered.add(key)
-        elif kind == "reasoning":
-            follower = items[index + 1] if index + 1 < len(items) else None
-            if follower is None or not _from_model(follower):
-                yield f"{index}: reasoning was provided without its required following item"
-        elif kind == "message":
-            yield from _responses_content(index, item)
-    for key in calls.keys() - answered:
-        yield f"end: no tool output found for the call {key}"
+    for kind, key in sorted(calls.keys() - answered):
+        if kind != "program" or not _waits(items, key):
+            yield f"end: no tool output found for the call {key}"
+
+
+def _waits(items: list[Message], program: str) -> bool:
+    """Whether a program without output was handed the results of its calls, and nothing else has happened since."""
+    talk = [item for item in items if item.get("role") not in ("system", "developer")]
+    made = [
+        item["call_id"] for item in talk if (item.get("caller") or {}).get("caller_id") == program and _from_model(item)
+    ]
+    return bool(made) and talk[-1].get("type", "").endswith("_output") and talk[-1].get("call_id") in made
+
+
+def programs_kept_whole(items: list[Message], original: list[Message]) -> list[str]:
+    """A program is replayed with every item that belongs to it."""
+    families: dict[str, set[int]] = {}
+    for item in original:
+        caller = (item.get("caller") or {}).get("caller_id")
+        if item.get("type") in ("program", "program_output") or caller:
+            families.setdefault(caller or item["call_id"], set()).add(id(item))
+    present = {id(item) for item in items}
+    return [
+        f"program {name} was torn apart" for name, family in families.items() if family & present and family - present
+    ]
 
 
 def _from_model(item: Message) -> bool:
@@ -159,8 +204,11 @@ def _anthropic(messages: list[Message], original: list[Message]):
     yield from _anthropic_blocks(messages)
     yield from _anthropic_systems(messages)
     yield from _anthropic_pairs(messages)
-    turn = _running_turn(messages)
-    if turn and _thinks(_running_turn(original)) and not _thinks(turn):
+    yield from _anthropic_server_tools(messages)
+    running = _tool_loops(messages)[-1]
+    thoughtful = {id(m) for loop in _tool_loops(original) if loop and _thinks(loop[0]) for m in loop}
+    uses_tools = any(block["type"] == "tool_use" for message in running for block in _blocks(message))
+    if uses_tools and any(id(message) in thoughtful for message in running) and not _thinks(running[0]):
         yield "the final assistant turn must start with a thinking block"
 
 
@@ -231,19 +279,102 @@ def _anthropic_pairs(messages: list[Message]):
             yield f"turn {index}: the final block in an assistant message cannot be thinking"
 
 
-def _running_turn(messages: list[Message]) -> list[Message]:
-    """The assistant's blocks since the user last spoke, if the turn uses tools; with thinking on they begin with it."""
-    last_user = max(
-        (
-            index
-            for index, message in enumerate(messages)
-            if message["role"] == "user" and not any(b["type"] == "tool_result" for b in _blocks(message))
-        ),
-        default=-1,
-    )
-    turn = [b for message in messages[last_user + 1 :] if message["role"] == "assistant" for b in _blocks(message)]
-    return turn if any(block["type"] == "tool_use" for block in turn) else []
+def _anthropic_server_tools(messages: list[Message]):
+    """Server tools: a result has its call before it, a call its result; code's calls are answered by results alone."""
+    at_work: set[str] = set()
+    for index, (role, blocks) in enumerate(_turns(messages)):
+        if role == "user" and at_work and any(block["type"] != "tool_result" for block in blocks):
+            yield f"turn {index}: {sorted(at_work)} was found without a corresponding tool result block"
+        if role != "assistant":
+            continue
+        before, went_on = set(at_work), False
+        for block in blocks:
+            caller = (block.get("caller") or {}).get("tool_id")
+            if block["type"] in ("server_tool_use", "mcp_tool_use"):
+                at_work.add(block["id"])
+            elif block["type"].endswith("_tool_result"):
+                if block["tool_use_id"] not in at_work:
+                    yield f"turn {index}: unexpected tool_use_id {block['tool_use_id']} in {block['type']}"
+                at_work.discard(block["tool_use_id"])
+                went_on = True
+            elif block["type"] == "tool_use" and caller:
+                if caller not in at_work:
+                    yield f"turn {index}: a call by code {caller}, which is not running"
+                went_on = True
+        if before & at_work and not went_on:
+            yield f"turn {index}: {sorted(before & at_work)} was found without a corresponding tool result block"
 
 
-def _thinks(turn: list[Message]) -> bool:
-    return bool(turn) and turn[0]["type"] in ("thinking", "redacted_thinking")
+def _tool_loops(messages: list[Message]) -> list[list[Message]]:
+    """The assistant's messages between user turns without results; the last list is the running loop.
+
+    A user turn that holds a result, alone or with words behind it, goes on with the loop.
+    """
+    loops: list[list[Message]] = [[]]
+    said: list[Message] = []
+    for message in [*messages, None]:
+        if message is not None and message["role"] == "user":
+            said += _blocks(message)
+        if message is not None and message["role"] in ("user", "system"):
+            continue
+        if said and all(block["type"] != "tool_result" for block in said):
+            loops.append([])
+        said = []
+        if message is not None:
+            loops[-1].append(message)
+    return loops
+
+
+def _thinks(message: Message) -> bool:
+    blocks = _blocks(message)
+    return bool(blocks) and blocks[0]["type"] in ("thinking", "redacted_thinking")
+
+
+# --- what the next request must hold, and alternation ------------------------------------------------------
+def unseen(provider: str, messages: list[Message]) -> list[Message]:
+    """The newest message with words of the user, and the results that no message of the model follows."""
+    newest = [message for message in messages if _has_words(provider, message)][-1:]
+    results: list[Message] = []
+    for message in reversed(messages):
+        if _is_models(provider, message):
+            break
+        if _has_results(provider, message):
+            results.append(message)
+    return newest + results
+
+
+def _has_words(provider: str, message: Message) -> bool:
+    if message.get("role") != "user":
+        return False
+    return provider != "anthropic" or any(block["type"] != "tool_result" for block in _blocks(message))
+
+
+def _has_results(provider: str, message: Message) -> bool:
+    if provider == "anthropic":
+        return any(block["type"] == "tool_result" for block in _blocks(message))
+    return message.get("role") in ("tool", "function") or str(message.get("type")) in _ANSWERED.values()
+
+
+def _is_models(provider: str, message: Message) -> bool:
+    return _from_model(message) if provider == "openai-responses" else message["role"] == "assistant"
+
+
+def alternation(provider: str, messages: list[Message]) -> list[str]:
+    """What a template objects to that wants the user and the assistant to take turns, beginning with the user.
+
+    Calls and results in messages of their own are steps of the assistant's turn, and are not counted.
+    """
+    sides = [
+        "assistant" if _is_models(provider, message) else "user"
+        for message in messages
+        if message.get("role") not in ("system", "developer") and not _is_step(provider, message)
+    ]
+    wrong = [index for index, side in enumerate(sides) if side != ("user", "assistant")[index % 2]]
+    return [f"roles must alternate, at {index} of {sides}" for index in wrong[:1]]
+
+
+def _is_step(provider: str, message: Message) -> bool:
+    if provider == "openai":
+        calls = message.get("tool_calls") or message.get("function_call")
+        return bool(calls) or message["role"] in ("tool", "function")
+    return provider == "openai-responses" and message.get("type", "message") != "message"

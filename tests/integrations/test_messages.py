@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cupel import ConfigurationError, ContextBudget, InvalidItemError, Policy, RecencyScorer, UShapedPlacer, presets
+from cupel.diagnostics import Filtered
 from cupel.integrations.messages import (
     POSITIONS_KEY,
     PinnedMessagesExceedBudgetError,
@@ -53,10 +54,10 @@ def kept(messages: list[Any], budget: int | ContextBudget = LARGE, **options: An
     return [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
 
 
-def rules(messages: list[Any], **options: Any) -> dict[tuple[int, ...], str]:
+def rules(messages: list[Any], budget: int = LARGE, **options: Any) -> dict[tuple[int, ...], str]:
     """The units that a provider's rule excludes, with the rule."""
-    fitted = fit(messages, LARGE, counter=COUNTER, **options)
-    return {unit.positions: unit.reason.to_dict()["filter_name"] for unit in fitted.dropped}
+    fitted = fit(messages, budget, counter=COUNTER, **options)
+    return {unit.positions: unit.reason.filter_name for unit in fitted.dropped if isinstance(unit.reason, Filtered)}
 
 
 # --- units -------------------------------------------------------------------------------------------------
@@ -91,20 +92,61 @@ def test_thinking_in_a_message_of_its_own_stays_with_the_call():
     assert units(history) == [(0,), (1, 2, 3)]
 
 
-def test_steps_without_thinking_stay_with_the_step_they_continue():
-    first = [assistant([THINKING, use("a")]), user([used("a")])]
-    second = [assistant([use("b")]), user([used("b")])]
-    third = [assistant([THINKING, use("c")]), user([used("c")])]
-    assert units([user("Hi"), *first, *second, *third]) == [(0,), (1, 2, 3, 4), (5, 6)]
+def thinking_loop(steps: int, size: int = 40) -> list[dict[str, Any]]:
+    """A question and tool steps of which only the first begins with thinking."""
+    history = [user("Look at everything.")]
+    for step in range(steps):
+        said = [*([THINKING] if step == 0 else []), use(f"c{step}")]
+        history += [assistant(said), user([used(f"c{step}", "x" * size)])]
+    return history
+
+
+def test_a_thinking_loop_keeps_its_first_step_and_its_newest():
+    history = thinking_loop(50)
+    budget = fit(history, LARGE, counter=COUNTER).total_tokens * 99 // 100
+    assert kept(history, budget) == [0, 1, 2, *range(5, 101)]
+    assert kept(history, 200) == [0, 1, 2, *range(95, 101)]
+    assert violations("anthropic", fit(history, 200, counter=COUNTER).messages, history) == []
+
+
+def test_an_older_loop_may_lose_its_thinking():
+    """Only the running loop must begin with thinking; what the user says next closes a loop."""
+    history = [*thinking_loop(5), assistant("Done."), user("And now?")]
+    assert kept(history, 100) == [0, 9, 10, 11, 12]
+
+
+def test_leaving_out_what_closes_a_loop_makes_it_run_again():
+    history = [*thinking_loop(5), assistant("Done. " * 400), user("And now?")]
+    assert kept(history, 170) == [0, 1, 2, 7, 8, 9, 10, 12]
+    shorter = [*history[:5], *history[-2:]]
+    assert kept(shorter, 60) == [0, 6], "neither the answer nor the thinking fits"
+    assert rules(shorter, budget=60)[3, 4] == "nothing the user said comes before it"
+
+
+def test_neighbours_that_a_cut_joins_do_not_push_text_before_thinking():
+    history = [
+        user("Hi"),
+        assistant("Hello."),
+        user("long " * 400),
+        assistant([THINKING, use("a")]),
+        user([used("a")]),
+        user("And?"),
+    ]
+    assert kept(history) == [0, 1, 2, 3, 4, 5]
+    assert kept(history, 100) == [0, 3, 4, 5]
+    with pytest.raises(
+        PinnedMessagesExceedBudgetError, match=r"messages\[2\] \(needed beside another pinned message\)"
+    ):
+        fit(history, 100, counter=COUNTER, pin=lambda message: message["content"] == "Hello.")
 
 
 def test_turns_with_and_without_thinking_do_not_run_into_each_other():
     """The empty message is dropped; with it would go the border that keeps the first step out of the running turn."""
-    before = [assistant([use("a")]), user([used("a")])]
+    before = [assistant([use("a")]), user([used("a")]), assistant("Fine.")]
     running = [assistant([THINKING, use("b")]), user([used("b")])]
     history = [user("Hi"), *before, user(""), *running]
-    assert kept(history) == [0, 4, 5]
-    assert rules(history)[1, 2] == "a turn without thinking that would run into one with it"
+    assert kept(history) == [0, 5, 6]
+    assert rules(history)[1, 2] == "the running tool loop would not begin with its thinking"
 
 
 def test_reasoning_stays_with_what_it_led_to():
@@ -123,8 +165,12 @@ def test_a_system_message_in_an_anthropic_history_stays_between_its_neighbours()
         user("Go on."),
         assistant("No."),
     ]
-    assert units(history, provider="anthropic") == [(0, 1, 2), (3,), (4,)]
+    assert units(history, provider="anthropic") == [(0,), (1,), (2,), (3,), (4,)]
     assert kept(history, 30, provider="anthropic") == [0, 1, 2, 3]
+    with pytest.raises(
+        PinnedMessagesExceedBudgetError, match=r"messages\[2\] \(needed beside another pinned message\)"
+    ):
+        fit(history, 20, counter=COUNTER, provider="anthropic")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +252,7 @@ def test_openai_orphans_and_empty_messages_are_left_out_with_the_rule(history: l
         ),
         (
             [user("Hi"), assistant([use("a")]), user([used("a")]), assistant([use("a")]), user([used("a")])],
-            {(3, 4): "two calls with one id"},
+            {(1, 2): "two calls with one id"},
         ),
         ([user("Hi"), assistant([use("a")]), user([used("a"), used("a")])], {(1, 2): "two results for one call"}),
         ([user("Hi"), user([use("a")])], {(1,): "a tool call in a message of role user"}),
@@ -273,10 +319,10 @@ def test_the_error_says_which_messages_and_by_how_much():
         fit(CHAT, 10, counter=COUNTER, tools=[{"name": "f"}])
     error = caught.value
     assert str(error) == (
-        "the pinned messages need 30 tokens, 20 more than the 10 available "
-        "(request: 3; tools: 16; messages[0] (system): 6; messages[5] (user): 5)"
+        "the pinned messages need 36 tokens, 26 more than the 10 available "
+        "(request: 3; tools: 20; messages[0] (system): 7; messages[5] (the newest user message): 6)"
     )
-    assert (error.pinned_tokens, error.available_tokens, error.excess_tokens) == (30, 10, 20)
+    assert (error.pinned_tokens, error.available_tokens, error.excess_tokens) == (36, 10, 26)
     assert pickle.loads(pickle.dumps(error)).parts == error.parts
 
 
@@ -302,7 +348,7 @@ def test_a_pinned_assistant_message_brings_the_question_before_it():
 
 def test_an_assistant_message_becomes_last_only_if_it_was():
     huge = [assistant([use("a")]), user([used("a", "x" * 4000)])]
-    assert kept([user("Hi"), assistant("Let me look. " * 2), *huge], 100) == [0]
+    assert kept([user("Hi"), assistant("Let me look."), user("")], 100) == [0]
     assert kept([user("Hi"), *huge, assistant("It begins with")], 100) == [0, 3]
 
 
@@ -346,9 +392,9 @@ def test_a_reserve_and_a_margin_leave_room():
 # --- the report --------------------------------------------------------------------------------------------
 def test_the_report_accounts_for_every_unit():
     history = [*CHAT, result("orphan")]
-    fitted = fit(history, 100, counter=COUNTER, tools=[{"name": "f"}])
+    fitted = fit(history, 110, counter=COUNTER, tools=[{"name": "f"}])
     reasons = {entry.item.metadata.get(POSITIONS_KEY): entry.reason.name for entry in fitted.report.excluded}
-    assert reasons == {(1,): "BudgetExceeded", (2,): "PinnedOverride", (6,): "Filtered"}
+    assert reasons == {(1,): "BudgetExceeded", (2,): "BudgetExceeded", (6,): "Filtered"}
     pinned = sorted(str(entry.item.kind) for entry in fitted.report.included if entry.item.pinned)
     assert pinned == ["Message", "Request", "SystemPrompt", "ToolSchema"]
     assert fitted.report.total_candidates == 9
@@ -371,10 +417,10 @@ def total(messages: list[Any], **options: Any) -> int:
 
 
 def test_every_message_has_a_frame():
-    assert total([{"role": "system", "content": "four"}]) == 3 + 3 + 1
-    assert total([user("four")], provider="openai") == 3 + 3 + 1
+    assert total([{"role": "system", "content": "four"}]) == 3 + 4 + 1
+    assert total([user("four")], provider="openai") == 3 + 4 + 1
     assert total([user("four")], provider="anthropic") == 3 + 4 + 1
-    assert total([{**user("four"), "name": "anna"}], provider="openai") == 3 + 3 + 1 + 1 + 1
+    assert total([{**user("four"), "name": "anna"}], provider="openai") == 3 + 4 + 1 + 1 + 1
 
 
 def test_calls_are_counted():
@@ -404,7 +450,7 @@ def test_tools_and_the_system_parameter_are_counted():
     ],
 )
 def test_openai_media_are_counted(part: dict[str, Any], tokens: int):
-    assert total([user([part])], provider="openai") == 3 + 3 + tokens
+    assert total([user([part])], provider="openai") == 3 + 4 + tokens
 
 
 @pytest.mark.parametrize(
@@ -432,8 +478,8 @@ def test_anthropic_media_are_counted(block: dict[str, Any], tokens: int):
 
 def test_images_can_be_counted_flat():
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    assert total([user([image])], image_tokens=7) == 3 + 3 + 7
-    assert total([user([image])], image_tokens=lambda size: 11 if size is None else 0) == 3 + 3 + 11
+    assert total([user([image])], image_tokens=7) == 3 + 4 + 7
+    assert total([user([image])], image_tokens=lambda size: 11 if size is None else 0) == 3 + 4 + 11
     known = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}
     assert total([user([known])], image_tokens=lambda size: sum(size or ())) == 3 + 4 + 640 + 480
     with pytest.raises(TypeError, match="image_tokens must be an integer"):
@@ -509,7 +555,7 @@ def test_mixed_formats_are_refused(history: list[Any]):
         ),
         (([{"role": "owner", "content": "Hi"}], 10), InvalidItemError, r"messages\[0\].role must be one of .*'owner'"),
         (([user([5])], 10), TypeError, r"messages\[0\].content\[0\] must be an object, got int: 5"),
-        (([user("Hi")], "10"), TypeError, "max_tokens must be an integer"),
+        (([user("Hi")], "10"), TypeError, "budget must be an integer or a ContextBudget, got str: '10'"),
     ],
 )
 def test_bad_input_is_named(arguments: tuple[Any, ...], error: type[Exception], message: str):

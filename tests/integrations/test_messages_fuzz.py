@@ -14,13 +14,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Policy, RecencyScorer, ReflexiveScorer
-from cupel.integrations.messages import Fitted, PinnedMessagesExceedBudgetError, fit
+from cupel.integrations.messages import Fitted, PinnedMessagesExceedBudgetError, fit, from_items, to_items
 from cupel.integrations.messages._dialect import FRAMEWORK
 from cupel.integrations.messages._fit import fit_view
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from cupel.tokens import CharacterEstimate
 from tests.integrations.histories import BY_PROVIDER
-from tests.integrations.provider_rules import reasoning_kept_together, violations
+from tests.integrations.provider_rules import (
+    alternation,
+    programs_kept_whole,
+    reasoning_kept_together,
+    unseen,
+    violations,
+)
 
 CASES = int(os.environ.get("CUPEL_FUZZ_CASES", "6000"))
 """How many fits are checked, over all providers; each history is fitted into `BUDGETS` budgets."""
@@ -61,7 +67,10 @@ class Expectation:
         self.positions = {id(message): position for position, message in enumerate(messages)}
         sendable = [m for m in messages if not violations(provider, [m], messages)]
         self.users = [m for m in sendable if m.get("role") == "user"]
-        self.must = [m for m in sendable if m.get("role") in ("system", "developer")] + self.users[-1:]
+        self.must = [m for m in sendable if m.get("role") in ("system", "developer")]
+        # Of a broken history nobody can say which results are waited for; its last message is, if the user wrote it.
+        self.whole = not violations(provider, messages)
+        self.must += unseen(provider, messages) if self.whole else [m for m in self.users if m is messages[-1]]
 
     def check(self, budget: int | ContextBudget, policy: Policy | None, pins: frozenset[int]) -> None:
         def pin(message: Any) -> bool:
@@ -87,7 +96,7 @@ class Expectation:
 
     def check_messages(self, fitted: Fitted[Any]) -> None:
         assert self.messages == self.snapshot, "the input was altered"
-        kept = [self.positions[id(message)] for message in fitted.messages]
+        kept = self.positions_of(fitted.messages)
         assert kept == sorted(kept), "the order was altered"
         dropped = [position for unit in fitted.dropped for position in unit.positions]
         assert sorted(kept + dropped) == list(range(len(self.messages))), "a message is unaccounted for"
@@ -97,7 +106,18 @@ class Expectation:
             assert not self.users, "a user message could have been sent"
         if self.provider == "openai-responses":
             assert reasoning_kept_together(fitted.messages, self.messages) == []
+            assert not self.whole or programs_kept_whole(fitted.messages, self.messages) == []
         assert all(self.positions[id(message)] in kept for message in self.must), "a pinned message is missing"
+
+    def positions_of(self, messages: list[Any]) -> list[int]:
+        """Where messages stand; one with an empty `tool_calls` comes back as a copy without it."""
+        found: list[int] = []
+        for message in messages:
+            after = found[-1] + 1 if found else 0
+            copied = {**message, "tool_calls": []}
+            own = self.positions.get(id(message))
+            found.append(self.messages.index(copied, after) if own is None else own)
+        return found
 
 
 def test_what_a_framework_gets_suits_every_model() -> None:
@@ -111,7 +131,8 @@ def test_what_a_framework_gets_suits_every_model() -> None:
                 fitted = fit_view(messages, budget, dialect=FRAMEWORK, view=dict, counter=COUNTER)
             except PinnedMessagesExceedBudgetError:
                 continue
-            assert not fitted.messages or violations("openai", fitted.messages) == []
+            sent = [m if m.get("tool_calls") != [] else {**m, "tool_calls": None} for m in fitted.messages]
+            assert not sent or violations("openai", sent) == [], "the framework itself leaves empty lists out"
             talk = [message for message in fitted.messages if message["role"] not in ("system", "developer")]
             assert not talk or talk[0]["role"] == "user"
             assert not talk or talk[-1]["role"] != "assistant" or talk[-1] is messages[-1]
@@ -142,3 +163,34 @@ def test_every_budget_gives_a_request_the_provider_accepts(provider: str) -> Non
 
     run()
     print(f"{provider}: {cases} cases")
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_with_every_option_the_request_is_accepted(provider: str) -> None:
+    """Alternation is strict where it is asked for, and system messages that compete or expire leave nothing behind."""
+
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // 20),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(BY_PROVIDER[provider], st.sampled_from(("keep", "compete", 0, 1, 2)), st.booleans())
+    def run(messages: list[Any], system_messages: Any, alternate: bool) -> None:
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "system_messages": system_messages}
+        everything = fit(messages, 10**9, alternate=alternate, **options)
+        for share in (100, 70, 30):
+            budget = everything.total_tokens * share // 100
+            try:
+                fitted = fit(messages, budget, alternate=alternate, **options)
+            except PinnedMessagesExceedBudgetError:
+                continue
+            assert not fitted.messages or violations(provider, fitted.messages, messages) == []
+            assert not alternate or alternation(provider, fitted.messages) == []
+        del options["counter"]
+        items = to_items(messages, COUNTER, alternate=alternate, **options)
+        halved = from_items(items[::2], messages, alternate=alternate, **options)
+        assert not halved or violations(provider, halved, messages) == []
+
+    run()

@@ -10,6 +10,7 @@ from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
 from cupel.integrations.messages._fit import Dropped, Fitted, fit
 from cupel.integrations.messages._history import POSITIONS_KEY
 from cupel.integrations.messages._items import from_items, to_items
+from cupel.integrations.messages._pins import SystemMessages
 from cupel.integrations.messages._policy import BestFirstSlice, newest_first
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Fitted",
     "PinnedMessagesExceedBudgetError",
     "Provider",
+    "SystemMessages",
     "fit",
     "from_items",
     "newest_first",

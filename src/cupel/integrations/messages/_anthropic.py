@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from cupel.errors import InvalidItemError
 from cupel.integrations.messages import _media
 from cupel.integrations.messages._anthropic_units import group
-from cupel.integrations.messages._plain import JSON, blocks, compact_json, objects
-from cupel.integrations.messages._reading import EMPTY_CONTENT, Reading, Role
+from cupel.integrations.messages._hosted import note_hosted
+from cupel.integrations.messages._plain import JSON, blocks, compact_json, objects, role_of
+from cupel.integrations.messages._reading import EMPTY_CONTENT, TWO_CALLS, Reading, Role
 
 __all__ = ["group", "read"]
 
 MESSAGE_FRAME = 4
 CALL_FRAME = 12
 """Tokens around a call or a result: its markers and its id, rounded up."""
-_ROLES: dict[object, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _THINKING = ("thinking", "redacted_thinking")
 
 
 def read(message: JSON, path: str, images: _media.ImageRule) -> Reading:
     """One message."""
-    role = _ROLES.get(message.get("role"))
-    if role is None:
-        msg = f"{path}.role must be one of {', '.join(map(str, _ROLES))}, got {message.get('role')!r}"
-        raise InvalidItemError(msg)
-    reading = Reading(role, extra=MESSAGE_FRAME)
+    role = role_of(message, path, _ROLES)
+    reading = Reading(role, speaks=role != "system", extra=MESSAGE_FRAME)
     content = message.get("content")
     if isinstance(content, str):
         _add_text(content, reading)
     else:
         _read_blocks(blocks(content, f"{path}.content"), reading, f"{path}.content", images)
-    if reading.results and role == "user":
-        reading.role = "tool"
+    if role == "user":
+        reading.speaks = isinstance(content, str) or len(reading.results) < len(blocks(content, path))
+        reading.role = "tool" if reading.results else "user"
     return reading
 
 
@@ -50,6 +48,7 @@ def _read_blocks(content: list[dict[str, Any]], reading: Reading, path: str, ima
 
 
 def _read_block(block: JSON, reading: Reading, path: str, images: _media.ImageRule) -> None:
+    note_hosted(block, reading)
     match block:
         case {"type": "text", "text": str(text)}:
             _add_text(text, reading)
@@ -88,7 +87,7 @@ def _add_call(call: str, name: str, arguments: object, reading: Reading) -> None
     if reading.role != "assistant":
         reading.spoil(f"a tool call in a message of role {reading.role}")
     if call in reading.calls:
-        reading.spoil("two calls with one id")
+        reading.spoil(TWO_CALLS)
     reading.calls.append(call)
     reading.tools.append(name)
     reading.texts += [name, compact_json(arguments)]

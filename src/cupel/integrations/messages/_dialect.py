@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages import _anthropic, _openai, _responses
-from cupel.integrations.messages._ends import Ends
+from cupel.integrations.messages._plain import fields, is_sequence, wrong_type
+from cupel.integrations.messages._tools import anthropic_tools, openai_tools, schema_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -16,89 +17,129 @@ if TYPE_CHECKING:
     from cupel.integrations.messages._plain import JSON
     from cupel.integrations.messages._reading import Reading
     from cupel.integrations.messages._unit import Unit
+    from cupel.tokens import TokenCounter
 
 Provider = Literal["anthropic", "openai", "openai-responses"]
 """The wire format of a history."""
+REPLY_FRAME = 3
+"""Tokens that begin the model's reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One format: how its messages are read and grouped, and which sequences it takes."""
+    """One format: how its messages are read and grouped, which sequences it takes, and what its tools cost."""
 
     name: str
     read: Callable[[JSON, str, ImageRule], Reading]
     group: Callable[[Sequence[Reading]], list[Unit]]
-    strict_ends: bool
+    tools: Callable[[Sequence[Any], TokenCounter], int]
+    strict_ends: bool = False
     """The user must speak first, and last unless the history ends with the assistant, whatever had to be dropped."""
-    request: int
-    """Tokens of a request besides its messages."""
-    tools: int
-    """Tokens that tools cost besides their schemas."""
-
-
-def _group_between_users(readings: Sequence[Reading]) -> list[Unit]:
-    units = _openai.group(readings)
-    Ends.strict(len(readings)).spoil(units)
-    return units
+    thinking: bool = False
+    """A running tool loop that began with thinking must still begin with it."""
+    results_are_user: bool = False
+    """Results are the user's messages; elsewhere they are messages of their own, which no turn is counted by."""
 
 
 DIALECTS = {
-    "anthropic": Dialect("anthropic", _anthropic.read, _anthropic.group, strict_ends=True, request=3, tools=346),
-    "openai": Dialect("openai", _openai.read, _openai.group, strict_ends=False, request=3, tools=12),
-    "openai-responses": Dialect(
-        "openai-responses", _responses.read, _responses.group, strict_ends=False, request=3, tools=12
+    "anthropic": Dialect(
+        "anthropic",
+        _anthropic.read,
+        _anthropic.group,
+        anthropic_tools,
+        strict_ends=True,
+        thinking=True,
+        results_are_user=True,
     ),
+    "openai": Dialect("openai", _openai.read, _openai.group, openai_tools),
+    "openai-responses": Dialect("openai-responses", _responses.read, _responses.group, openai_tools),
 }
-FRAMEWORK = Dialect("framework", _openai.read, _group_between_users, strict_ends=True, request=3, tools=346)
-"""For histories that a framework will translate for any provider: pairs like OpenAI's, ends like Anthropic's."""
+FRAMEWORK = Dialect("framework", _openai.read, _openai.group, anthropic_tools, strict_ends=True, thinking=True)
+"""For histories that a framework will translate for any provider: pairs like OpenAI's, ends and loops like Anthropic's.
 
-_ANTHROPIC_BLOCKS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"))
-_OPENAI_PARTS = frozenset(("image_url", "input_audio", "refusal", "file"))
+A message thinks if its `reasoning` is not empty, or if its first part is of type `thinking` or `redacted_thinking`.
+Parts that are Anthropic's blocks of server tools are held together as there.
+"""
+PLAIN = replace(DIALECTS["anthropic"], tools=schema_tokens)
+"""User and assistant texts are the same in every format; the strictest rules then serve all of them."""
+
+_ANTHROPIC_BLOCKS = frozenset(
+    (
+        "container_upload",
+        "document",
+        "image",
+        "mcp_tool_use",
+        "redacted_thinking",
+        "search_result",
+        "server_tool_use",
+        "thinking",
+        "tool_result",
+        "tool_use",
+    )
+)
+_OPENAI_PARTS = frozenset(("image_url", "file"))
 _RESPONSES_PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
+_EITHER_PARTS = frozenset(("input_audio", "refusal"))
+"""Parts that both of OpenAI's formats have."""
+_OPENAI_FIELDS = ("audio", "function_call", "refusal", "tool_calls")
 
 
-def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object) -> Dialect:
-    """The dialect a caller named, or else the one that the messages speak."""
+def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object, tools: object) -> Dialect:
+    """The dialect a caller named, or else the one that the messages speak, or else their tools."""
     if provider is not None:
+        if not isinstance(provider, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("provider", "a string", provider)
         if provider not in DIALECTS:
-            msg = f"provider must be one of {', '.join(get_args(Provider))}, got {provider!r}"
+            msg = f"provider must be one of {', '.join(get_args(Provider))}, got {provider[:80]!r}"
             raise ConfigurationError(msg)
         return DIALECTS[provider]
-    spoken = set(_marks(messages))
-    weak = spoken & {"system-role", "not-anthropic"}
-    spoken -= weak
-    if (weak and not spoken and system is None) or ("not-anthropic" in weak and "anthropic" in spoken):
+    marks = set(_marks(messages))
+    spoken = marks & DIALECTS.keys()
+    denied = "not-anthropic" in marks and spoken <= {"anthropic"}
+    if denied or (not spoken and "system-role" in marks and system is None):
         spoken.add("openai")
     if len(spoken) > 1:
         msg = f"messages mix the formats {' and '.join(sorted(spoken))}; convert them to one, or name it with provider="
         raise ConfigurationError(msg)
-    # Plain user and assistant texts are the same in every format; the strictest rules then serve all of them.
-    return DIALECTS[spoken.pop() if spoken else "anthropic"]
+    spoken = spoken or set(_tool_marks(tools)) or ({"anthropic"} if system is not None else set())
+    return DIALECTS[spoken.pop()] if len(spoken) == 1 else PLAIN
 
 
 def _marks(messages: Sequence[JSON]) -> Iterable[str]:
-    """The format that each telling trait belongs to, or what a system message rules out."""
+    """The format that each telling trait belongs to, or what it rules out."""
     for position, message in enumerate(messages):
         # The messages that Anthropic's API returns have a type too, and name their model.
         if "type" in message and not (message["type"] == "message" and "model" in message):
             yield "openai-responses"
         role = message.get("role")
-        if role in ("tool", "function") or message.get("tool_calls") or message.get("function_call"):
+        if role in ("tool", "function") or any(field in message for field in _OPENAI_FIELDS):
             yield "openai"
         elif role == "developer" or (role == "system" and position == 0):
             yield "not-anthropic"
         elif role == "system":
             yield "system-role"
-        content: Any = message.get("content")
-        for part in content if isinstance(content, list) else ():  # pyright: ignore[reportUnknownVariableType]
+        content: object = message.get("content")
+        for part in content if is_sequence(content) else ():
             yield from _part_marks(part)
 
 
-def _part_marks(part: Any) -> Iterable[str]:
-    kind = part.get("type") if isinstance(part, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if kind in _ANTHROPIC_BLOCKS:
+def _part_marks(part: object) -> Iterable[str]:
+    kind = str(fields(part).get("type"))
+    if kind in _ANTHROPIC_BLOCKS or kind.endswith("_tool_result"):
         yield "anthropic"
     elif kind in _RESPONSES_PARTS:
         yield "openai-responses"
     elif kind in _OPENAI_PARTS:
         yield "openai"
+    elif kind in _EITHER_PARTS:
+        yield "not-anthropic"
+
+
+def _tool_marks(tools: object) -> Iterable[str]:
+    for tool in map(fields, tools if is_sequence(tools) else ()):
+        if "input_schema" in tool:
+            yield "anthropic"
+        elif "function" in tool:
+            yield "openai"
+        elif tool.get("type") == "function":
+            yield "openai-responses"

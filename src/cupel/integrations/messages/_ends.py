@@ -50,37 +50,23 @@ class Ends:
         """Whether the unit may stand last."""
         return unit.closes != "assistant" or unit.positions[-1] == self.last
 
-    def spoil(self, units: Sequence[Unit]) -> None:
-        """Mark the units that no selection could send: before the first that opens, or after the last that closes."""
-        talk = [unit for unit in units if unit.role != "system" and unit.flaw is None]
-        start = min((unit.positions[0] for unit in talk if self.opens(unit)), default=self.last + 1)
-        for unit in talk:
-            if unit.positions[0] < start:
-                unit.flaw = NO_OPENING
-        talk = [unit for unit in talk if unit.flaw is None]
-        end = max((unit.positions[-1] for unit in talk if self.closes(unit)), default=-1)
-        for unit in talk:
-            if unit.positions[-1] > end:
-                unit.flaw = NO_CLOSING
-
-    def companions(self, units: Sequence[Unit], chosen: Collection[int], among: Collection[int]) -> set[int]:
-        """The nearest units `among` these that would make the ends of `chosen` legal, if that takes any."""
+    def companions(self, units: Sequence[Unit], chosen: Collection[int]) -> list[int]:
+        """The units of which any would make the beginning of `chosen` legal, or else its end; the nearest first."""
         talk = [index for index in chosen if units[index].role != "system"]
         if not talk:
-            return set()
-        openers: list[int] = []
+            return []
+        others = [i for i, unit in enumerate(units) if unit.role != "system" and unit.flaw is None]
         first = min(talk, key=lambda index: units[index].positions[0])
         if not self.opens(units[first]):
             start = units[first].positions[0]
-            openers = [i for i in among if self.opens(units[i]) and units[i].positions[0] < start]
-        closers: list[int] = []
+            openers = [i for i in others if self.opens(units[i]) and units[i].positions[0] < start]
+            return sorted(openers, key=lambda index: -units[index].positions[0])
         final = max(talk, key=lambda index: units[index].positions[-1])
         if not self.closes(units[final]):
             end = units[final].positions[-1]
-            closers = [i for i in among if self.closes(units[i]) and units[i].positions[-1] > end]
-        nearest = [max(openers, key=lambda index: units[index].positions[0])] if openers else []
-        nearest += [min(closers, key=lambda index: units[index].positions[-1])] if closers else []
-        return set(nearest)
+            closers = [i for i in others if self.closes(units[i]) and units[i].positions[-1] > end]
+            return sorted(closers, key=lambda index: units[index].positions[-1])
+        return []
 
     def trim(self, units: Sequence[Unit], chosen: Collection[int]) -> dict[int, str]:
         """The units at the ends of `chosen` that have to go, with the reason."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from cupel.diagnostics import ExclusionReason, SelectionReport
-from cupel.integrations.messages._history import History, fixed_items, read_history
+from cupel.integrations.messages._history import History, Options, fixed_items, read_history
+from cupel.integrations.messages._plain import wrong_type
 from cupel.integrations.messages._policy import newest_first
 from cupel.integrations.messages._selection import Request
+from cupel.integrations.messages._sendable import sendable
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -17,6 +19,7 @@ from cupel.policy import Policy
 if TYPE_CHECKING:
     from cupel.integrations.messages._dialect import Dialect, Provider
     from cupel.integrations.messages._media import ImageTokens
+    from cupel.integrations.messages._pins import SystemMessages
     from cupel.integrations.messages._plain import JSON
     from cupel.tokens import TokenCounter
 
@@ -38,9 +41,10 @@ class Dropped(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Fitted(Generic[M]):
-    """A history that fits: the caller's own message objects, unchanged and in their original order."""
+    """A history that fits."""
 
     messages: list[M]
+    """The caller's own messages, unchanged and in their original order; SDK objects as the dicts that can be sent."""
     report: SelectionReport
     """Every unit with its score and reason, the request's fixed costs among the pinned."""
     total_tokens: int
@@ -62,16 +66,21 @@ def fit(
     system: object = None,
     pin: Callable[[M], bool] | None = None,
     image_tokens: ImageTokens | None = None,
+    alternate: bool = False,
+    system_messages: SystemMessages = "keep",
 ) -> Fitted[M]:
-    """The part of a provider's chat history that fits a budget and that the provider will accept.
+    """Return the part of a provider's chat history that fits a budget and that the provider will accept.
 
     `messages` are chat-completions messages, Responses items or Anthropic messages, as dicts or as SDK objects; the
     format is recognised unless `provider` names it. Calls stay with their results, reasoning with what it led to, and
     the user speaks first.
-    System prompts and the newest user message are always kept, and so is whatever `pin` returns True for. `tools` and
-    Anthropic's `system` are counted. Without a `policy` the newest messages win; without a `counter`, tokens are
-    counted by `cupel.tokens.default_counter()`. `image_tokens` is what an image costs: a number, or a function of its
-    size; without it, the rules published for GPT-4o and for Claude 4.
+    System prompts, the newest thing the user said and the results that the model has yet to see are always kept, and
+    so is whatever `pin` returns True for; an error names what does not fit. `tools` and Anthropic's `system` are
+    counted. With `alternate`, the user and the assistant take turns strictly. `system_messages` says what becomes of
+    system messages behind the opening ones: `"keep"`, `"compete"`, or a number, of which the newest stay.
+    Without a `policy` the newest messages win; without a `counter`, tokens are counted by
+    `cupel.tokens.default_counter()`. `image_tokens` is what an image costs: a number, or a function of its size;
+    without it, the rules published for GPT-4o and for Claude 4.
 
     >>> history = [
     ...     {"role": "system", "content": "Answer in one sentence."},
@@ -85,10 +94,19 @@ def fit(
     >>> fitted.messages[0] is history[0], fitted.dropped[0].reason.name
     (True, 'BudgetExceeded')
     """
-    history = read_history(
-        messages, provider=provider, counter=counter, system=system, pin=pin, image_tokens=image_tokens
+    options = Options(
+        provider=provider,
+        counter=counter,
+        system=system,
+        tools=tools,
+        pin=pin,
+        image_tokens=image_tokens,
+        alternate=alternate,
+        system_messages=system_messages,
     )
-    return _fit_history(messages, history, budget, policy, fixed_items(history, system, tools))
+    history = read_history(messages, options)
+    fitted = _fit_history(messages, history, budget, policy, fixed_items(history, system, tools))
+    return replace(fitted, messages=[sendable(message, "messages[]") for message in fitted.messages])
 
 
 def fit_view(
@@ -102,9 +120,20 @@ def fit_view(
     tools: Sequence[object] | None = None,
     system: object = None,
     pin: Callable[[M], bool] | None = None,
+    alternate: bool = False,
+    system_messages: SystemMessages = "keep",
 ) -> Fitted[M]:
     """`fit` for a framework's messages: `view` translates each into `dialect`, for reading only."""
-    history = read_history(messages, counter=counter, pin=pin, dialect=dialect, view=view)
+    options = Options(
+        counter=counter,
+        tools=tools,
+        pin=pin,
+        alternate=alternate,
+        system_messages=system_messages,
+        dialect=dialect,
+        view=view,
+    )
+    history = read_history(messages, options)
     return _fit_history(messages, history, budget, policy, fixed_items(history, system, tools))
 
 
@@ -115,9 +144,8 @@ def _fit_history(
     policy: Policy | Pipeline | None,
     fixed: Sequence[ContextItem],
 ) -> Fitted[M]:
-    window = budget if isinstance(budget, ContextBudget) else ContextBudget(budget, budget)
-    request = Request(history, fixed, window)
-    items = [history.item(index) for index in range(len(history.units))]
+    request = Request(history, fixed, _window(budget))
+    items = history.items(request.room)
     request.check_pinned(items)
     outcome = request.select(items, _pipeline(policy))
     report = outcome.report()
@@ -142,6 +170,13 @@ def _pipeline(policy: Policy | Pipeline | None) -> Pipeline:
     if isinstance(policy, Pipeline):
         return policy
     if policy is not None and not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"policy must be a Policy or a Pipeline, got {type(policy).__name__}: {policy!r}"
-        raise TypeError(msg)
+        raise wrong_type("policy", "a Policy or a Pipeline", policy)
     return (policy or newest_first()).pipeline()
+
+
+def _window(budget: int | ContextBudget) -> ContextBudget:
+    if isinstance(budget, ContextBudget):
+        return budget
+    if isinstance(budget, bool) or not isinstance(budget, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise wrong_type("budget", "an integer or a ContextBudget", budget)
+    return ContextBudget(budget, budget)

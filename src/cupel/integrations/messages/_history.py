@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cupel.integrations.messages._dialect import Dialect, dialect_of
+from msgspec.structs import replace
+
+from cupel.integrations.messages._alternation import alternating
+from cupel.integrations.messages._dialect import REPLY_FRAME, Dialect, dialect_of
 from cupel.integrations.messages._ends import Ends
+from cupel.integrations.messages._loops import Loops
 from cupel.integrations.messages._media import ImageRule, ImageTokens
-from cupel.integrations.messages._plain import JSON, compact_json, plain
+from cupel.integrations.messages._pins import SystemMessages, keep_system, pin_units
+from cupel.integrations.messages._plain import JSON, compact_json, is_sequence, plain, wrong_type
+from cupel.integrations.messages._rules import Rules
 from cupel.model import ContextItem, ContextKind, ContextSource
 from cupel.tokens import TokenCounter, default_counter
 
@@ -29,21 +36,28 @@ _KINDS = {"system": ContextKind.SYSTEM_PROMPT, "exchange": ContextKind.TOOL_OUTP
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The units of a history and what each message weighs."""
+    """The units of a history, what must hold between those that are sent, and what each message weighs."""
 
     dialect: Dialect
     readings: Sequence[Reading]
     units: Sequence[Unit]
-    ends: Ends
+    rules: Rules
     counter: TokenCounter
 
-    def item(self, index: int) -> ContextItem:
-        """The candidate that stands for a unit.
+    def items(self, room: int | None = None) -> list[ContextItem]:
+        """The candidates that stand for the units, pinned what must be sent and what that needs beside it.
 
-        Its timestamp is its last message's position, in seconds: provider messages carry no time, and only the order
-        matters to recency and to the chronological placer.
+        Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
         """
-        unit = self.units[index]
+        items = [self._item(unit) for unit in self.units]
+        costs = [item.tokens for item in items]
+        pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.flaw is None}
+        left = sum(costs) if room is None else room - sum(costs[index] for index in pinned)
+        pinned |= self.rules.complete(self.units, pinned, costs, left)
+        return [replace(item, pinned=True) if index in pinned else item for index, item in enumerate(items)]
+
+    def _item(self, unit: Unit) -> ContextItem:
+        # Provider messages carry no time, and only the order matters to recency and to the chronological placer.
         members = [self.readings[position] for position in unit.positions]
         return ContextItem(
             "\n".join(f"{member.role}: {' '.join(filter(None, member.texts))}" for member in members),
@@ -53,14 +67,13 @@ class History:
             tags=tuple(dict.fromkeys(tool for member in members for tool in member.tools)),
             metadata={POSITIONS_KEY: tuple(unit.positions)},
             timestamp=_EPOCH + timedelta(seconds=unit.positions[-1]),
-            pinned=unit.pinned and unit.flaw is None,
         )
 
     def describe(self, index: int) -> str:
         """A unit in words, for an error."""
         unit = self.units[index]
-        where = ", ".join(f"messages[{position}]" for position in unit.positions)
-        return f"{where} ({unit.note or unit.role})"
+        why = unit.note or (unit.role if unit.pinned else "needed beside another pinned message")
+        return f"{', '.join(_ranges(unit.positions))} ({why})"
 
     def positions(self, indexes: Iterable[int]) -> list[int]:
         """Where the messages of these units stand, in order."""
@@ -71,60 +84,77 @@ class History:
         return reading.extra + sum(self.counter.count(text) for text in reading.texts if text)
 
 
-def read_history(
-    messages: Sequence[M],
-    *,
-    provider: str | None = None,
-    counter: TokenCounter | None = None,
-    system: object = None,
-    pin: Callable[[M], bool] | None = None,
-    image_tokens: ImageTokens | None = None,
-    dialect: Dialect | None = None,
-    view: Callable[[M], JSON] | None = None,
-) -> History:
-    """Read `messages`; a framework's module passes the `dialect` it translates to, and `view`, the translation."""
-    if not isinstance(messages, (list, tuple)):  # a generator could be read only once
-        msg = f"messages must be a list of messages, got {type(messages).__name__}: {messages!r}"
-        raise TypeError(msg)
-    views = [_view(message, index, view) for index, message in enumerate(messages)]
-    dialect = dialect or dialect_of(views, provider, system=system)
-    images = ImageRule(image_tokens)
+def _ranges(positions: Sequence[int]) -> Iterable[str]:
+    for _, run in groupby(enumerate(positions), lambda pair: pair[1] - pair[0]):
+        first, *rest = (position for _, position in run)
+        yield f"messages[{first}:{rest[-1] + 1}]" if rest else f"messages[{first}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a history is to be read, whatever is done with it."""
+
+    provider: str | None = None
+    counter: TokenCounter | None = None
+    system: object = None
+    tools: object = None
+    pin: Callable[[Any], bool] | None = None
+    image_tokens: ImageTokens | None = None
+    alternate: bool = False
+    system_messages: SystemMessages = "keep"
+    dialect: Dialect | None = None
+    """What a framework's module translates to."""
+    view: Callable[[Any], JSON] | None = None
+    """Its translation of one message."""
+
+    def __post_init__(self) -> None:
+        if self.pin is not None and not callable(self.pin):
+            raise wrong_type("pin", "a function of a message", self.pin)
+        if self.counter is not None and not isinstance(self.counter, TokenCounter):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("counter", "an object with a method count(text)", self.counter)
+        if self.tools is not None and not is_sequence(self.tools):
+            raise wrong_type("tools", "a list of tools", self.tools)
+
+
+def read_history(messages: Sequence[M], options: Options) -> History:
+    """Read `messages`, group them, mark what cannot be sent and pin what must be."""
+    if not is_sequence(messages):  # a generator could be read only once
+        raise wrong_type("messages", "a list of messages", messages)
+    views = [_view(message, index, options.view) for index, message in enumerate(messages)]
+    dialect = options.dialect or dialect_of(
+        views, options.provider, system=options.system, tools=plain(options.tools, "tools")
+    )
+    images = ImageRule(options.image_tokens)
     readings = [dialect.read(message, f"messages[{index}]", images) for index, message in enumerate(views)]
     units = dialect.group(readings)
-    ends = Ends.strict(len(readings)) if dialect.strict_ends else Ends.lenient(units)
-    _pin(units, [pin is not None and bool(pin(message)) for message in messages], ends)
-    return History(dialect, readings, units, ends, counter if counter is not None else default_counter())
+    keep_system(units, readings, options.system_messages)
+    if options.alternate:
+        units = alternating(units, readings, results_are_user=dialect.results_are_user)
+    strict = dialect.strict_ends or options.alternate
+    ends = Ends.strict(len(readings)) if strict else Ends.lenient(units)
+    rules = Rules(ends, Loops.of(readings) if dialect.thinking else None)
+    rules.settle(units)
+    pin = options.pin
+    pin_units(units, readings, [pin is not None and bool(pin(message)) for message in messages])
+    return History(dialect, readings, units, rules, options.counter or default_counter())
 
 
 def _view(message: Any, index: int, view: Callable[[Any], JSON] | None) -> JSON:
     read = plain(view(message) if view else message, f"messages[{index}]")
     if not isinstance(read, dict):
-        msg = f"messages[{index}] must be a message, got {type(message).__name__}: {message!r}"
-        raise TypeError(msg)
+        raise wrong_type(f"messages[{index}]", "a message", message)
     return read  # pyright: ignore[reportUnknownVariableType]
 
 
-def _pin(units: Sequence[Unit], asked: Sequence[bool], ends: Ends) -> None:
-    """Pin the newest thing the user said, what the caller asked for, and what these need to be sent."""
-    users = [unit for unit in units if unit.opens == "user" and unit.flaw is None]
-    if users:
-        users[-1].pinned = True
-    for unit in units:
-        unit.pinned = unit.pinned or any(asked[position] for position in unit.positions)
-    sendable = [index for index, unit in enumerate(units) if unit.role != "system" and unit.flaw is None]
-    for index in ends.companions(units, [index for index in sendable if units[index].pinned], sendable):
-        units[index].pinned = True
-        units[index].note = "needed beside another pinned message"
-
-
-def fixed_items(history: History, system: object, tools: object) -> list[ContextItem]:
+def fixed_items(history: History, system: object, tools: Sequence[object] | None) -> list[ContextItem]:
     """Pinned items for what a request costs besides its messages."""
-    count, dialect = history.counter.count, history.dialect
-    costs = [("request", dialect.request, ContextKind("Request"))]
+    counter = history.counter
+    costs = [("request", REPLY_FRAME, ContextKind("Request"))]
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))
-        costs.append((f"system: {text}", count(text), ContextKind.SYSTEM_PROMPT))
+        costs.append((f"system: {text}", counter.count(text), ContextKind.SYSTEM_PROMPT))
     if tools:
-        schemas = compact_json(plain(tools, "tools"))
-        costs.append((f"tools: {schemas}", count(schemas) + dialect.tools, ContextKind("ToolSchema")))
+        schemas = plain(tools, "tools")
+        cost = history.dialect.tools(schemas, counter)
+        costs.append((f"tools: {compact_json(schemas)}", cost, ContextKind("ToolSchema")))
     return [ContextItem(content, tokens, kind=kind, pinned=True) for content, tokens, kind in costs]

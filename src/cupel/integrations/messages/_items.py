@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from cupel.errors import InvalidItemError
-from cupel.integrations.messages._history import POSITIONS_KEY, read_history
+from cupel.integrations.messages._history import POSITIONS_KEY, Options, read_history
+from cupel.integrations.messages._plain import is_sequence, shown
+from cupel.integrations.messages._sendable import sendable
 
 if TYPE_CHECKING:
     from cupel.integrations.messages._dialect import Provider
     from cupel.integrations.messages._media import ImageTokens
+    from cupel.integrations.messages._pins import SystemMessages
     from cupel.model import ContextItem
     from cupel.tokens import TokenCounter
 
@@ -24,8 +27,10 @@ def to_items(
     provider: Provider | None = None,
     pin: Callable[[M], bool] | None = None,
     image_tokens: ImageTokens | None = None,
+    alternate: bool = False,
+    system_messages: SystemMessages = "keep",
 ) -> list[ContextItem]:
-    """The history as candidates, one for each unit that can be sent; the arguments are those of `fit`.
+    """Return the history as candidates, one for each unit that can be sent; the arguments are those of `fit`.
 
     Each item's content is readable text, its metadata holds the positions of its messages, and its timestamp their
     order. Units that break the provider's rules by themselves, such as a result without its call, are left out.
@@ -34,31 +39,50 @@ def to_items(
     >>> [item.content for item in to_items(history)]
     ['user: Hello!', 'assistant: Hello, how can I help?']
     """
-    history = read_history(messages, provider=provider, counter=counter, pin=pin, image_tokens=image_tokens)
-    return [history.item(index) for index, unit in enumerate(history.units) if unit.flaw is None]
+    options = Options(
+        provider=provider,
+        counter=counter,
+        pin=pin,
+        image_tokens=image_tokens,
+        alternate=alternate,
+        system_messages=system_messages,
+    )
+    history = read_history(messages, options)
+    return [item for item, unit in zip(history.items(), history.units, strict=True) if unit.flaw is None]
 
 
-def from_items(items: Iterable[ContextItem], messages: Sequence[M], *, provider: Provider | None = None) -> list[M]:
-    """The messages that the selected items stand for: the caller's own objects, in their original order.
+def from_items(
+    items: Iterable[ContextItem],
+    messages: Sequence[M],
+    *,
+    provider: Provider | None = None,
+    alternate: bool = False,
+    system_messages: SystemMessages = "keep",
+) -> list[M]:
+    """Return the messages that the selected items stand for, as `fit` does, in their original order.
 
-    `items` come from `to_items(messages)`, in any order; others, such as retrieved documents, must be taken out first.
-    Units at the ends after which the assistant would speak first, or last where it did not before, are left out.
+    `items` come from `to_items(messages)` with the same options, in any order; others, such as retrieved documents,
+    must be taken out first. Units that cannot be sent without others that are missing are left out: a tool step of the
+    running loop without its thinking, an assistant message that would come first.
 
     >>> history = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hello, how can I help?"}]
     >>> from_items(to_items(history)[:1], history)
     [{'role': 'user', 'content': 'Hello!'}]
     """
-    history = read_history(messages, provider=provider)
+    history = read_history(messages, Options(provider=provider, alternate=alternate, system_messages=system_messages))
     units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.flaw is None}
     chosen = {_unit_index(item, units) for item in items}
-    trimmed = history.ends.trim(history.units, chosen)
-    return [messages[position] for position in history.positions(chosen - trimmed.keys())]
+    trimmed = history.rules.trim(history.units, chosen)
+    kept = history.positions(chosen - trimmed.keys())
+    return [sendable(messages[position], f"messages[{position}]") for position in kept]
 
 
 def _unit_index(item: ContextItem, units: dict[tuple[int, ...], int]) -> int:
-    positions = item.metadata.get(POSITIONS_KEY)
-    index = units.get(tuple(positions)) if isinstance(positions, (list, tuple)) else None  # pyright: ignore[reportUnknownArgumentType]
+    positions: object = item.metadata.get(POSITIONS_KEY)
+    index = units.get(tuple(cast("Sequence[int]", positions))) if is_sequence(positions) else None
     if index is None:
-        msg = f"items must come from to_items(messages), got one whose metadata[{POSITIONS_KEY!r}] is {positions!r}"
+        msg = (
+            f"items must come from to_items(messages), got one whose metadata[{POSITIONS_KEY!r}] is {shown(positions)}"
+        )
         raise InvalidItemError(msg)
     return index

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cupel.errors import InvalidItemError
 from cupel.integrations.messages import _media
-from cupel.integrations.messages._plain import JSON, blocks, compact_json, objects
-from cupel.integrations.messages._reading import EMPTY_CONTENT, Reading, Role
+from cupel.integrations.messages._hosted import hold_hosted, note_hosted
+from cupel.integrations.messages._plain import JSON, blocks, compact_json, fields, objects, role_of, wrong_type
+from cupel.integrations.messages._reading import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, Reading, Role
 from cupel.integrations.messages._unit import Unit, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MESSAGE_FRAME = 3
-"""Tokens around every message, and before the reply; as OpenAI's own counting guide has them."""
+MESSAGE_FRAME = 4
+"""Tokens around every message: three, and the role's one; as OpenAI's own counting guide has them."""
 NAME_FRAME = 1
 CALL_FRAME = 8
 """Tokens around a call: its markers and its id, rounded up."""
 
-_ROLES: dict[object, Role] = {
+_ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
     "user": "user",
@@ -27,15 +27,15 @@ _ROLES: dict[object, Role] = {
     "tool": "tool",
     "function": "tool",
 }
+_THINKING = ("thinking", "redacted_thinking")
+_REASONING = ("reasoning_content", "reasoning")
+"""Where compatible servers and frameworks keep a message's thinking."""
 
 
 def read(message: JSON, path: str, images: _media.ImageRule) -> Reading:
     """One chat-completions message."""
-    role = _ROLES.get(message.get("role"))
-    if role is None:
-        msg = f"{path}.role must be one of {', '.join(map(str, _ROLES))}, got {message.get('role')!r}"
-        raise InvalidItemError(msg)
-    reading = Reading(role, extra=MESSAGE_FRAME)
+    role = role_of(message, path, _ROLES)
+    reading = Reading(role, speaks=role in ("user", "assistant"), extra=MESSAGE_FRAME)
     if name := message.get("name"):
         reading.texts.append(str(name))
         reading.extra += NAME_FRAME
@@ -48,10 +48,12 @@ def read(message: JSON, path: str, images: _media.ImageRule) -> Reading:
 def _read_calls(message: JSON, reading: Reading, path: str) -> None:
     for call in objects(message.get("tool_calls"), f"{path}.tool_calls"):
         _add_call(reading, str(call.get("id")), call.get("function") or call.get("custom"))
-    if message.get("function_call"):
-        _add_call(reading, f"function:{message['function_call'].get('name')}", message["function_call"])
+    if function := message.get("function_call"):
+        if not (body := fields(function)):
+            raise wrong_type(f"{path}.function_call", "an object", function)
+        _add_call(reading, f"function:{body.get('name')}", body)
     if len(set(reading.calls)) < len(reading.calls):
-        reading.spoil("two calls with one id")
+        reading.spoil(TWO_CALLS)
     if reading.calls and reading.role != "assistant":
         reading.spoil(f"tool calls in a message of role {message.get('role')}")
 
@@ -75,28 +77,34 @@ def _read_result(message: JSON, reading: Reading) -> None:
 
 
 def _read_content(message: JSON, reading: Reading, path: str, images: _media.ImageRule) -> None:
-    content = message.get("content")
-    refusal = message.get("refusal")
+    content, refusal, audio = (message.get(field) for field in ("content", "refusal", "audio"))
     if refusal:
         reading.texts.append(str(refusal))
-    for hidden in ("reasoning_content", "reasoning"):  # what compatible servers send beside the content
+    # What the model said aloud goes back as an id; its words are the best measure.
+    reading.texts.append(str(fields(audio).get("transcript", "")))
+    for hidden in _REASONING:
         if isinstance(message.get(hidden), str):
             reading.texts.append(message[hidden])
+            reading.opens_thinking = reading.opens_thinking or bool(message[hidden])
     if isinstance(content, str):
         reading.texts.append(content)
         if not content and not (reading.calls or reading.results or refusal):
             reading.spoil(EMPTY_CONTENT)
     elif content is None:
-        if reading.role != "assistant" or not (reading.calls or refusal or message.get("audio")):
+        if reading.role != "assistant" or not (reading.calls or refusal or audio):
             reading.spoil(EMPTY_CONTENT)
     else:
-        if not content:
+        parts = blocks(content, f"{path}.content")
+        if not parts:
             reading.spoil(EMPTY_CONTENT)
-        for part in blocks(content, f"{path}.content"):
+        elif parts[0]["type"] in _THINKING:
+            reading.opens_thinking = True
+        for part in parts:
             _read_part(part, reading, images)
 
 
 def _read_part(part: JSON, reading: Reading, images: _media.ImageRule) -> None:
+    note_hosted(part, reading)
     match part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             _add_text(text, reading)
@@ -117,14 +125,13 @@ def _add_text(text: str, reading: Reading) -> None:
 
 
 def group(readings: Sequence[Reading]) -> list[Unit]:
-    """Calls with the tool messages right behind them; every other message by itself."""
+    """Calls with the tool messages right behind them; work of server tools from beginning to end; other messages."""
     units: list[Unit] = []
     position = 0
     while position < len(readings):
         reading = readings[position]
         if not reading.calls:
-            orphan = "result without its call" if reading.results else None
-            units.append(unit_of([position], readings, orphan))
+            units.append(unit_of([position], readings, NO_CALL if reading.results else None))
             position += 1
             continue
         end = position + 1
@@ -132,7 +139,7 @@ def group(readings: Sequence[Reading]) -> list[Unit]:
             end += 1
         units += _exchange(position, end, readings)
         position = end
-    return units
+    return hold_hosted(units, readings)
 
 
 def _exchange(start: int, end: int, readings: Sequence[Reading]) -> list[Unit]:
@@ -145,6 +152,5 @@ def _exchange(start: int, end: int, readings: Sequence[Reading]) -> list[Unit]:
             waiting.discard(answered)
             members.append(position)
         else:
-            strays.append(unit_of([position], readings, "result without its call"))
-    flaw = "call without its result" if waiting else None
-    return [unit_of(members, readings, flaw), *strays]
+            strays.append(unit_of([position], readings, NO_CALL))
+    return [unit_of(members, readings, NO_RESULT if waiting else None), *strays]

@@ -1,4 +1,4 @@
-"""Choosing units: the pipeline's selection, made legal at its ends."""
+"""Choosing units: the pipeline's selection, made legal."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from cupel.pipeline import Pipeline
 
 
+_ATTEMPTS = 5
+"""How many selections are compared at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is to be fitted into what: the history, the request's fixed costs, and the window."""
@@ -27,6 +31,12 @@ class Request:
     history: History
     fixed: Sequence[ContextItem]
     window: ContextBudget
+
+    @property
+    def room(self) -> int:
+        """Tokens for messages: what the window aims at, less the fixed costs."""
+        window = min(self.window.target_tokens, self.window.max_tokens - self.window.output_reserve)
+        return window - sum(item.tokens for item in self.fixed)
 
     def check_pinned(self, items: Sequence[ContextItem]) -> None:
         """Raise an error that lists the pinned parts if they alone do not fit."""
@@ -40,36 +50,41 @@ class Request:
 
     def select(self, items: Sequence[ContextItem], pipeline: Pipeline) -> Outcome:
         """The best legal selection."""
-        outcome = self._run(items, pipeline)
-        if not outcome.trimmed:
-            return outcome
-        # Units had to go because a neighbour is missing. Perhaps one is worth its tokens: pin it, and compare.
-        room = min(self.window.target_tokens, self.window.max_tokens - self.window.output_reserve)
-        room -= sum(item.tokens for item in (*self.fixed, *items) if item.pinned)
-        units = self.history.units
-        among = [i for i, u in enumerate(units) if u.flaw is None and u.role != "system" and items[i].tokens <= room]
-        wanted = self.history.ends.companions(units, outcome.chosen, among)
-        if not wanted or sum(items[i].tokens for i in wanted) > room:
-            return outcome
-        held = [msgspec.structs.replace(item, pinned=item.pinned or i in wanted) for i, item in enumerate(items)]
-        return max(outcome, self._run(held, pipeline), key=lambda one: one.tokens)  # the first, if they are equal
+        barred = {index: unit.flaw for index, unit in enumerate(self.history.units) if unit.flaw is not None}
+        outcome = self._run(items, pipeline, barred)
+        outcomes = [outcome]
+        # Units may have to go because others are missing. Perhaps those are worth their tokens: pin them, and compare.
+        costs = [item.tokens for item in items]
+        room = self.room - sum(item.tokens for item in items if item.pinned)
+        wanted = self.history.rules.complete(self.history.units, outcome.chosen, costs, room) if outcome.trimmed else ()
+        if wanted and sum(costs[index] for index in wanted) <= room:
+            held = [msgspec.structs.replace(item, pinned=item.pinned or i in wanted) for i, item in enumerate(items)]
+            outcomes.append(self._run(held, pipeline, barred))
+        # Or else their tokens are for others.
+        while outcome.trimmed and len(outcomes) < _ATTEMPTS:
+            barred = barred | outcome.trimmed
+            outcome = self._run(items, pipeline, barred)
+            outcomes.append(outcome)
+        return max(outcomes, key=lambda one: one.tokens)  # the first, if they are equal
 
-    def _run(self, items: Sequence[ContextItem], pipeline: Pipeline) -> Outcome:
+    def _run(self, items: Sequence[ContextItem], pipeline: Pipeline, barred: dict[int, str]) -> Outcome:
         units = self.history.units
-        sendable = {id(item): i for i, item in enumerate(items) if units[i].flaw is None}
-        report = pipeline.dry_run([*self.fixed, *(items[i] for i in sendable.values())], self.window)
-        chosen = {sendable[id(entry.item)] for entry in report.included if id(entry.item) in sendable}
-        return Outcome(self.history, items, chosen, self.history.ends.trim(units, chosen), report)
+        offered = {id(item): index for index, item in enumerate(items) if index not in barred}
+        report = pipeline.dry_run([*self.fixed, *(items[index] for index in offered.values())], self.window)
+        chosen = {offered[id(entry.item)] for entry in report.included if id(entry.item) in offered}
+        return Outcome(items, barred, chosen, self.history.rules.trim(units, chosen), report)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One selection: the units chosen, those trimmed from its ends with the reason, and the pipeline's report."""
+    """One selection: the units not offered, those chosen, those of them that cannot be sent, the pipeline's report."""
 
-    history: History
     items: Sequence[ContextItem]
+    barred: dict[int, str]
+    """Units that were no candidates, with the reason."""
     chosen: set[int]
     trimmed: dict[int, str]
+    """Chosen units that cannot be sent because others were not chosen, with the reason."""
     run: SelectionReport
 
     @property
@@ -85,11 +100,7 @@ class Outcome:
     def report(self) -> SelectionReport:
         """The run's report with the units that the provider's rules exclude among the excluded."""
         gone = {id(self.items[index]): Filtered(rule) for index, rule in self.trimmed.items()}
-        flawed = [
-            ExcludedItem(item, 0.0, Filtered(flaw))
-            for item, unit in zip(self.items, self.history.units, strict=True)
-            if (flaw := unit.flaw) is not None
-        ]
+        flawed = [ExcludedItem(self.items[index], 0.0, Filtered(rule)) for index, rule in sorted(self.barred.items())]
         excluded = [
             *self.run.excluded,
             *(ExcludedItem(e.item, e.score, gone[id(e.item)]) for e in self.run.included if id(e.item) in gone),

@@ -1,0 +1,88 @@
+"""Which selections can be sent.
+
+Units are legal by themselves; what else a provider demands of their sequence is checked after selecting, because
+leaving one out moves its neighbours together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cupel.integrations.messages._loops import NO_THINKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from cupel.integrations.messages._ends import Ends
+    from cupel.integrations.messages._loops import Loops
+    from cupel.integrations.messages._unit import Unit
+
+NO_COMPANION = "what it cannot be sent without is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a request's units must be to each other: `requires` met, ends legal, the running loop with its thinking."""
+
+    ends: Ends
+    loops: Loops | None = None
+
+    def settle(self, units: Sequence[Unit]) -> None:
+        """Mark the units that cannot be sent even if nothing is left out."""
+        for index, reason in self.trim(units, {i for i, unit in enumerate(units) if unit.flaw is None}).items():
+            units[index].spoil(reason)
+
+    def trim(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> dict[int, str]:
+        """The units of `chosen` that have to go, with the reason; what is left can be sent."""
+        dropped: dict[int, str] = {}
+        while gone := self._illegal(units, chosen - dropped.keys()):
+            dropped |= gone
+        return dropped
+
+    def complete(self, units: Sequence[Unit], chosen: AbstractSet[int], costs: Sequence[int], room: int) -> set[int]:
+        """The sendable units that `chosen` needs beside it, and those that they need in turn.
+
+        Where one of several would do, it is the nearest whose tokens fit into `room`, or else the cheapest.
+        """
+        added: set[int] = set()
+        while ways := self._ways(units, chosen | added):
+            left = room - sum(costs[index] for index in added)
+            prices = [sum(costs[index] for index in way) for way in ways]
+            fitting = [way for way, price in zip(ways, prices, strict=True) if price <= left]
+            added |= fitting[0] if fitting else ways[prices.index(min(prices))]
+        return added
+
+    def _illegal(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> dict[int, str]:
+        holder = _holder(units, chosen)
+        alone = {i: NO_COMPANION for i in chosen if any(at not in holder for at in units[i].requires)}
+        return alone or self.ends.trim(units, chosen) or self._unthinking(units, holder)
+
+    def _unthinking(self, units: Sequence[Unit], holder: dict[int, int]) -> dict[int, str]:
+        if self.loops is None:
+            return {}
+        loop, early = self.loops.out_of_place(sorted(holder))
+        gone = {holder[at] for at in early}
+        if any(units[index].pinned for index in gone):
+            # What is pinned was made legal by itself: then it is the rest of the loop that does not belong.
+            loose = {holder[at] for at in loop if not units[holder[at]].pinned}
+            gone = loose or gone
+        return dict.fromkeys(gone, NO_THINKING)
+
+    def _ways(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> list[set[int]]:
+        """Ways to mend one thing that is wrong with `chosen`, the best first: sets of units to add."""
+        anywhere = _holder(units, [index for index, unit in enumerate(units) if unit.flaw is None])
+        required = {anywhere[at] for index in chosen for at in units[index].requires if at in anywhere} - chosen
+        if required:
+            return [required]
+        ways = [{index} for index in self.ends.companions(units, chosen)]
+        if not ways and self.loops is not None:
+            mends = self.loops.mends(sorted(_holder(units, chosen)))
+            ways = [{anywhere[at] for at in mend if at in anywhere} - chosen for mend in mends]
+        return [way for way in ways if way]
+
+
+def _holder(units: Sequence[Unit], indexes: Collection[int]) -> dict[int, int]:
+    """For each message of these units: the unit that holds it."""
+    return {position: index for index in indexes for position in units[index].positions}
