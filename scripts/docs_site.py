@@ -3,6 +3,7 @@
 mkdocs loads this file as a hook. A new page needs no entry anywhere: its folder decides where it goes.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,17 @@ NAMESPACES = (
     "cupel.tokens",
     "cupel.shorten",
     "cupel.testing",
+    "cupel.testing.strategies",
     "cupel.batch",
     "cupel.report",
+    "cupel.conformance",
+    "cupel.demo",
     "cupel.errors",
 )
+INTEGRATIONS = "cupel.integrations"
+# What the theme would fetch from another host so that pages opened from disk can be searched, and what does it here.
+FOREIGN_SCRIPT = re.compile(r'https://[^"]*/iframe-worker/shim')
+OWN_SCRIPT = "assets/search-from-disk.js"
 
 
 def on_config(config: Any) -> Any:
@@ -52,10 +60,26 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:  # noqa: ARG001
+    """Let a page load the project's own script."""
+    return FOREIGN_SCRIPT.sub("../" * page.url.count("/") + OWN_SCRIPT, output)
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:  # noqa: ARG001
+    """Do the same for the page that a server shows when there is none."""
+    return FOREIGN_SCRIPT.sub(f"/{OWN_SCRIPT}", output_content)
+
+
 def _existing() -> list[str]:
+    """The namespaces that are there, then every bridge to a framework, one page each."""
     root = Path(__file__).parents[1] / "src"
+    bridges = sorted(
+        f"{INTEGRATIONS}.{path.stem}"
+        for path in (root / INTEGRATIONS.replace(".", "/")).iterdir()
+        if not path.name.startswith("_")
+    )
     return [
         name
-        for name in NAMESPACES
+        for name in (*NAMESPACES, *bridges)
         if (root / name.replace(".", "/") / "__init__.py").exists() or (root / f"{name.replace('.', '/')}.py").exists()
     ]
