@@ -1,5 +1,6 @@
 import json
 import sys
+from unittest.mock import ANY
 
 import pytest
 
@@ -37,13 +38,17 @@ def test_a_job_without_bad_rows_succeeds(in_a_folder, capsys):
     assert code == 0
     said = capsys.readouterr()
     assert said.err == ""
-    assert json.loads(said.out) == {
+    summary = json.loads(said.out)
+    assert summary["rows_per_second"] == pytest.approx(3 / summary["seconds"], rel=0.1)
+    assert summary == {
         "rows": 3,
         "written": 3,
         "errors": 0,
         "resumed": 0,
         "output": "out.jsonl",
         "errors_file": None,
+        "seconds": ANY,
+        "rows_per_second": ANY,
     }
     assert [row["selected"] for row in map(json.loads, (in_a_folder / "out.jsonl").read_text().splitlines())] == [
         []

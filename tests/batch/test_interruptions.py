@@ -145,7 +145,8 @@ def test_shards_can_be_read_in_any_order(tmp_path):
     shards = plan_parquet(path, 7)
     assert [shard.rows for shard in shards] == [7, 7, 7, 7, 2, 7, 7, 6]
     for shard in random.Random(0).sample(shards, len(shards)):
-        ids = read_parquet_shard(path, shard).column("id").to_pylist()
+        [table] = read_parquet_shard(path, shard)
+        ids = table.column("id").to_pylist()
         assert ids == [f"r{row}" for row in range(shard.first_row, shard.first_row + shard.rows)]
     assert isinstance(shards[0], Shard)
 

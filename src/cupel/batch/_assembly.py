@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
-from cupel.batch._files import move
+from cupel.batch._files import BLOCK, move
 from cupel.batch._job import Job
 from cupel.batch._shard import Shard, ShardResult
 
@@ -23,32 +22,35 @@ class Assembly:
         self._drafts = (job.parts / "output.draft", job.parts / "errors.draft")
         self._output = job.output(self._drafts[0])
         self._errors = self._drafts[1].open("wb")
-        self._ready: set[int] = set()
+        self._ready: dict[int, ShardResult] = {}
         self._next = 0
         self._shards = len(shards)
         self.written = 0
         self.errors = 0
 
-    def add(self, index: int) -> None:
+    def add(self, result: ShardResult) -> None:
         """Learn that a shard is done."""
-        self._ready.add(index)
+        self._ready[result.index] = result
+        self.written += result.written
+        self.errors += result.errors
 
     def advance(self, most: int | None = None) -> None:
         """Append the parts whose turn has come; no more than `most`, so that nobody waits long for this process."""
         while self._next in self._ready and (most is None or most > 0):
-            self._ready.remove(self._next)
+            result = self._ready.pop(self._next)
             self._output.add(self._job.part(self._next))
-            account = msgspec.json.decode(self._job.account(self._next).read_bytes(), type=ShardResult)
-            self._errors.write(msgspec.json.Encoder().encode_lines(account.errors))
-            self.written += account.written
-            self.errors += len(account.errors)
+            if result.errors:
+                with self._job.faults(self._next).open("rb") as faults:
+                    shutil.copyfileobj(faults, self._errors, BLOCK)
             self._next += 1
             most = None if most is None else most - 1
 
     def close(self) -> None:
         """Close the drafts."""
-        self._output.close()
-        self._errors.close()
+        try:
+            self._output.close()
+        finally:
+            self._errors.close()
 
     def finish(self, output: Path, errors_file: Path) -> None:
         """Put both files in their places, the output last; without errors there is no file of them."""

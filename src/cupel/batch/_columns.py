@@ -6,6 +6,7 @@ Values are taken out of Arrow a column at a time, which costs a tenth of going r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import repeat
@@ -16,6 +17,7 @@ import msgspec
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import Request
 from cupel.batch._errors import BatchError
+from cupel.batch._items import DEFAULTS, build
 from cupel.batch._requests import ITEM_FIELDS, SPELLINGS, as_datetime, explained, read_budget
 from cupel.errors import CupelError
 from cupel.model import EMPTY, ContextBudget, ContextItem, ContextKind, ContextSource
@@ -28,6 +30,10 @@ class RequestColumns:
 
     def __init__(self, table: Any, shared: ContextBudget | None) -> None:
         pa = arrow()
+        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+        if twice:
+            msg = f"the table has two columns {twice[0]!r}; rename one"
+            raise BatchError(msg)
         if "items" not in table.column_names:
             msg = f"the table has no column 'items'; its columns are {', '.join(table.column_names) or 'none'}"
             raise BatchError(msg)
@@ -36,7 +42,7 @@ class RequestColumns:
         _check_list(pa, self._items.type)
         self._shared = shared
         has_budgets = "budget" in table.column_names
-        self._budgets: list[Any] = table.column("budget").to_pylist() if has_budgets else [None] * table.num_rows
+        self._budgets = _readable(_budgets, table.column("budget")) if has_budgets else [None] * table.num_rows
         lengths = pa.compute.list_value_length(self._items).to_pylist()
         self._missing = [length is None for length in lengths]
         self.starts = [0]
@@ -49,7 +55,7 @@ class RequestColumns:
         """Give a reader for each request; it raises what is wrong with that request."""
         columns = _values(self.values)
         try:
-            items = _build(columns)
+            items = build(columns)
         except (CupelError, TypeError, ValueError):
             items = None  # somebody's item is bad: find out whose, request by request
         for row in range(len(self._missing)):
@@ -64,7 +70,18 @@ class RequestColumns:
             chosen = items[start:stop]
         else:
             chosen = [_build_one(columns, position, position - start) for position in range(start, stop)]
-        return Request(chosen, read_budget(self._budgets[row], self._shared))
+        budget = self._budgets[row]
+        if isinstance(budget, Unreadable):
+            msg = f"budget: {budget.reason}"
+            raise ValueError(msg)  # noqa: TRY004
+        return Request(chosen, read_budget(budget, self._shared))
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A value that Python has no object for, or none that an item can take; the item that has it is the bad one."""
+
+    reason: str
 
 
 def _check_list(pa: Any, found: Any) -> None:
@@ -92,36 +109,37 @@ def _check_list(pa: Any, found: Any) -> None:
 
 
 def _values(structs: Any) -> list[Any]:
-    """Give one list a field of `ContextItem`, in their order; a field that no item has is the default for ever."""
+    """Return one list for each field of `ContextItem`, in their order; one that no item has is the default for ever."""
     found = {SPELLINGS[field.name]: column for field, column in zip(structs.type, structs.flatten(), strict=True)}
-    return [_READERS[name](found[name]) if name in found else repeat(default) for name, default in _DEFAULTS.items()]
-
-
-def _build(columns: list[Any]) -> list[ContextItem]:
     return [
-        ContextItem(
-            content,
-            tokens,
-            kind=kind,
-            source=source,
-            priority=priority,
-            tags=tags,
-            metadata=metadata,
-            timestamp=timestamp,
-            future_relevance_hint=hint,
-            pinned=pinned,
-            original_tokens=original,
-        )
-        for content, tokens, kind, source, priority, tags, metadata, timestamp, hint, pinned, original in zip(
-            *columns, strict=False
-        )
+        _readable(_READERS[name], found[name]) if name in found else repeat(default)
+        for name, default in DEFAULTS.items()
     ]
 
 
-def _build_one(columns: list[Any], position: int, place: int) -> ContextItem:
+def _readable(read: Callable[[Any], list[Any]], column: Any) -> list[Any]:
+    """Read a column at once, or value by value where one of them cannot be read."""
     try:
-        cells: list[Any] = [column if isinstance(column, repeat) else [column[position]] for column in columns]
-        return _build(cells)[0]
+        return read(column)
+    except Exception:  # noqa: BLE001  (pyarrow raises many kinds)
+        return [_cell(read, column.slice(position, 1)) for position in range(len(column))]
+
+
+def _cell(read: Callable[[Any], list[Any]], column: Any) -> Any:
+    try:
+        return read(column)[0]
+    except Exception as error:  # noqa: BLE001
+        return Unreadable(explained(error))
+
+
+def _build_one(columns: list[Any], position: int, place: int) -> ContextItem:
+    cells: list[Any] = [column if isinstance(column, repeat) else [column[position]] for column in columns]
+    try:
+        for name, cell in zip(DEFAULTS, cells, strict=True):
+            if isinstance(cell, list) and isinstance(cell[0], Unreadable):
+                msg = f"{name} cannot be read: {cell[0].reason}"
+                raise ValueError(msg)  # noqa: TRY004, TRY301
+        return build(cells)[0]
     except (CupelError, TypeError, ValueError) as error:
         msg = f"items[{place}]: {explained(error)}"
         raise ValueError(msg) from None
@@ -172,26 +190,37 @@ def _metadata_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: entry for key, entry in cast("Mapping[str, Any]", value).items() if entry is not None}
     if isinstance(value, list):
-        return dict(cast("list[tuple[str, Any]]", value))
+        return _of_pairs(value)
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, TypeError):
         return value
 
 
-_DEFAULTS: Final[dict[str, Any]] = {
-    "content": None,
-    "tokens": None,
-    "kind": ContextKind.MESSAGE,
-    "source": ContextSource.CHAT,
-    "priority": None,
-    "tags": (),
-    "metadata": EMPTY,
-    "timestamp": None,
-    "future_relevance_hint": None,
-    "pinned": False,
-    "original_tokens": None,
-}
+def _of_pairs(pairs: list[Any]) -> Any:
+    if not all(isinstance(pair, tuple) for pair in pairs):
+        return pairs  # a plain list, which the item refuses
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(key for place, (key, _) in enumerate(pairs) if key in [other for other, _ in pairs[:place]])
+        msg = f"the map has the key {twice!r} twice"
+        raise ValueError(msg)
+    return found
+
+
+def _budgets(column: Any) -> list[Any]:
+    return [_whole_numbers(value) for value in column.to_pylist()]
+
+
+def _whole_numbers(value: Any) -> Any:
+    """Take integers that a library without nullable integers, such as pandas, has made floats."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None if value != value else value  # noqa: PLR0124
+    if isinstance(value, Mapping):
+        return {key: _whole_numbers(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
+    return value
+
+
 _READERS: Final[dict[str, Callable[[Any], list[Any]]]] = {
     "content": _plain,
     "tokens": _plain,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any, Final, cast
@@ -38,10 +39,10 @@ def run_dask(job: Job, shards: Iterable[Shard], workers: int, scheduler: str | N
 
 def _submitted(distributed: Any, client: Any, job: Job, shards: Iterator[Shard]) -> Iterator[ShardResult]:
     """Keep every thread of the cluster busy without holding a future for each shard of a large job."""
-    [sent] = client.scatter([job], broadcast=True, hash=False)
 
     def submit(shard: Shard) -> Any:
-        return client.submit(Job.run, sent, shard, key=f"cupel-{job.id}-{shard.index}", retries=_RETRIES)
+        # The job goes with each task: kept on the workers, it would be lost when all of them are.
+        return client.submit(Job.run, job, shard, key=f"cupel-{job.id}-{shard.index}", retries=_RETRIES)
 
     threads = sum(client.nthreads().values()) or 1
     running = distributed.as_completed([submit(shard) for shard in islice(shards, 4 * threads)])
@@ -50,6 +51,9 @@ def _submitted(distributed: Any, client: Any, job: Job, shards: Iterator[Shard])
             result = future.result()
         except distributed.KilledWorker as error:
             msg = f"the cluster lost its workers again and again: {error}"
+            raise BatchError(msg) from error
+        except (CancelledError, distributed.CancelledError, distributed.comm.CommClosedError) as error:
+            msg = "the cluster's scheduler is gone"
             raise BatchError(msg) from error
         future.release()
         for shard in islice(shards, 1):

@@ -7,3 +7,7 @@ from cupel.errors import CupelError
 
 class BatchError(CupelError):
     """A job cannot start or go on: its input, output or state is not what it must be."""
+
+
+class BatchFailedError(BatchError):
+    """A job stopped on the way; the shards it has finished are kept, and `resume=True` goes on with them."""

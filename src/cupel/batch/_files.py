@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+BLOCK: Final = 1 << 20
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What a file holds, as far as anybody can tell without comparing it byte for byte."""
+
+    size: int
+    digest: str
+
+
+NOTHING: Final = Mark(0, "")
+"""The mark of what has not been read yet."""
+
+
+def mark_of(path: Path) -> Mark:
+    """Read a file to its end and mark what was found."""
+    with path.open("rb") as stream:
+        return copied(stream, None)
+
+
+def copied(source: BinaryIO, target: BinaryIO | None) -> Mark:
+    """Read a stream to its end, into another one if there is one, and mark what was read."""
+    digest, size = hashlib.blake2b(digest_size=16), 0
+    while block := source.read(BLOCK):
+        digest.update(block)
+        size += len(block)
+        if target is not None:
+            target.write(block)
+    return Mark(size, digest.hexdigest())
 
 
 @contextmanager
@@ -23,7 +57,9 @@ def whole(path: Path) -> Generator[Path, None, None]:
 
 
 def move(draft: Path, path: Path) -> None:
-    """Put a finished file in its place, once its bytes are on the disk."""
+    """Put a finished file in its place, once its bytes are on the disk; a file that was there hands down its mode."""
+    with suppress(FileNotFoundError):
+        draft.chmod(path.stat().st_mode & 0o7777)
     _sync(draft, os.O_RDWR)
     draft.replace(path)
 

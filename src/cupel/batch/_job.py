@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from cupel.batch._arrow import arrow
 from cupel.batch._errors import BatchError
-from cupel.batch._files import whole
+from cupel.batch._files import Mark, mark_of, whole
 from cupel.batch._jsonl import (
     JsonlOutput,
-    answer_line,
+    LineWriter,
+    answer_lines,
     answers_as_table,
-    fit_for_columns,
     plan_jsonl,
     read_jsonl_shard,
-    write_jsonl,
 )
-from cupel.batch._parquet import ParquetOutput, as_rows, empty_requests, plan_parquet, read_parquet_shard, write_part
+from cupel.batch._parquet import (
+    ParquetOutput,
+    PartWriter,
+    as_lines,
+    as_request,
+    empty_requests,
+    plan_parquet,
+    read_parquet_shard,
+)
 from cupel.batch._selector import BatchSelector
 from cupel.batch._shard import RowError, Shard, ShardResult
-
-Form = Literal["parquet", "jsonl"]
+from cupel.batch._source import Form, form_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +45,17 @@ class Job:
     parts: Path
     selector: BatchSelector
     output_form: Form
+    written_at: int
+    """When the requests were last written to: nothing is answered after that has changed."""
 
     def plan(self, shard_rows: int | None) -> list[Shard]:
         """Cut the input into shards."""
-        plan = plan_parquet if form_of(self.requests) == "parquet" else plan_jsonl
+        plan = plan_parquet if self._form == "parquet" else plan_jsonl
         return plan(self.requests, shard_rows)
 
     def check(self) -> None:
         """Refuse an input whose columns cannot be requests."""
-        if form_of(self.requests) == "parquet":
+        if self._form == "parquet":
             empty = empty_requests(self.requests)
             self.selector(empty)
             if "row" in empty.column_names:
@@ -53,83 +64,118 @@ class Job:
 
     def run(self, shard: Shard) -> ShardResult:
         """Answer a shard and put its part in place: first the answers, then the account that says they are complete."""
-        if form_of(self.requests) == "parquet":
-            part, errors = self._answer_table(shard)
-        else:
-            part, errors = self._answer_lines(shard)
+        written = 0
+        faults: list[RowError] = []
+        answers = self._answers_to_table(shard) if self._form == "parquet" else self._answers_to_lines(shard)
         with whole(self.part(shard.index)) as draft:
-            if self.output_form == "parquet":
-                write_part(draft, part)
-            else:
-                write_jsonl(draft, part)
-        result = ShardResult(shard.index, shard.rows, len(part), errors)
+            with closing(self._part_writer(draft)) as part:
+                for good, bad in answers:
+                    part.write(good)
+                    written += len(good)
+                    faults += bad
+            marked = mark_of(draft)
+        if self.requests.stat().st_mtime_ns != self.written_at:
+            msg = f"{self.requests} has been written to since the job began"
+            raise BatchError(msg)
+        first = faults[0].error if faults else None
+        result = ShardResult(shard.index, shard.rows, written, len(faults), marked, self._list(shard, faults), first)
         with whole(self.account(shard.index)) as draft:
-            draft.write_bytes(msgspec.json.encode(result))
+            draft.write_bytes(_sealed(msgspec.json.encode(result)))
         return result
+
+    def finished(self, shard: Shard) -> ShardResult | None:
+        """Return the account of a shard that was answered before, unless a file of it is not what it was."""
+        try:
+            result = msgspec.json.decode(_unsealed(self.account(shard.index).read_bytes()), type=ShardResult)
+            whole_answers = mark_of(self.part(shard.index)) == result.answers
+            whole_faults = result.faults is None or mark_of(self.faults(shard.index)) == result.faults
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+        return result if whole_answers and whole_faults else None
 
     def part(self, index: int) -> Path:
         """Say where a shard's answers are."""
-        return self.parts / f"{index:06}-{self.id}.{'arrow' if self.output_form == 'parquet' else 'jsonl'}"
+        return self._file(index, "arrow" if self.output_form == "parquet" else "jsonl")
+
+    def faults(self, index: int) -> Path:
+        """Say where the list of a shard's bad rows is, if it has any."""
+        return self._file(index, "errors.jsonl")
 
     def account(self, index: int) -> Path:
         """Say where a shard's account is."""
-        return self.parts / f"{index:06}-{self.id}.done.json"
+        return self._file(index, "done.json")
 
     def output(self, path: Path) -> ParquetOutput | JsonlOutput:
         """Open the file that the parts are put together in."""
-        if self.output_form == "jsonl":
-            return JsonlOutput(path)
-        if form_of(self.requests) == "parquet":
-            empty, _ = _split(self.selector(empty_requests(self.requests)), 0)
-        else:
-            empty = answers_as_table([], report=self.selector.report)
-        return ParquetOutput(path, empty.schema)
+        return JsonlOutput(path) if self.output_form == "jsonl" else ParquetOutput(path, self._schema())
 
-    def _answer_table(self, shard: Shard) -> tuple[Any, list[RowError]]:
-        good, errors = _split(self.selector(read_parquet_shard(self.requests, shard)), shard.first_row)
-        if self.output_form == "parquet":
-            return good, errors
-        rows = as_rows(good)
-        if self.selector.report:
-            for row in rows:
-                row["report"] = msgspec.Raw(row["report"].encode())
-        return rows, errors
+    @property
+    def _form(self) -> Form:
+        return form_of(self.requests)
 
-    def _answer_lines(self, shard: Shard) -> tuple[Any, list[RowError]]:
-        answers = [answer_line(self.selector, row, line) for row, line in read_jsonl_shard(self.requests, shard)]
-        if self.output_form == "parquet":
-            answers = [fit_for_columns(answer) for answer in answers]
-        errors = [
-            RowError(answer.row, answer.choice.error, answer.kept.get("id"))
-            for answer in answers
-            if answer.choice.error is not None
-        ]
-        good = [answer for answer in answers if answer.choice.error is None]
-        report = self.selector.report
-        if self.output_form == "parquet":
-            return answers_as_table(good, report=report), errors
-        return [answer.to_dict(report=report) for answer in good], errors
+    def _file(self, index: int, suffix: str) -> Path:
+        return self.parts / f"{index:06}-{self.id}.{suffix}"
+
+    def _part_writer(self, path: Path) -> PartWriter | LineWriter:
+        return LineWriter(path) if self.output_form == "jsonl" else PartWriter(path, self._schema())
+
+    def _schema(self) -> Any:
+        if self._form == "parquet":
+            return _numbered(self.selector(empty_requests(self.requests)), 0).drop_columns(["error"]).schema
+        return answers_as_table([], report=self.selector.report).schema
+
+    def _list(self, shard: Shard, faults: list[RowError]) -> Mark | None:
+        if not faults:
+            return None
+        with whole(self.faults(shard.index)) as draft:
+            draft.write_bytes(msgspec.json.Encoder(enc_hook=repr).encode_lines(faults))
+            return mark_of(draft)
+
+    def _answers_to_table(self, shard: Shard) -> Iterator[tuple[Any, list[RowError]]]:
+        first_row = shard.first_row
+        for requests in read_parquet_shard(self.requests, shard):
+            answer = _numbered(self.selector(requests), first_row)
+            errors: list[str | None] = answer.column("error").to_pylist()
+            good = answer.filter(arrow().compute.is_null(answer.column("error"))).drop_columns(["error"])
+            if self.output_form == "jsonl":
+                good = self._lines(good, errors, first_row)
+            bad = [place for place, error in enumerate(errors) if error is not None]
+            yield good, [_row_error(requests, place, first_row + place, errors[place]) for place in bad]
+            first_row += requests.num_rows
+
+    @staticmethod
+    def _lines(good: Any, errors: list[str | None], first_row: int) -> list[bytes]:
+        """Write answers as lines; what cannot be written is an error of its row."""
+        lines = as_lines(good)
+        for row, line in zip(good.column("row").to_pylist(), lines, strict=True):
+            if isinstance(line, str):
+                errors[row - first_row] = line
+        return [line for line in lines if isinstance(line, bytes)]
+
+    def _answers_to_lines(self, shard: Shard) -> Iterator[tuple[Any, list[RowError]]]:
+        lines = read_jsonl_shard(self.requests, shard)
+        yield answer_lines(self.selector, lines, as_table=self.output_form == "parquet")
 
 
-def form_of(path: Path) -> Form:
-    """Tell the form of a file by its name."""
-    suffix = path.suffix.lower()
-    if suffix in {".parquet", ".pq"}:
-        return "parquet"
-    if suffix in {".jsonl", ".ndjson"}:
-        return "jsonl"
-    msg = f"{path}: the name must end in .parquet or .jsonl, not {suffix!r}"
-    raise BatchError(msg)
-
-
-def _split(answer: Any, first_row: int) -> tuple[Any, list[RowError]]:
-    """Number the rows, and take those that failed out of the answer."""
+def _numbered(answer: Any, first_row: int) -> Any:
     pa = arrow()
-    rows = pa.array(range(first_row, first_row + answer.num_rows), pa.int64())
-    numbered = answer.add_column(0, "row", rows)
-    if answer.column("error").null_count == answer.num_rows:
-        return numbered.drop_columns(["error"]), []
-    failed = numbered.filter(pa.compute.is_valid(numbered.column("error")))
-    ids = failed.column("id").to_pylist() if "id" in failed.column_names else [None] * failed.num_rows
-    errors = map(RowError, failed.column("row").to_pylist(), failed.column("error").to_pylist(), ids)
-    return numbered.filter(pa.compute.is_null(numbered.column("error"))).drop_columns(["error"]), list(errors)
+    return answer.add_column(0, "row", pa.array(range(first_row, first_row + answer.num_rows), pa.int64()))
+
+
+def _row_error(requests: Any, place: int, row: int, error: str | None) -> RowError:
+    request = as_request(requests, place)
+    found = msgspec.json.decode(request)
+    return RowError(row, error or "", found.get("id"), request)
+
+
+def _sealed(account: bytes) -> bytes:
+    """Put a digest before an account: one that a full disk or a power cut has cut short is none."""
+    return blake2b(account, digest_size=16).hexdigest().encode() + b" " + account
+
+
+def _unsealed(sealed: bytes) -> bytes:
+    digest, _, account = sealed.partition(b" ")
+    if digest != blake2b(account, digest_size=16).hexdigest().encode():
+        msg = "the account is damaged"
+        raise msgspec.ValidationError(msg)
+    return account

@@ -6,17 +6,24 @@ import shutil
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import LARGEST, Choice, Request, choose
 from cupel.batch._errors import BatchError
-from cupel.batch._requests import read_budget, read_item
+from cupel.batch._files import BLOCK
+from cupel.batch._items import decoded, read_items
+from cupel.batch._requests import read_budget
 from cupel.batch._selector import RESULT_COLUMNS, BatchSelector
-from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, Shard
+from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, RowError, Shard
 from cupel.model import ContextItem
+from cupel.pipeline import Pipeline
+
+_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENTRIES: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 def plan_jsonl(path: Path, shard_rows: int | None) -> list[Shard]:
@@ -51,76 +58,115 @@ def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
             yield row, line
 
 
-class JsonAnswer(msgspec.Struct, frozen=True):
+class JsonAnswer(NamedTuple):
     """One line's outcome: the request without its items and budget, the selected items in both forms, the choice."""
 
     row: int
     kept: dict[str, Any]
-    forms: list[Any]
+    forms: list[msgspec.Raw]
     items: list[ContextItem]
     choice: Choice
 
-    def to_dict(self, *, report: bool) -> dict[str, Any]:
-        """Give the answer as it is written to a line."""
+    def to_line(self) -> bytes:
+        """Return the answer as it is written."""
+        choice = self.choice
         answer = {
             "row": self.row,
             **self.kept,
             "items": self.forms,
-            "selected": self.choice.selected,
-            "total_tokens": self.choice.total_tokens,
-            "total_candidates": self.choice.total_candidates,
+            "selected": choice.selected,
+            "total_tokens": choice.total_tokens,
+            "total_candidates": choice.total_candidates,
         }
-        if report and self.choice.report is not None:
-            answer["report"] = msgspec.Raw(self.choice.report.encode())
-        return answer
+        if choice.report is not None:
+            answer["report"] = msgspec.Raw(choice.report.encode())
+        return _ENCODER.encode(answer)
 
 
-def answer_line(selector: BatchSelector, row: int, line: bytes) -> JsonAnswer:
-    """Select for one line."""
+def answer_lines(
+    selector: BatchSelector, lines: Iterator[tuple[int, bytes]], *, as_table: bool
+) -> tuple[Any, list[RowError]]:
+    """Select for each line; return the answers, as lines or as a table, and the rows that have none."""
+    pipeline = selector.policy.pipeline()
+    good: list[Any] = []
+    bad: list[RowError] = []
+    for row, line in lines:
+        answer = _answer(pipeline, selector, row, line)
+        error = answer.choice.error or (_too_large_for_columns(answer) if as_table else None)
+        if error is not None:
+            bad.append(RowError(row, error, answer.kept.get("id"), _request(line)))
+        else:
+            good.append(answer if as_table else answer.to_line())
+    return answers_as_table(good, report=selector.report) if as_table else good, bad
+
+
+def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) -> JsonAnswer:
     kept: dict[str, Any] = {}
-    forms: list[Any] = []
+    forms: list[msgspec.Raw] = []
     items: list[ContextItem] = []
 
     def read() -> Request:
-        request = _decoded(line)
-        found = request.pop("items", None)
-        budget = request.pop("budget", None)
-        kept.update(request)
-        for name in request:
+        found, budget = _split(line, kept)
+        for name in kept:
             if name == "row" or name in RESULT_COLUMNS:
                 msg = f"the request has a key {name!r}, which the answer needs for itself: rename it"
                 raise ValueError(msg)
-        if not isinstance(found, list):
-            msg = (
-                "items is missing"
-                if found is None
-                else f"items must be a list, got {type(found).__name__}: {found!r:.80}"
-            )
-            raise TypeError(msg)
-        forms.extend(found)  # pyright: ignore[reportUnknownArgumentType]
-        items.extend(read_item(form, position) for position, form in enumerate(forms))
+        items.extend(read_items(found))
+        forms.extend(_ENTRIES.decode(found))
         return Request(items, read_budget(budget, selector.budget))
 
-    choice = choose(selector.policy.pipeline(), read, report=selector.report)
+    choice = choose(pipeline, read, report=selector.report)
     selected = choice.selected
     return JsonAnswer(row, kept, [forms[place] for place in selected], [items[place] for place in selected], choice)
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
+def _split(line: bytes, kept: dict[str, Any]) -> tuple[msgspec.Raw, Any]:
+    """Return a request's items, undecoded, and its budget; all else is kept for the answer."""
     try:
-        request = msgspec.json.decode(line)
+        line.decode()  # parts of the line are copied without being looked at
+        request = _KEYS.decode(line)
+        if "request" in request and "error" in request:  # a line of an errors file
+            request = _KEYS.decode(request["request"])
+        found = request.pop("items", None)
+        budget = request.pop("budget", None)
+        kept.update({key: msgspec.json.decode(value) for key, value in request.items()})
+        budget = None if budget is None else msgspec.json.decode(budget)
+    except msgspec.ValidationError:
+        msg = f"a request must be an object, got {type(decoded(line)).__name__}"
+        raise TypeError(msg) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"not JSON: {error}"
         raise ValueError(msg) from None
-    if not isinstance(request, dict):
-        msg = f"a request must be an object, got {type(request).__name__}"
+    if found is None:
+        msg = "items is missing"
         raise TypeError(msg)
-    return cast("dict[str, Any]", request)
+    return found, budget
 
 
-def write_jsonl(path: Path, answers: list[dict[str, Any]]) -> None:
-    """Write one answer a line."""
-    path.write_bytes(msgspec.json.Encoder().encode_lines(answers))
+def _request(line: bytes) -> msgspec.Raw | str:
+    """Return a line that failed in a form to be run again: as it came if it is JSON, else as text."""
+    try:
+        request = decoded(line)
+    except ValueError:
+        return line.decode(errors="replace")
+    if isinstance(request, dict) and "request" in request and "error" in request:
+        return _KEYS.decode(line)["request"]
+    return msgspec.Raw(line.strip())
+
+
+class LineWriter:
+    """A part of lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream = path.open("wb")
+
+    def write(self, lines: list[bytes]) -> None:
+        """Append lines."""
+        self._stream.writelines(line + b"\n" for line in lines)
+
+    def close(self) -> None:
+        """Make sure that everything is in the file."""
+        self._stream.close()
 
 
 class JsonlOutput:
@@ -132,26 +178,24 @@ class JsonlOutput:
     def add(self, part: Path) -> None:
         """Append a part."""
         with part.open("rb") as stream:
-            shutil.copyfileobj(stream, self._stream, 1 << 20)
+            shutil.copyfileobj(stream, self._stream, BLOCK)
 
     def close(self) -> None:
         """Make sure that everything is in the file."""
         self._stream.close()
 
 
-def fit_for_columns(answer: JsonAnswer) -> JsonAnswer:
-    """Turn an answer into an error if some number of it is too large for a column."""
+def _too_large_for_columns(answer: JsonAnswer) -> str | None:
     for place, item in zip(answer.choice.selected, answer.items, strict=True):
         for name in ("tokens", "priority", "original_tokens"):
             value = getattr(item, name)
             if value is not None and not -LARGEST <= value <= LARGEST:
-                error = f"items[{place}]: {name} is beyond 64 bits: {value}"
-                return msgspec.structs.replace(answer, choice=Choice([], error=error))
-    return answer
+                return f"items[{place}]: {name} is beyond 64 bits: {value}"
+    return None
 
 
 def answers_as_table(answers: list[JsonAnswer], *, report: bool) -> Any:
-    """Give the answers to lines as a table with fixed columns; of a request's own keys only `id` has a place there."""
+    """Return the answers to lines as a table with fixed columns; of a request's own keys only `id` has a place."""
     pa = arrow()
     item_type = pa.struct(
         [

@@ -5,22 +5,47 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import islice
-from typing import Final
+from multiprocessing import resource_tracker
+from multiprocessing.connection import wait
+from typing import Any, Final
 
 from cupel.batch._errors import BatchError
 from cupel.batch._interrupts import ignore_interrupts, interrupts_held
 from cupel.batch._job import Job
+from cupel.batch._requests import explained
 from cupel.batch._shard import Shard, ShardResult
+from cupel.errors import CupelError
 
 _ATTEMPTS: Final = 3
-"""How often the pools are replaced when a process died and nothing was finished."""
+"""How often processes are replaced when they die and nothing is finished in between."""
 _AHEAD: Final = 2
 """Shards a worker has at a time: one to work on, and one so that it need not wait for the next."""
+_PATIENCE: Final = 5.0
+"""Seconds that a worker with nothing left to do gets to end by itself."""
+_UNGUARDED: Final = (
+    "the worker processes could not begin. They import the program that calls run_batch: put the call under "
+    "`if __name__ == '__main__':` in a file (standard input cannot be imported), or ask for workers=1"
+)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_can_start() -> None:
+    """Refuse where processes cannot be started, before anything is written."""
+    process = multiprocessing.current_process()
+    if getattr(process, "_inheriting", False):  # a worker is importing the program that started it
+        raise BatchError(_UNGUARDED)
+    if process.daemon:
+        msg = "a daemonic process cannot start workers: ask for workers=1, or call run_batch in another process"
+        raise BatchError(msg)
 
 
 def run_local(job: Job, shards: Iterable[Shard], workers: int) -> Iterator[ShardResult]:
@@ -28,46 +53,87 @@ def run_local(job: Job, shards: Iterable[Shard], workers: int) -> Iterator[Shard
     if workers == 1:
         yield from map(job.run, shards)
         return
-    left = deque(shards)
+    rota = Rota(shards)
+    staff: list[_Worker] = []
     failures = 0
-    while left:
-        try:
-            for result in _with_pools(job, left, workers):
-                failures = 0
-                yield result
-        except BrokenProcessPool:
-            failures += 1
-            if failures == _ATTEMPTS:
-                msg = f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory"
-                raise BatchError(msg) from None
-
-
-def _with_pools(job: Job, left: deque[Shard], workers: int) -> Iterator[ShardResult]:
-    """Work `left` off, with a pool for each process; a shard stays in it until its account is there."""
-    context = multiprocessing.get_context("spawn")
-    pools = [ProcessPoolExecutor(1, context, _start_worker, (job,)) for _ in range(workers)]
-    waiting = Rota(left)
-    running: dict[Future[ShardResult], tuple[int, Shard]] = {}
     try:
-        while True:
-            with interrupts_held():  # the first submissions start the processes
-                for worker, pool in enumerate(pools):
-                    busy = sum(owner == worker for owner, _ in running.values())
-                    for shard in islice(waiting.shards_for(worker), _AHEAD - busy):
-                        running[pool.submit(_work, shard)] = (worker, shard)
-            if not running:
-                return
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                _, shard = running.pop(future)
-                result = future.result()
-                left.remove(shard)
-                yield result
+        resource_tracker.ensure_running()  # or the first process would start it, which lets interrupts through
+        with interrupts_held():  # processes inherit that
+            while len(staff) < workers:
+                staff.append(_Worker(job, len(staff)))
+        while busy := [worker for worker in staff if worker.work(rota)]:
+            ready = wait([worker.pipe for worker in busy])
+            for worker in busy:
+                if worker.pipe not in ready:
+                    continue
+                result = worker.answer()
+                if isinstance(result, ShardResult):
+                    failures = 0
+                    yield result
+                elif worker.has_died:
+                    failures += 1
+                    worker.check_why(failures)
+                    rota.put_back(worker.shards)
+                    with interrupts_held():
+                        staff[worker.place] = _Worker(job, worker.place)
     finally:
-        for future in running:
-            future.cancel()
-        for pool in pools:
-            pool.shutdown(wait=True)  # until the shards being worked on are done
+        with interrupts_held():
+            for worker in staff:
+                worker.end()
+
+
+class _Worker:
+    """A process that answers shards, one after the other, as they come through a pipe."""
+
+    def __init__(self, job: Job, place: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.place = place
+        self.shards: deque[Shard] = deque()
+        self.has_died = False
+        self._has_begun = False
+        self.pipe, end = context.Pipe()
+        # Daemonic, so that not even an interrupt at the worst moment leaves somebody waiting for it.
+        self._process = context.Process(target=_serve, args=(job, end), daemon=True)
+        self._process.start()
+        end.close()
+
+    def work(self, rota: Rota) -> bool:
+        """Take on what there is to do; say whether there is something."""
+        for shard in islice(rota.shards_for(self.place), _AHEAD - len(self.shards)):
+            self.shards.append(shard)
+            with suppress(OSError):  # it has died, which its answer will tell
+                self.pipe.send(shard)
+        return bool(self.shards)
+
+    def answer(self) -> ShardResult | None:
+        """Receive the next account; None for a sign of life, or of death."""
+        try:
+            message: Any = self.pipe.recv()
+        except (EOFError, OSError):
+            self.has_died = True
+            return None
+        self._has_begun = True
+        if isinstance(message, Exception):
+            raise message
+        if message is not None:
+            self.shards.popleft()
+        return message  # type: ignore[no-any-return]
+
+    def check_why(self, failures: int) -> None:
+        """Give up where another process would die as well."""
+        if not self._has_begun:
+            raise BatchError(_UNGUARDED)
+        if failures == _ATTEMPTS:
+            msg = f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory"
+            raise BatchError(msg)
+
+    def end(self) -> None:
+        """End the process: at once if it is at work, since what it has not finished does not show."""
+        self.pipe.close()
+        if not self.shards:
+            self._process.join(_PATIENCE)
+        self._process.kill()
+        self._process.join()
 
 
 class Rota:
@@ -91,6 +157,11 @@ class Rota:
                 del self._groups[group]
             yield shard
 
+    def put_back(self, shards: Iterable[Shard]) -> None:
+        """Let others do what a worker left undone, before the rest of its group."""
+        for shard in reversed(list(shards)):
+            self._groups.setdefault(shard.row_group, deque()).appendleft(shard)
+
     def _another(self) -> int:
         """Choose a group that nobody is at, or else help where most is left."""
         taken = set(self._group_of.values())
@@ -98,14 +169,27 @@ class Rota:
         return max(self._groups, key=lambda group: len(self._groups[group])) if free is None else free
 
 
-_job: Job | None = None
-
-
-def _start_worker(job: Job) -> None:
-    global _job  # noqa: PLW0603  (sent once a process, not once a shard)
-    _job = job
+def _serve(job: Job, pipe: Any) -> None:
     ignore_interrupts()
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):  # nobody is interested any more
+        pipe.send(None)
+        while True:
+            shard = pipe.recv()
+            try:
+                answer: Any = job.run(shard)
+            except Exception as error:  # noqa: BLE001  (the process that directs the job decides)
+                answer = _portable(error)
+            pipe.send(answer)
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that can be sent: whatever a library raises may not survive that."""
+    if isinstance(error, CupelError):
+        return error
+    portable = OSError(*error.args[:2]) if isinstance(error, OSError) else BatchError(explained(error))
+    portable.add_note(traceback.format_exc())
+    return portable
 
 
 def _end_with_parent() -> None:
@@ -114,8 +198,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _work(shard: Shard) -> ShardResult:
-    assert _job is not None  # noqa: S101  (the initializer has run)
-    return _job.run(shard)

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from cupel.batch._arrow import arrow, parquet
 from cupel.batch._errors import BatchError
+from cupel.batch._requests import explained
 from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, Shard
 
 _READ_BUFFER: Final = 1 << 20
+_ROWS_AT_ONCE: Final = 16
+"""Rows decoded at a time. A dictionary or a codec lets a small file hold large rows, and only decoding tells."""
 
 
 def plan_parquet(path: Path, shard_rows: int | None) -> list[Shard]:
@@ -31,20 +36,22 @@ def plan_parquet(path: Path, shard_rows: int | None) -> list[Shard]:
 
 
 def empty_requests(path: Path) -> Any:
-    """Give a table with the input's columns and no rows."""
+    """Return a table with the input's columns and no rows."""
     return _open(path).schema_arrow.empty_table()
 
 
-def read_parquet_shard(path: Path, shard: Shard) -> Any:
-    """Read the rows of a shard as a table."""
+def read_parquet_shard(path: Path, shard: Shard) -> Iterator[Any]:
+    """Read the rows of a shard as tables, in order, each of bounded size when decoded."""
     cursor: _Cursor | None = getattr(_local, "cursor", None)
     if cursor is None or not cursor.reaches(path, shard):
-        cursor = _local.cursor = _Cursor(path, shard)
-    table = cursor.read(shard)
-    if table.num_rows != shard.rows:
+        cursor = _local.cursor = _Cursor(path, shard.row_group)
+    rows = 0
+    for table in cursor.read(shard):
+        rows += table.num_rows
+        yield table
+    if rows != shard.rows:
         msg = f"{path}: row group {shard.row_group} has changed since the job began"
         raise BatchError(msg)
-    return table
 
 
 _local = threading.local()
@@ -54,37 +61,47 @@ class _Cursor:
     """A place in a row group that only moves forward.
 
     A row group cannot be entered in the middle. Shards reach a worker in ascending order, so it decodes a group at most
-    once, skipping over what other workers have taken; nothing but the current batch is held in memory.
+    once, skipping over what other workers have taken; nothing but the current rows is held in memory.
     """
 
-    def __init__(self, path: Path, shard: Shard) -> None:
-        self._key = (path, shard.row_group)
+    def __init__(self, path: Path, row_group: int) -> None:
+        self._key = (path, row_group)
         self._position = 0
         self._rest: Any = None
         self._batches: Iterator[Any] = _open(path).iter_batches(
-            shard.rows,
-            row_groups=[shard.row_group],
+            _ROWS_AT_ONCE,
+            row_groups=[row_group],
             use_threads=False,  # one process a core
         )
 
     def reaches(self, path: Path, shard: Shard) -> bool:
         return self._key == (path, shard.row_group) and self._position <= shard.start
 
-    def read(self, shard: Shard) -> Any:
+    def read(self, shard: Shard) -> Iterator[Any]:
         pieces: list[Any] = []
+        size = 0
+        for piece in self._pieces(shard):
+            pieces.append(piece)
+            size += piece.nbytes
+            if size >= SHARD_BYTES:
+                yield arrow().Table.from_batches(pieces)
+                pieces, size = [], 0
+        if pieces:
+            yield arrow().Table.from_batches(pieces)
+
+    def _pieces(self, shard: Shard) -> Iterator[Any]:
         while self._position < shard.stop:
             batch = self._rest if self._rest is not None else next(self._batches, None)
             self._rest = None
             if batch is None:
-                break
+                return
             start = max(0, shard.start - self._position)
             stop = min(batch.num_rows, shard.stop - self._position)
-            if stop > start:
-                pieces.append(batch.slice(start, stop - start))
             if stop < batch.num_rows:
                 self._rest = batch.slice(stop)
-            self._position += min(stop, batch.num_rows)
-        return arrow().Table.from_batches(pieces) if pieces else arrow().table({})
+            self._position += stop
+            if stop > start:
+                yield batch.slice(start, stop - start)
 
 
 def _open(path: Path) -> Any:
@@ -97,8 +114,33 @@ def _open(path: Path) -> Any:
         raise BatchError(msg) from None
 
 
-def as_rows(table: Any) -> list[dict[str, Any]]:
-    """Give a table as plain values; nanoseconds are cut to microseconds, which is what Python's datetimes have."""
+def as_lines(table: Any) -> list[bytes | str]:
+    """Return each row as a line of JSON, or as a string what keeps it from being one."""
+    try:
+        rows: list[Any] = _as_rows(table)
+    except Exception:  # noqa: BLE001  (pyarrow raises many kinds; one bad value is one bad row)
+        rows = [_as_row(table, position) for position in range(table.num_rows)]
+    return [row if isinstance(row, str) else _as_line(row) for row in rows]
+
+
+def _as_row(table: Any, position: int) -> Any:
+    try:
+        return _as_rows(table.slice(position, 1))[0]
+    except Exception as error:  # noqa: BLE001
+        return f"cannot be written as JSON: {explained(error)}"
+
+
+def _as_line(row: dict[str, Any]) -> bytes | str:
+    try:
+        if isinstance(row.get("report"), str):
+            row["report"] = msgspec.Raw(row["report"].encode())
+        return msgspec.json.encode(row)
+    except Exception as error:  # noqa: BLE001
+        return f"cannot be written as JSON: {explained(error)}"
+
+
+def _as_rows(table: Any) -> list[dict[str, Any]]:
+    """Return a table as plain values; nanoseconds are cut to microseconds, which is what Python's datetimes have."""
     pa = arrow()
     schema = pa.schema([pa.field(field.name, _in_microseconds(pa, field.type)) for field in table.schema])
     rows: list[dict[str, Any]] = table.cast(schema, safe=False).to_pylist(maps_as_pydicts="strict")
@@ -106,24 +148,65 @@ def as_rows(table: Any) -> list[dict[str, Any]]:
 
 
 def _in_microseconds(pa: Any, found: Any) -> Any:
-    if pa.types.is_timestamp(found):
+    types = pa.types
+    if types.is_timestamp(found):
         return pa.timestamp("us", found.tz)
-    if pa.types.is_struct(found):
+    if types.is_duration(found) or types.is_time64(found):
+        return pa.duration("us") if types.is_duration(found) else pa.time64("us")
+    if types.is_struct(found):
         return pa.struct([pa.field(field.name, _in_microseconds(pa, field.type)) for field in found])
-    if pa.types.is_list(found) or pa.types.is_large_list(found):
+    if types.is_map(found):
+        return pa.map_(found.key_type, _in_microseconds(pa, found.item_type))
+    if types.is_list(found) or types.is_large_list(found):
         return pa.list_(_in_microseconds(pa, found.value_type))
     return found
 
 
-def write_part(path: Path, table: Any) -> None:
-    """Write a table in Arrow's own format: parts are read once, soon, so Parquet's encoding would be for nothing."""
-    ipc = arrow().ipc
-    with ipc.new_file(path, table.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_table(table.combine_chunks())  # in one piece, since a file has one dictionary a column
+def as_request(table: Any, position: int) -> msgspec.Raw:
+    """Return a row that failed in a form to be run again as a line; values that JSON cannot hold become text."""
+    line = as_lines(table.slice(position, 1))[0]
+    if isinstance(line, str):
+        scalars = {name: table.column(name)[position] for name in table.column_names}
+        line = msgspec.json.encode({name: _legible(scalar) for name, scalar in scalars.items()}, enc_hook=repr)
+    return msgspec.Raw(line)
+
+
+def _legible(scalar: Any) -> Any:
+    types, found = arrow().types, scalar.type
+    if not scalar.is_valid:
+        return None
+    if types.is_struct(found):
+        return {field.name: _legible(scalar[place]) for place, field in enumerate(found)}
+    if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found) or types.is_map(found):
+        return [_legible(entry) for entry in scalar.values]
+    try:
+        value = scalar.as_py()
+        msgspec.json.encode(value)
+    except Exception:  # noqa: BLE001
+        return (
+            str(scalar.cast(arrow().string())) if types.is_timestamp(found) else str(getattr(scalar, "value", scalar))
+        )
+    return value
+
+
+class PartWriter:
+    """A part in Arrow's own format: it is read once, soon, so Parquet's encoding would be for nothing."""
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        ipc = arrow().ipc
+        self._stream = ipc.new_stream(path, schema, options=ipc.IpcWriteOptions(compression="lz4"))
+
+    def write(self, table: Any) -> None:
+        """Append a table."""
+        self._stream.write_table(table.combine_chunks())
+
+    def close(self) -> None:
+        """Write the end of the stream."""
+        self._stream.close()
 
 
 class ParquetOutput:
-    """A Parquet file that grows by one part, hence by one row group, at a time."""
+    """A Parquet file that grows by one part, hence by one row group or more, at a time."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._writer = parquet().ParquetWriter(path, schema)
@@ -131,10 +214,10 @@ class ParquetOutput:
     def add(self, part: Path) -> None:
         """Append a part."""
         pa = arrow()
-        with pa.memory_map(str(part)) as stream:
-            table = pa.ipc.open_file(stream).read_all()
-            if table.num_rows:
-                self._writer.write_table(table)
+        with pa.memory_map(str(part)) as stream, pa.ipc.open_stream(stream) as batches:
+            for batch in batches:
+                if batch.num_rows:
+                    self._writer.write_batch(batch)
 
     def close(self) -> None:
         """Write the footer."""

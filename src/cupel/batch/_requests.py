@@ -41,6 +41,9 @@ def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:
         return shared
     if isinstance(form, int) and not isinstance(form, bool):
         return ContextBudget(form, form)
+    if isinstance(form, float):
+        msg = f"budget must be a whole number of tokens, got {form!r}"
+        raise TypeError(msg)
     try:
         return ContextBudget(**_named(form, BUDGET_FIELDS, "a budget"))
     except (CupelError, TypeError, ValueError) as error:

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from time import perf_counter
+from typing import Literal, TypeAlias
 from uuid import uuid4
 
 import msgspec
 
 from cupel._checks import as_integer
-from cupel.batch._assembly import Assembly
+from cupel._version import __version__
+from cupel.batch._course import BatchProgress, Course, OnProgress
 from cupel.batch._dask import load_distributed, run_dask
 from cupel.batch._errors import BatchError
-from cupel.batch._files import sync_directory
-from cupel.batch._job import Job, form_of
-from cupel.batch._local import run_local
+from cupel.batch._files import NOTHING
+from cupel.batch._job import Job
+from cupel.batch._local import check_can_start, cores, run_local
+from cupel.batch._lock import locked
+from cupel.batch._outputs import Finished, Outputs
 from cupel.batch._selector import BatchSelector
 from cupel.batch._shard import Shard, ShardResult
-from cupel.batch._state import Manifest, Parts, budget_document, current_instant, fingerprint, with_clock
+from cupel.batch._source import SPOOLED, Source, Watch, form_of
+from cupel.batch._state import Manifest, Parts, budget_document, current_instant, with_clock
 from cupel.model import ContextBudget
 from cupel.policy import Policy
 
 Engine: TypeAlias = Literal["local", "dask"]
-OnProgress: TypeAlias = "Callable[[BatchProgress], object]"
-_PARTS_AT_ONCE: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """How far a job has come, in rows; `resumed` of the `done` ones were there when it began."""
-
-    done: int
-    total: int
-    resumed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +44,15 @@ class BatchSummary:
     output: Path
     errors_file: Path | None
     """Where the bad rows are listed; None when there are none."""
+    seconds: float = 0.0
+    """How long this run took."""
+    was_finished: bool = False
+    """Whether an earlier run had finished the job, so that this one did nothing."""
+
+    @property
+    def rows_per_second(self) -> float:
+        """How many rows this run did in a second."""
+        return (self.rows - self.resumed) / self.seconds if self.seconds else 0.0
 
 
 def run_batch(
@@ -67,13 +68,16 @@ def run_batch(
     resume: bool = False,
     restart: bool = False,
     shard_rows: int | None = None,
+    max_errors: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> BatchSummary:
     """Select for every request in a Parquet or JSON lines file, with bounded memory, and write the selections in order.
 
     While it runs, finished shards are kept in `OUTPUT.parts`; `output` appears, whole, at the end. Interrupted at any
-    point, `resume=True` goes on where it stopped, and `restart=True` discards what there is. Bad rows are listed in
-    `OUTPUT.errors.jsonl`. `workers` defaults to the number of cores.
+    point, `resume=True` goes on where it stopped, and `restart=True` discards what there is; what stops a job on the
+    way raises `BatchFailedError`. Bad rows are listed in `OUTPUT.errors.jsonl`; more than `max_errors` of them are a
+    failure. JSON lines may be compressed (`.jsonl.gz`, `.jsonl.zst`) or come from standard input (`"-"`). `workers`
+    defaults to the number of cores. `OUTPUT.job.json` says what made the output.
 
     >>> import json, tempfile
     >>> from pathlib import Path
@@ -86,74 +90,86 @@ def run_batch(
     ...     print(done.rows, done.written, json.loads(output.read_text())["selected"])
     1 1 [0]
     """
-    source, target = Path(requests), Path(output)
-    _check_options(engine, scheduler, workers, shard_rows)
-    _check_target(source, target)
-    selector = BatchSelector(policy, budget, report)
+    started = perf_counter()
+    _check_options(engine, scheduler, workers, shard_rows, max_errors)
+    source, outputs = Source.named(requests), Outputs.named(output)
+    outputs.check(source)
     asked = Manifest(
         id=uuid4().hex,
-        input=fingerprint(source),
+        cupel=__version__,
+        input=NOTHING,
         policy=policy.to_dict(),
         budget=budget_document(budget),
         report=report,
-        output_form=form_of(target),
+        output_form=form_of(Path(output)),
         now=current_instant(),
         shards=[],
     )
-    parts = Parts(target)
-    manifest = parts.take_up(asked, resume=resume, restart=restart)
-    if manifest is None:
-        job = _job(source, parts, asked, selector)
-        job.check()
-        manifest = msgspec.structs.replace(asked, shards=job.plan(shard_rows))
-        parts.begin(manifest)
-    job = _job(source, parts, manifest, selector)
-    results_of = partial(_results, job, engine, workers or os.cpu_count() or 1, scheduler)
-    return _carried_out(job, target, parts, manifest.shards, results_of=results_of, on_progress=on_progress or _silent)
+    selector = BatchSelector(policy, budget, report)
+    with locked(outputs.output):
+        found = _prepared(asked, selector, source, outputs, resume=resume, restart=restart, shard_rows=shard_rows)
+        if isinstance(found, Course):
+            engine_run = partial(_results, found.job, engine, workers or cores(), scheduler)
+            resumed = found.run(engine_run, max_errors, on_progress or _silent)
+            record = found.finish(outputs)
+        else:
+            record, resumed = found, found.written + found.errors
+    return BatchSummary(
+        rows=record.written + record.errors,
+        written=record.written,
+        errors=record.errors,
+        resumed=resumed,
+        output=Path(output),
+        errors_file=Path(output).with_name(outputs.errors.name) if record.errors else None,
+        seconds=perf_counter() - started,
+        was_finished=record is found,
+    )
 
 
-def _carried_out(
-    job: Job,
-    target: Path,
-    parts: Parts,
-    shards: list[Shard],
+def _prepared(
+    asked: Manifest,
+    selector: BatchSelector,
+    source: Source,
+    outputs: Outputs,
     *,
-    results_of: Callable[[list[Shard]], Generator[ShardResult, None, None]],
-    on_progress: OnProgress,
-) -> BatchSummary:
-    """Answer the shards that are left, assemble all, and only then forget the parts."""
-    with closing(Assembly(job, shards)) as assembly:
-        finished: dict[int, int] = {}
-        for result in parts.accounts(job, shards):
-            finished[result.index] = result.rows
-            assembly.add(result.index)
-        resumed = sum(finished.values())
-        progress = BatchProgress(resumed, sum(shard.rows for shard in shards), resumed)
-        on_progress(progress)
-        with closing(results_of([shard for shard in shards if shard.index not in finished])) as results:
-            for result in results:
-                assembly.add(result.index)
-                assembly.advance(_PARTS_AT_ONCE)
-                progress = replace(progress, done=progress.done + result.rows)
-                on_progress(progress)
-        assembly.advance()
-    errors_file = target.with_name(f"{target.name}.errors.jsonl")
-    assembly.finish(target, errors_file)
-    sync_directory(target.absolute().parent)
-    parts.remove()
-    written, errors = assembly.written, assembly.errors
-    return BatchSummary(written + errors, written, errors, resumed, target, errors_file if errors else None)
+    resume: bool,
+    restart: bool,
+    shard_rows: int | None,
+) -> Course | Finished:
+    """Take up an interrupted run or begin a new one; return what is left to do, or the record of all being done."""
+    parts = Parts(outputs.output)
+    with parts.draft(asked.id) as draft:
+        spooled = draft / SPOOLED
+        watch = source.watch(spooled)
+        asked = msgspec.structs.replace(asked, input=watch.mark)
+        manifest = parts.take_up(asked, resume=resume, restart=restart)
+        finished = outputs.finished(asked) if resume and manifest is None else None
+        if finished is not None:
+            return finished
+        if manifest is None:
+            source.unpack(spooled)
+            job = _job(source.path if source.path and not source.packed else spooled, draft, asked, selector)
+            job.check()
+            manifest = msgspec.structs.replace(asked, shards=job.plan(shard_rows))
+            watch.check()
+            parts.begin(draft, manifest)
+    requests = source.path
+    if source.packed or requests is None:
+        requests = parts.path / SPOOLED
+        watch = Watch(requests)
+    return Course(_job(requests, parts.path, manifest, selector), manifest, parts, watch)
 
 
-def _job(source: Path, parts: Parts, manifest: Manifest, selector: BatchSelector) -> Job:
+def _job(requests: Path, parts: Path, manifest: Manifest, selector: BatchSelector) -> Job:
     settled = Policy.from_dict(with_clock(manifest.policy, manifest.now))
     # Absolute paths, because a worker on a cluster has a working directory of its own.
     return Job(
         manifest.id,
-        source.absolute(),
-        parts.path.absolute(),
+        requests,
+        parts,
         replace(selector, policy=settled),
         manifest.output_form,
+        requests.stat().st_mtime_ns,
     )
 
 
@@ -172,19 +188,9 @@ def _results(
         yield from run_local(job, shards, min(workers, len(shards)))
 
 
-def _check_target(source: Path, target: Path) -> None:
-    if target.is_dir():
-        msg = f"{target} is a directory; name a file in it"
-        raise BatchError(msg)
-    if not target.absolute().parent.is_dir():
-        msg = f"{target}: the directory {target.absolute().parent} does not exist"
-        raise BatchError(msg)
-    if target.exists() and target.samefile(source):
-        msg = f"{target} is the input itself"
-        raise BatchError(msg)
-
-
-def _check_options(engine: object, scheduler: str | None, workers: int | None, shard_rows: int | None) -> None:
+def _check_options(
+    engine: object, scheduler: str | None, workers: int | None, shard_rows: int | None, max_errors: int | None
+) -> None:
     if engine not in ("local", "dask"):
         msg = f"engine must be 'local' or 'dask', got {engine!r}"
         raise BatchError(msg)
@@ -193,6 +199,8 @@ def _check_options(engine: object, scheduler: str | None, workers: int | None, s
         raise BatchError(msg)
     if engine == "dask":
         load_distributed()
-    for name, value in (("workers", workers), ("shard_rows", shard_rows)):
+    elif workers != 1:
+        check_can_start()
+    for name, value, least in (("workers", workers, 1), ("shard_rows", shard_rows, 1), ("max_errors", max_errors, 0)):
         if value is not None:
-            as_integer(name, value, least=1, error=BatchError)
+            as_integer(name, value, least=least, error=BatchError)

@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
+from cupel.batch._files import Mark
+
 SHARD_ROWS: Final = 1000
 SHARD_BYTES: Final = 16_000_000
-"""What a shard may hold, uncompressed: a worker's memory is a small multiple of this, however large the file is."""
+"""What a worker takes on at a time, uncompressed: its memory is a small multiple of this, however large the file is."""
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -23,17 +25,21 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class RowError(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A row that gave no selection."""
+    """A row that gave no selection, with its request, so that it can be run again."""
 
     row: int
     error: str
     id: Any = None
+    request: Any = None
 
 
 class ShardResult(msgspec.Struct, frozen=True):
-    """What became of a shard's rows."""
+    """What became of a shard's rows, and what the files that hold it look like."""
 
     index: int
     rows: int
     written: int
-    errors: list[RowError]
+    errors: int
+    answers: Mark
+    faults: Mark | None = None
+    first_error: str | None = None

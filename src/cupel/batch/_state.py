@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -12,20 +13,31 @@ from typing import Any, Final
 import msgspec
 
 from cupel.batch._errors import BatchError
-from cupel.batch._files import sync_directory, whole
-from cupel.batch._job import Form, Job
-from cupel.batch._shard import Shard, ShardResult
+from cupel.batch._files import Mark, sync_directory, whole
+from cupel.batch._shard import Shard
+from cupel.batch._source import Form
 from cupel.model import ContextBudget
 
-_EDGE: Final = 1 << 16
+_ID: Final = r"[0-9a-f]{32}"
+_OUR_FILES: Final = re.compile(
+    rf"\.?(job\.json|input\.jsonl|output\.draft|errors\.draft|\d{{6,}}-{_ID}\.(arrow|jsonl|errors\.jsonl|done\.json))"
+    r"(\.\d+-[0-9a-f]{8})?|\.nfs\w+"
+)
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """What a job was asked to do; a run may only go on with parts whose manifest says the same."""
+class _Header(msgspec.Struct, frozen=True, tag_field="job", tag="cupel-batch"):
+    """What every version writes into a manifest: enough to know the directory for ours."""
 
     id: str
     """Part of the names of the job's files: a straggler of a discarded job cannot write into its successor's parts."""
-    input: dict[str, Any]
+    cupel: str
+    """The version that began the job."""
+
+
+class Manifest(_Header, frozen=True, tag="cupel-batch"):
+    """What a job was asked to do; a run may only go on with parts whose manifest says the same."""
+
+    input: Mark
     policy: dict[str, Any]
     budget: dict[str, Any] | None
     report: bool
@@ -35,22 +47,12 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def differences(self, other: Manifest) -> list[str]:
         """Name what the two jobs do not have in common."""
-        return [name for name in ("input", "policy", "budget", "report") if getattr(self, name) != getattr(other, name)]
-
-
-def fingerprint(path: Path) -> dict[str, Any]:
-    """Tell one state of a file from another without reading it all: size, time of change, and both ends."""
-    status = path.stat()
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as stream:
-        digest.update(stream.read(_EDGE))
-        stream.seek(max(0, status.st_size - _EDGE))
-        digest.update(stream.read(_EDGE))
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "ends": digest.hexdigest()}
+        names = ("input", "policy", "budget", "report", "cupel")
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
 def with_clock(document: dict[str, Any] | list[Any] | str | float | None, now: str) -> Any:
-    """Give a policy document in which every decay measures from the same moment, also after an interruption."""
+    """Return a policy document in which every decay measures from the same moment, also after an interruption."""
     if isinstance(document, list):
         return [with_clock(entry, now) for entry in document]
     if not isinstance(document, dict):
@@ -60,12 +62,12 @@ def with_clock(document: dict[str, Any] | list[Any] | str | float | None, now: s
 
 
 def current_instant() -> str:
-    """Give the moment a job begins, as policies write moments."""
+    """Return the moment a job begins, as policies write moments."""
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
 def budget_document(budget: ContextBudget | None) -> dict[str, Any] | None:
-    """Give a budget as plain values."""
+    """Return a budget as plain values."""
     if budget is None:
         return None
     slots = {str(kind): tokens for kind, tokens in budget.reserved_slots.items()}
@@ -73,15 +75,20 @@ def budget_document(budget: ContextBudget | None) -> dict[str, Any] | None:
 
 
 class Parts:
-    """The directory beside the output that holds the manifest and the finished shards."""
+    """The directory beside the output that holds the manifest and the finished shards.
+
+    It appears with its manifest and disappears by being renamed; what a kill leaves under other names is swept later.
+    Nothing is deleted that is not known, by its manifest and the names in it, for a directory of ours.
+    """
 
     def __init__(self, output: Path) -> None:
         self.path = output.with_name(f"{output.name}.parts")
         self._manifest = self.path / "job.json"
 
     def take_up(self, asked: Manifest, *, resume: bool, restart: bool) -> Manifest | None:
-        """Give the manifest of an interrupted run to go on with; None to start afresh."""
-        if restart or not self._manifest.exists() or not any(self.path.glob("*.done.json")):
+        """Return the manifest of an interrupted run to go on with; None to start afresh."""
+        header = self._header()
+        if header is None or restart or not any(self.path.glob("*.done.json")):
             return None
         if not resume:
             msg = f"{self.path} holds an interrupted run: go on with it (--resume) or discard it (--restart)"
@@ -93,38 +100,76 @@ class Parts:
             raise BatchError(msg) from None
         differences = asked.differences(found)
         if differences:
+            names = [f"cupel ({found.cupel} began it)" if name == "cupel" else name for name in differences]
             msg = (
-                f"{self.path} holds a run that cannot be resumed, since this differs: {', '.join(differences)}; "
+                f"{self.path} holds a run that cannot be resumed, since this differs: {', '.join(names)}; "
                 "ask for the same again, or discard it (--restart)"
             )
             raise BatchError(msg)
         return found
 
-    def begin(self, manifest: Manifest) -> None:
-        """Make an empty directory with a manifest in it."""
-        self._check_ours()
-        self.remove()
-        self.path.mkdir(exist_ok=True)
-        with whole(self._manifest) as draft:
-            draft.write_bytes(msgspec.json.encode(manifest))
-        sync_directory(self.path)
+    @contextmanager
+    def draft(self, job_id: str) -> Generator[Path, None, None]:
+        """Make a directory that may become this one, and remove it if it does not."""
+        self._header()
+        self._sweep()
+        path = self._aside(job_id)
+        path.mkdir()
+        try:
+            yield path
+        finally:
+            _delete(path)
 
-    def accounts(self, job: Job, shards: Sequence[Shard]) -> Iterator[ShardResult]:
-        """Give the accounts of the shards that are complete, one at a time, in order."""
-        for shard in shards:
-            try:
-                yield msgspec.json.decode(job.account(shard.index).read_bytes(), type=ShardResult)
-            except FileNotFoundError:
-                continue
+    def begin(self, draft: Path, manifest: Manifest) -> None:
+        """Put a prepared directory in this place, with a manifest in it from the first moment."""
+        with whole(draft / self._manifest.name) as file:
+            file.write_bytes(msgspec.json.encode(manifest))
+        sync_directory(draft)
+        self.remove()
+        draft.rename(self.path)
+        sync_directory(self.path.parent)
 
     def remove(self) -> None:
-        """Delete the directory, as far as no straggler is writing into it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Delete the directory: at one moment it is all there, at the next it is gone."""
+        header = self._header()
+        if header is not None:
+            aside = self._aside(header.id)
+            self.path.rename(aside)
+            sync_directory(self.path.parent)
+            _delete(aside)
 
-    def _check_ours(self) -> None:
-        """Never delete a directory that some other program made."""
-        if self._manifest.exists() or not self.path.exists():
-            return
-        if any(not entry.name.startswith(f".{self._manifest.name}.") for entry in self.path.iterdir()):
-            msg = f"{self.path} is in the way: it is not the directory of an interrupted run"
-            raise BatchError(msg)
+    def _header(self) -> _Header | None:
+        """Return who the directory belongs to; never touch one that some other program made."""
+        if not os.path.lexists(self.path):
+            return None
+        reason = "no run has made it"
+        try:
+            header = msgspec.json.decode(self._manifest.read_bytes(), type=_Header)
+        except (OSError, msgspec.MsgspecError):
+            header = None
+        if header is not None and not self.path.is_symlink():
+            strangers = sorted(path.name for path in self.path.iterdir() if not _OUR_FILES.fullmatch(path.name))
+            if not strangers:
+                return header
+            reason = f"it holds {strangers[0]!r}, which no run has made"
+        msg = f"{self.path} is in the way: {reason}; move it elsewhere"
+        raise BatchError(msg)
+
+    def _aside(self, job_id: str) -> Path:
+        return self.path.with_name(f".{self.path.name}.{job_id}")
+
+    def _sweep(self) -> None:
+        """Finish the deletions that runs before this one were killed in."""
+        aside = re.compile(re.escape(self._aside("").name) + _ID)
+        for path in self.path.parent.iterdir():
+            if aside.fullmatch(path.name):
+                _delete(path)
+
+
+def _delete(path: Path) -> None:
+    """Delete a directory with the files of a job, as far as no straggler is writing into it."""
+    with suppress(OSError):
+        for file in path.iterdir():
+            if _OUR_FILES.fullmatch(file.name):
+                file.unlink(missing_ok=True)
+        path.rmdir()

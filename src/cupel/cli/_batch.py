@@ -1,25 +1,32 @@
 """Select for every request in a file, on all cores or on a cluster.
 
 REQUESTS is Parquet or JSON lines, one request a row: items, a budget (or --budget for all), and what else you like,
-such as an id. OUT gets the selections in the same order. While the job runs, finished shards are kept in OUT.parts; a
-job that was interrupted goes on with --resume.
+such as an id. Lines may be compressed (.jsonl.gz, .jsonl.zst) or come from standard input (-). OUT gets the selections
+in the same order. While the job runs, finished shards are kept in OUT.parts; a job that was interrupted or failed goes
+on with --resume.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cupel.batch import BatchError, BatchSummary, run_batch
+from cupel.batch import BatchError, BatchFailedError, BatchSummary, run_batch
 from cupel.cli._numbers import whole_number
 from cupel.cli._options import add_budget, add_policy, read_budget, read_policy
 from cupel.cli._progress import progress_bar
 
 SOME_FAILED: Final = 3
 """Exit code for a finished job with rows in the errors file."""
+RESUMABLE: Final = 4
+"""Exit code for a job that stopped on the way: what it has done is kept."""
 _EPILOG: Final = """\
 examples:
   cupel batch requests.parquet -o windows.parquet --policy rag
@@ -30,6 +37,7 @@ exit codes:
   0    done
   2    the arguments or the input cannot be used; nothing was written
   3    done, but some rows could not be selected for: they are in OUT.errors.jsonl
+  4    failed on the way, as on a full disk; go on with --resume
   130  interrupted; go on with --resume"""
 
 
@@ -37,7 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    parser.add_argument("requests", type=Path, metavar="REQUESTS", help="a .parquet or .jsonl file of requests")
+    parser.add_argument(
+        "requests", metavar="REQUESTS", help="a .parquet, .jsonl, .jsonl.gz or .jsonl.zst file of requests, or -"
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="a .parquet or .jsonl file")
     parser.add_argument("--report", action="store_true", help="write each selection's report too, as JSON")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON to standard output")
@@ -54,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     running.add_argument("--workers", type=whole_number, metavar="N", help="processes to start; default: one a core")
     running.add_argument("--resume", action="store_true", help="go on with an interrupted run, if there is one")
     running.add_argument("--restart", action="store_true", help="discard an interrupted run")
+    running.add_argument("--max-errors", type=whole_number, metavar="N", help="stop when more than N rows have failed")
     running.add_argument("--shard-rows", type=whole_number, metavar="N", help="rows a shard; default: by their size")
 
 
@@ -62,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.resume and args.restart:
         msg = "--resume and --restart exclude each other"
         raise BatchError(msg)
-    with progress_bar("selecting", "rows", quiet=args.quiet) as show:
+    with _one_interrupt(), progress_bar("selecting", "rows", quiet=args.quiet) as show:
         try:
             done = run_batch(
                 args.requests,
@@ -76,16 +87,39 @@ def run(args: argparse.Namespace) -> int:
                 resume=args.resume,
                 restart=args.restart,
                 shard_rows=args.shard_rows,
+                max_errors=args.max_errors,
                 on_progress=lambda progress: show(progress.done, progress.total, progress.resumed),
             )
         except KeyboardInterrupt:
             print(f"cupel batch: interrupted; go on with --resume ({args.output}.parts)", file=sys.stderr)
             raise
+        except BatchFailedError as error:
+            print(f"cupel batch: failed: {error}", file=sys.stderr)
+            return RESUMABLE
     if args.json:
         print(json.dumps(_as_dict(done)))
     if not args.quiet:
         print(_sentence(done), file=sys.stderr)
-    return SOME_FAILED if done.errors else 0
+    return SOME_FAILED if done.errors and not done.was_finished else 0
+
+
+@contextmanager
+def _one_interrupt() -> Generator[None, None, None]:
+    """Let the first Ctrl-C end the command, and those of an impatient user not disturb its end."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupt:  # else only the end of the process is to come
+            signal.signal(signal.SIGINT, before)
 
 
 def _as_dict(done: BatchSummary) -> dict[str, object]:
@@ -96,10 +130,16 @@ def _as_dict(done: BatchSummary) -> dict[str, object]:
         "resumed": done.resumed,
         "output": str(done.output),
         "errors_file": None if done.errors_file is None else str(done.errors_file),
+        "seconds": round(done.seconds, 3),
+        "rows_per_second": round(done.rows_per_second, 1),
     }
 
 
 def _sentence(done: BatchSummary) -> str:
+    bad = (
+        f"; {done.errors:,} bad {'row' if done.errors == 1 else 'rows'}, see {done.errors_file}" if done.errors else ""
+    )
+    if done.was_finished:
+        return f"nothing to do: an earlier run wrote {done.written:,} selections to {done.output}{bad}"
     resumed = f" ({done.resumed:,} of them by an earlier run)" if done.resumed else ""
-    bad = f"; {done.errors:,} bad rows, see {done.errors_file}" if done.errors else ""
     return f"{done.written:,} selections{resumed} written to {done.output}{bad}"

@@ -59,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"cupel {name}: error: {error}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses it twice gets no traceback of the end
         return INTERRUPTED
     return code
 

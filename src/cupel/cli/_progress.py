@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for people: nothing is drawn where nobody watches."""
+"""Progress on standard error: a bar for people, a line now and then for a log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from typing import Final, TypeAlias
 Show: TypeAlias = Callable[[int, int, int], None]
 """Takes how much is done, how much there is, and how much of the done had been done before."""
 _SECONDS_BETWEEN_LINES: Final = 0.2
+_SECONDS_BETWEEN_BEATS: Final = 30.0
 
 
 @contextmanager
 def progress_bar(doing: str, unit: str, *, quiet: bool = False) -> Generator[Show, None, None]:
     """Give a function that shows progress with its rate and the time left: by rich where installed, else as a line."""
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield lambda _done, _total, _before: None
+        return
+    if not sys.stderr.isatty():
+        yield _heartbeat(doing, unit)
         return
     try:
         import rich  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -27,6 +31,19 @@ def progress_bar(doing: str, unit: str, *, quiet: bool = False) -> Generator[Sho
     else:
         with _rich(doing, unit) as show:
             yield show
+
+
+def _heartbeat(doing: str, unit: str) -> Show:
+    start = beat = monotonic()
+
+    def show(done: int, total: int, before: int) -> None:
+        nonlocal beat
+        now = monotonic()
+        if now - beat >= _SECONDS_BETWEEN_BEATS:
+            beat = now
+            print(progress_line(doing, unit, (done, total, before), now - start), file=sys.stderr, flush=True)
+
+    return show
 
 
 @contextmanager

@@ -1,0 +1,121 @@
+"""Where requests come from: a file, a compressed file, or standard input."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, cast
+
+from cupel.batch._arrow import arrow
+from cupel.batch._errors import BatchError
+from cupel.batch._files import copied, mark_of, whole
+
+Form = Literal["parquet", "jsonl"]
+_FORMS: Final[dict[str, Form]] = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_PACKED: Final = (".gz", ".zst")
+SPOOLED: Final = "input.jsonl"
+"""The name, among the parts, of lines that were unpacked or came from standard input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The requests as the user named them; what cannot be entered in the middle is unpacked before it is read."""
+
+    path: Path | None
+    """None is standard input."""
+    form: Form
+    packed: bool
+
+    @classmethod
+    def named(cls, requests: str | Path) -> Source:
+        """Tell by the name what it is."""
+        if str(requests) == "-":
+            return cls(None, "jsonl", packed=True)
+        path = Path(requests)
+        packed = path.suffix.lower() in _PACKED
+        form = form_of(path.with_suffix("") if packed else path, also=_PACKED)
+        if packed and form != "jsonl":
+            msg = f"{path}: only JSON lines are read compressed; Parquet compresses by itself"
+            raise BatchError(msg)
+        if not path.is_file() and path.stat():
+            msg = f"{path} is not a file; pipe its lines into standard input, and name that -"
+            raise BatchError(msg)
+        return cls(path.absolute(), form, packed)
+
+    def is_at(self, path: Path) -> bool:
+        """Say whether a path leads to the input, by whatever name."""
+        return self.path is not None and path.exists() and path.samefile(self.path)
+
+    def watch(self, spooled: Path) -> Watch:
+        """Mark what the input holds; standard input can be read only once, so it is kept in `spooled`."""
+        if self.path is not None:
+            return Watch(self.path)
+        with whole(spooled) as draft, draft.open("wb") as target:
+            copied(sys.stdin.buffer, target)
+        return Watch(spooled)
+
+    def unpack(self, spooled: Path) -> None:
+        """Write a compressed file's lines to `spooled`, from where they can be read in any order."""
+        if self.path is None or not self.packed:
+            return
+        try:
+            with self._opened(self.path) as stream, whole(spooled) as draft, draft.open("wb") as target:
+                copied(stream, target)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            msg = f"{self.path}: cannot be unpacked: {error}"
+            raise BatchError(msg) from None
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            msg = f"{self.path}: cannot be unpacked: {error}"  # pyarrow's errors of decompression have no number
+            raise BatchError(msg) from None
+
+    def _opened(self, path: Path) -> BinaryIO:
+        if path.suffix.lower() == ".gz":
+            return cast("BinaryIO", gzip.open(path))
+        pa: Any = arrow()
+        return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))
+
+
+def form_of(path: Path, *, also: tuple[str, ...] = ()) -> Form:
+    """Tell the form of a file by its name."""
+    suffix = path.suffix.lower()
+    if suffix in _FORMS:
+        return _FORMS[suffix]
+    packed = f" (or .jsonl{' or .jsonl'.join(also)})" if also else ""
+    msg = f"{path}: the name must end in .parquet or .jsonl{packed}, not {suffix!r}"
+    raise BatchError(msg)
+
+
+class Watch:
+    """Looks after a file that must not change: marks what it holds, and notices when that is no longer so."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._status = self._now()
+        self.mark = mark_of(path)
+
+    def has_changed(self) -> bool:
+        """Say whether the file holds something else now; it is read again only if something may have been written."""
+        try:
+            status = self._now()
+            if status != self._status and mark_of(self._path) != self.mark:
+                return True
+        except FileNotFoundError:
+            return True
+        self._status = status
+        return False
+
+    def check(self) -> None:
+        """Raise if the file holds something else now."""
+        if self.has_changed():
+            msg = f"{self._path} has changed since the job began"
+            raise BatchError(msg)
+
+    def _now(self) -> tuple[int, ...]:
+        # The time of the last change of the inode cannot be set back, as that of the contents can.
+        status = self._path.stat()
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

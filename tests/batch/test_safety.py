@@ -1,0 +1,396 @@
+"""Nothing is lost or mixed: one writer, whole parts, an input that stays what it was, no file of others touched."""
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cupel.batch import BatchError, BatchFailedError, run_batch
+from cupel.batch import _lock as lock_module
+from cupel.batch._lock import Holder, locked
+from cupel.batch._state import Parts
+from cupel.cli import main
+from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl
+from tests.batch.test_interruptions import COMMAND, Crash
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and links of POSIX")
+DEAD = Holder(2**22 + 1, socket.gethostname(), "2026-01-01T00:00:00+00:00")
+
+
+class Stop(Exception):  # noqa: N818
+    """Stands for anything that ends a run."""
+
+
+def stopped(path, out, after=8, **options):
+    """Run a job in shards of four rows until it has done so many rows."""
+
+    def stop(progress):
+        if progress.done >= after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_batch(path, out, POLICY, workers=1, shard_rows=4, on_progress=stop, **options)
+
+
+@pytest.fixture
+def requests():
+    return some_requests(20)
+
+
+@pytest.fixture
+def path(tmp_path, requests):
+    return write_jsonl(tmp_path / "requests.jsonl", requests)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out.jsonl"
+
+
+# One writer
+
+
+def test_a_second_run_is_told_who_holds_the_output(path, out):
+    with locked(out), pytest.raises(BatchError, match=rf"being written by another run: process {os.getpid()} on "):
+        run_batch(path, out, POLICY, restart=True)
+    assert not out.exists()
+    assert run_batch(path, out, POLICY, workers=1).rows == 20
+    assert not out.with_name("out.jsonl.lock").exists()
+
+
+@posix
+def test_a_link_to_the_output_is_the_same_output(path, out, tmp_path):
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(out)
+    with locked(out), pytest.raises(BatchError, match="being written by another run"):
+        run_batch(path, link, POLICY)
+    run_batch(path, link, POLICY, workers=1)
+    assert link.is_symlink()
+    assert out.exists()
+
+
+@posix
+def test_of_two_commands_one_writes_and_the_other_says_so(tmp_path):
+    requests = some_requests(400)
+    path, out = write_jsonl(tmp_path / "requests.jsonl", requests), tmp_path / "out.jsonl"
+    command = [*COMMAND, str(path), "-o", str(out), "--policy", "chat", "--workers", "1", "--shard-rows", "2"]
+    runs = [
+        subprocess.Popen([*command, *extra], stderr=subprocess.PIPE, text=True)
+        for extra in ([], ["--restart"], ["--resume"])
+    ]
+    said = [run.communicate(timeout=60)[1] for run in runs]
+    assert sorted(run.returncode for run in runs) == [2, 2, 3], said
+    assert sum("is being written by another run" in text for text in said) == 2
+    assert rows_of(out) == expected_rows(requests)
+
+
+@posix
+def test_the_lock_of_a_killed_run_holds_nobody_up(path, out):
+    script = "import sys, time; from pathlib import Path; from cupel.batch._lock import locked\n"
+    script += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", script, str(out)], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        with pytest.raises(BatchError, match=f"process {process.pid} on"):
+            run_batch(path, out, POLICY)
+        process.kill()
+    assert out.with_name("out.jsonl.lock").exists()
+    assert run_batch(path, out, POLICY, workers=1).rows == 20
+
+
+def test_where_the_file_system_has_no_locks_the_note_has_to_do(path, out, monkeypatch):
+    def no_locks(_descriptor):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lock_module, "_system_lock", no_locks)
+    with locked(out), pytest.raises(BatchError, match="being written by another run"):
+        run_batch(path, out, POLICY)
+    out.with_name("out.jsonl.lock").write_text(json.dumps({"lock": "cupel-batch", **_plain(DEAD)}))
+    assert run_batch(path, out, POLICY, workers=1).rows == 20
+
+
+def _plain(holder):
+    return {"pid": holder.pid, "host": holder.host, "since": holder.since}
+
+
+@pytest.mark.parametrize("name", ["out.jsonl.lock", "out.jsonl.errors.jsonl", "out.jsonl.job.json"])
+def test_a_strangers_file_is_neither_taken_nor_changed(path, out, name):
+    stranger = out.with_name(name)
+    stranger.write_text("precious")
+    with pytest.raises(BatchError, match=f"{name} is in the way"):
+        run_batch(path, out, POLICY, restart=True)
+    assert stranger.read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_written_to_is_named_as_it_was_given(path, tmp_path, monkeypatch):
+    def refused(*_arguments):
+        raise PermissionError(errno.EACCES, "Permission denied", "/some/draft")
+
+    monkeypatch.setattr(lock_module.os, "open", refused)
+    with pytest.raises(BatchError, match=r"out\.jsonl: cannot be written there: Permission denied"):
+        run_batch(path, tmp_path / "out.jsonl", POLICY)
+
+
+# Whole parts
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def spoil(file):
+    file.write_bytes(file.read_bytes().replace(b'"selected"', b'"selectee"').replace(b'"written"', b'"wrottin"'))
+
+
+def empty(file):
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut, spoil, empty, Path.unlink])
+@pytest.mark.parametrize("suffix", ["jsonl", "done.json"])
+def test_a_damaged_part_is_noticed_and_done_again(path, out, requests, damage, suffix):
+    stopped(path, out, 12)
+    damage(next(Parts(out).path.glob(f"000001-*[0-9a-f].{suffix}")))
+    done = run_batch(path, out, POLICY, workers=1, resume=True)
+    assert done.resumed == 8
+    assert rows_of(out) == expected_rows(requests)
+
+
+def test_a_damaged_list_of_errors_is_noticed_too(path, out):
+    path.write_text("{\n" * 20)
+    stopped(path, out)
+    cut(next(Parts(out).path.glob("000001-*.errors.jsonl")))
+    assert run_batch(path, out, POLICY, workers=1, resume=True).resumed == 4
+
+
+@pytest.mark.parametrize("ending", [{}, {"restart": True}], ids=["done", "restarted"])
+@pytest.mark.parametrize("deleted", range(6))
+def test_a_kill_in_the_middle_of_deleting_parts_leaves_a_job_that_goes_on(
+    path, out, requests, monkeypatch, ending, deleted
+):
+    stopped(path, out)
+    left = [deleted]
+    real = os.unlink
+
+    def dying(self, **_options):
+        if ".parts." in self.parent.name:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash
+        real(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", dying)
+        with pytest.raises(Crash):
+            run_batch(path, out, POLICY, workers=1, **(ending or {"resume": True}))
+    run_batch(path, out, POLICY, workers=1, resume=True)
+    assert rows_of(out) == expected_rows(requests)
+    assert not [path for path in out.parent.iterdir() if ".parts" in path.name]
+
+
+@pytest.mark.parametrize("manifest", ["{}", "nonsense", '{"job": "backup"}', None])
+def test_a_strangers_folder_is_refused(path, out, manifest):
+    folder = Parts(out).path
+    folder.mkdir()
+    (folder / "precious").touch()
+    if manifest is not None:
+        (folder / "job.json").write_text(manifest)
+    for options in ({}, {"resume": True}, {"restart": True}):
+        with pytest.raises(BatchError, match="is in the way: no run has made it"):
+            run_batch(path, out, POLICY, **options)
+    assert (folder / "precious").exists()
+
+
+def test_a_strangers_file_among_the_parts_keeps_them_from_being_deleted(path, out):
+    stopped(path, out)
+    (Parts(out).path / "notes.txt").touch()
+    with pytest.raises(BatchError, match=r"it holds 'notes.txt', which no run has made"):
+        run_batch(path, out, POLICY, restart=True)
+    assert (Parts(out).path / "job.json").exists()
+
+
+# The input stays what it is
+
+
+def edited(path):
+    """Change some bytes in the middle of a file; its size and its time stay."""
+    status = path.stat()
+    text = path.read_bytes()
+    middle = text.index(b'"tokens": ', len(text) // 2) + len(b'"tokens": ')
+    with path.open("r+b") as file:
+        file.seek(middle)
+        file.write(b"1" if text[middle : middle + 1] != b"1" else b"2")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [edited, cut, lambda path: path.write_bytes(path.read_bytes() * 2), Path.unlink])
+def test_an_input_that_changes_during_a_run_is_refused_before_anything_is_finished(path, out, change):
+    def disturb(progress):
+        if progress.done == 8:
+            change(path)
+
+    with pytest.raises(BatchError):
+        run_batch(path, out, POLICY, workers=1, shard_rows=4, on_progress=disturb)
+    assert not out.exists()
+
+
+def test_what_was_read_of_a_changed_input_is_not_kept(path, out):
+    before = path.read_bytes()
+
+    def disturb(progress):
+        if progress.done == 8:
+            edited(path)
+
+    with pytest.raises(BatchError, match="the input has changed while it was read"):
+        run_batch(path, out, POLICY, workers=1, shard_rows=4, on_progress=disturb)
+    path.write_bytes(before)
+    assert run_batch(path, out, POLICY, workers=1, resume=True).resumed == 0
+
+
+def test_an_input_that_was_only_touched_is_the_same(path, out, requests):
+    def touch(progress):
+        if progress.done == 8:
+            path.chmod(0o600)
+
+    run_batch(path, out, POLICY, workers=1, shard_rows=4, on_progress=touch)
+    assert rows_of(out) == expected_rows(requests)
+
+
+def test_an_input_edited_between_two_runs_is_noticed(path, out):
+    stopped(path, out)
+    edited(path)
+    with pytest.raises(BatchError, match="since this differs: input;"):
+        run_batch(path, out, POLICY, resume=True)
+
+
+def test_another_version_does_not_go_on(path, out, monkeypatch):
+    stopped(path, out)
+    monkeypatch.setattr("cupel.batch._run.__version__", "9.9")
+    with pytest.raises(BatchError, match=r"since this differs: cupel \(\S+ began it\);"):
+        run_batch(path, out, POLICY, resume=True)
+
+
+@pytest.mark.parametrize("beside", ["", ".errors.jsonl"])
+@pytest.mark.parametrize("link", [None, Path.symlink_to, Path.hardlink_to])
+def test_neither_output_nor_errors_file_can_be_the_input(tmp_path, beside, link):
+    path = write_jsonl(tmp_path / "w.jsonl.errors.jsonl", some_requests(3))
+    out = tmp_path / "w.jsonl"
+    if link is not None:
+        path = path.rename(tmp_path / "requests.jsonl")
+        link(tmp_path / f"w.jsonl{beside}", path)
+    before = path.read_bytes()
+    with pytest.raises(BatchError, match="is the input"):
+        run_batch(path, out, POLICY, restart=True)
+    assert path.read_bytes() == before
+
+
+# Failures that can be resumed
+
+
+def batch(*arguments):
+    return main(["batch", *map(str, arguments), "--policy", "chat", "--shard-rows", "4", "-q"])
+
+
+def full_disk(*_arguments):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("where", ["_jsonl.LineWriter.write", "_jsonl.JsonlOutput.add", "_course.sync_directory"])
+def test_a_full_disk_has_its_own_exit_code_and_the_job_goes_on(path, out, requests, monkeypatch, capsys, where):
+    with monkeypatch.context() as patched:
+        patched.setattr(f"cupel.batch.{where}", full_disk)
+        assert batch(path, "-o", out, "--workers", "1") == 4
+    said = capsys.readouterr().err
+    assert "No space left on device; what is done is kept in" in said
+    assert "go on with --resume" in said
+    assert batch(path, "-o", out, "--workers", "1", "--resume") == 3
+    assert rows_of(out) == expected_rows(requests)
+
+
+@posix
+def test_a_worker_that_cannot_write_fails_the_job_in_a_way_that_can_be_resumed(path, out, requests):
+    command = [*COMMAND, str(path), "-o", str(out), "--policy", "chat", "--workers", "2", "--shard-rows", "4"]
+    limited = ["bash", "-c", 'ulimit -f 2; exec "$@"', "limited", *command]
+    done = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 4, done.stderr
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert batch(path, "-o", out, "--workers", "1", "--resume") == 3
+    assert rows_of(out) == expected_rows(requests)
+
+
+def test_the_library_has_an_error_of_its_own_for_that(path, out, monkeypatch):
+    monkeypatch.setattr("cupel.batch._jsonl.LineWriter.write", full_disk)
+    with pytest.raises(BatchFailedError, match="No space left"):
+        run_batch(path, out, POLICY, workers=1)
+
+
+@posix
+@pytest.mark.parametrize("pause", [0.0, 0.05, 0.3])
+def test_any_number_of_interrupts_ends_cleanly(tmp_path, pause):
+    path, out = write_jsonl(tmp_path / "requests.jsonl", some_requests(900)), tmp_path / "out.jsonl"
+    command = [*COMMAND, str(path), "-o", str(out), "--policy", "chat", "--workers", "2", "--shard-rows", "3"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while process.poll() is None and not list(Parts(out).path.glob("*.done.json")):
+        time.sleep(0.005)
+    for _ in range(5):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+        time.sleep(pause)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130, said
+    assert said == f"cupel batch: interrupted; go on with --resume ({out}.parts)\n"
+    assert ends(process.pid)
+
+
+def ends(group):
+    """Wait for the last process of a group; multiprocessing's own helper ends a moment after the others."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+# A finished job
+
+
+def test_resuming_a_finished_job_does_nothing_and_says_so(path, out, capsys):
+    arguments = ["batch", str(path), "-o", str(out), "--policy", "chat", "--workers", "1", "--resume"]
+    assert main(arguments) == 3
+    before = out.stat()
+    capsys.readouterr()
+    assert main(arguments) == 0
+    assert capsys.readouterr().err.startswith("nothing to do: an earlier run wrote ")
+    assert (out.stat().st_ino, out.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize("change", [lambda out: out.write_text("spoilt"), Path.unlink])
+def test_an_output_that_is_no_longer_what_the_job_wrote_is_written_again(path, out, requests, change):
+    run_batch(path, out, POLICY, workers=1)
+    change(out)
+    assert not run_batch(path, out, POLICY, workers=1, resume=True).was_finished
+    assert rows_of(out) == expected_rows(requests)
+
+
+def test_a_finished_job_is_done_again_for_another_question_or_a_restart(path, out):
+    run_batch(path, out, POLICY, workers=1)
+    assert not run_batch(path, out, POLICY, workers=1, resume=True, report=True).was_finished
+    assert not run_batch(path, out, POLICY, workers=1, restart=True, report=True).was_finished
+    assert not run_batch(path, out, POLICY, workers=1, report=True).was_finished
+    assert run_batch(path, out, POLICY, workers=1, report=True, resume=True).was_finished
+
+
+def test_the_output_keeps_its_mode(path, out):
+    out.touch(0o600)
+    run_batch(path, out, POLICY, workers=1)
+    assert out.stat().st_mode & 0o777 == 0o600
