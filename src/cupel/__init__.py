@@ -45,9 +45,11 @@ if TYPE_CHECKING:
         TableTooLargeError,
     )
     from cupel.model import (
+        ID_KEY,
         PRIORITY_KEY,
         SOURCE_TYPE_KEY,
         TRUST_KEY,
+        WORTH_KEY,
         ContextBudget,
         ContextItem,
         ContextKind,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
         TagScorer,
         Window,
     )
+    from cupel.shorten import forms
     from cupel.slicers import (
         CountConstrainedKnapsackSlice,
         CountQuotaEntry,
@@ -91,9 +94,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ID_KEY",
     "PRIORITY_KEY",
     "SOURCE_TYPE_KEY",
     "TRUST_KEY",
+    "WORTH_KEY",
     "BudgetOverflowError",
     "ChronologicalPlacer",
     "CompositeScorer",
@@ -162,6 +167,7 @@ __all__ = [
     "UShapedPlacer",
     "Window",
     "__version__",
+    "forms",
     "presets",
 ]
 
@@ -186,7 +192,7 @@ _NAMESPACES = frozenset(
         "tokens",
     }
 )
-_FAMILIES = ("errors", "model", "diagnostics", "scorers", "slicers", "placers", "pipeline", "policy")
+_FAMILIES = ("errors", "model", "diagnostics", "scorers", "slicers", "placers", "pipeline", "policy", "shorten")
 
 
 def __getattr__(name: str) -> object:

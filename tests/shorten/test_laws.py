@@ -113,9 +113,7 @@ def test_lines_are_verbatim_and_in_order_except_for_markers(name, text, limit, c
     for line in shorter.split("\n"):
         if is_marker(line) or line == "":
             continue
-        found = [
-            at for at in range(place, len(given_lines)) if given_lines[at].removesuffix("\r") == line.removesuffix("\r")
-        ]
+        found = [at for at in range(place, len(given_lines)) if given_lines[at] == line]
         assert found, line
         place = found[0] + 1
 

@@ -24,6 +24,10 @@ SOURCE_TYPE_KEY = "cupel:source-type"
 """Metadata key: a label for the origin, by convention `user`, `tool`, `external` or `system`; no scorer reads it."""
 PRIORITY_KEY = "cupel:priority"
 """Metadata key: a priority label such as `high`; meant for `MetadataKeyScorer`."""
+ID_KEY = "cupel:id"
+"""Metadata key: the name of the thing that the item is a form of; set by `forms`."""
+WORTH_KEY = "cupel:worth"
+"""Metadata key: the share of its thing's score that a form keeps, from 0 to 1; set by `forms`."""
 
 
 class _Required(msgspec.Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ made by a model, before the forms that cannot fail.
 """
 
 from cupel.shorten._arguments import arguments
+from cupel.shorten._forms import Form, forms
 from cupel.shorten._head_tail import head_tail
 from cupel.shorten._key_lines import key_lines
 from cupel.shorten._matching import matching
@@ -25,12 +26,14 @@ from cupel.shorten._values import values
 
 __all__ = [
     "AsyncShortener",
+    "Form",
     "FormFailure",
     "Rarity",
     "Shortened",
     "Shortener",
     "arguments",
     "atry_forms",
+    "forms",
     "head_tail",
     "key_lines",
     "matching",

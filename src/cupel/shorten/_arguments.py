@@ -22,10 +22,14 @@ def arguments(text: str, limit: int, *, counter: TokenCounter | None = None, for
     A model sees its own call changed: shorten arguments only where you know that it does no harm.
 
     >>> import json
-    >>> script = "\n".join(f"print('row {number}')" for number in range(200))
+    >>> script = "import json\n" + "print('next row')\n" * 200 + "json.dump(rows, open('rows.json', 'w'))"
     >>> short = arguments(json.dumps({"path": "rows.py", "content": script}), 60)
-    >>> print(json.loads(short)["path"], len(json.loads(short)["content"].splitlines()))
-    rows.py 6
+    >>> print(json.loads(short)["path"], json.loads(short)["content"], sep="\n")
+    rows.py
+    import json
+    print('next row')
+    … 199 lines, 995 tokens left out …
+    json.dump(rows, open('rows.json', 'w'))
     """
     request = Request.of(text, limit, counter)
     if request.is_met:

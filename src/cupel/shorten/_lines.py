@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from cupel.shorten._marker import gap, left_out
@@ -70,29 +71,21 @@ class Page:
         return self.request.largest(build, len(chosen), guess=guess)
 
     def written(self, kept: list[int], note: str = "") -> str:
-        """Return the kept lines in order; one gap says what is missing in all, of several the text's end does."""
+        """Return the kept lines in order; each gap is counted, and the last one says what is missing in all."""
         gaps = self._gaps(kept)
         if not gaps:
             return self.request.text
-        missing = sum(stop - start for start, stop in gaps)
-        present = "".join(self._between(gaps))
+        pieces = [self.lines[start:stop] for start, stop in pairwise((0, *chain.from_iterable(gaps), len(self.lines)))]
+        present = "".join(chain.from_iterable(pieces[::2]))
         tokens = max(self.request.tokens - self.request.counter.count(present), 0)
-        summary = left_out(missing, "line", tokens, note)
-        if len(gaps) == 1:
-            ((start, stop),) = gaps
-            head, tail = self.lines[:start], self.lines[stop:]
-            return "".join((*head, summary, self.end if tail else "", *tail))
+        markers = [gap(len(missing)) for missing in pieces[1::2]]
+        markers[-1] = left_out(sum(map(len, pieces[1::2])), "line", tokens, note)
         parts: list[str] = []
-        place = 0
-        for start, stop in gaps:
-            parts += self.lines[place:start]
-            if stop < len(self.lines):
-                parts += (gap(stop - start), self.end)
-            place = stop
-        parts += self.lines[place:]
-        if not parts[-1].endswith("\n"):
-            parts.append(self.end)
-        return "".join((*parts, summary))
+        for lines, marker in zip(pieces[::2], markers, strict=False):
+            parts += (*lines, marker, self.end)
+        if not pieces[-1]:
+            parts.pop()
+        return "".join((*parts, *pieces[-1]))
 
     def marker(self, note: str = "") -> str:
         """Return the marker alone: every line is missing."""
@@ -109,11 +102,3 @@ class Page:
                     gaps.append((place, position))
             place = position + 1
         return gaps
-
-    def _between(self, gaps: list[tuple[int, int]]) -> list[str]:
-        parts: list[str] = []
-        place = 0
-        for start, stop in gaps:
-            parts += self.lines[place:start]
-            place = stop
-        return parts + self.lines[place:]

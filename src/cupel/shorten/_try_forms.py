@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cupel._checks import as_finite
 from cupel.errors import ConfigurationError
@@ -16,6 +15,9 @@ from cupel.shorten._request import Request
 from cupel.shorten._shorten import shorten
 from cupel.shorten._shortener import AsyncShortener, Shortener
 from cupel.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ async def atry_forms(
     >>> tried.form, tried.failures
     ('head_tail', (FormFailure(form='summary', reason='took longer than 0.5 seconds', error=None),))
     """
+    import asyncio
+
     attempt = _Attempt.of(text, limit, counter, timeout)
     failures: list[FormFailure] = []
     for form in () if attempt.request.is_met else forms:
@@ -211,6 +215,8 @@ async def _awaited(form: Shortener | AsyncShortener, text: str, limit: int, *, t
 
 async def _from_thread(form: Callable[[str, int], object], text: str, limit: int) -> object:
     """Call a function that cannot be cancelled, without holding up the loop."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     done: asyncio.Future[object] = loop.create_future()
 
