@@ -233,6 +233,11 @@ def test_documents_are_chosen_by_relevance():
     assert [document.page_content.split()[0] for document in chosen] == ["bravo"]
 
 
+def test_documents_are_chosen_asynchronously_too():
+    selector, found = DocumentSelector(20, Policy(ReflexiveScorer()), COUNTER), documents()
+    assert asyncio.run(selector.atransform_documents(found)) == selector.transform_documents(found) == [found[1]]
+
+
 def test_without_scores_the_rank_decides():
     unscored = [Document(f"{word} " * 10) for word in WORDS]
     chosen = DocumentSelector(20, counter=COUNTER, policy=Policy(ReflexiveScorer())).transform_documents(unscored)

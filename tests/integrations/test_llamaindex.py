@@ -214,6 +214,7 @@ def test_nodes_are_chosen_by_score():
     chosen = postprocessor.postprocess_nodes(given, query_str="which one?")
     assert len(chosen) == 1
     assert chosen[0] is given[1]
+    assert asyncio.run(postprocessor.apostprocess_nodes(given, query_str="which one?")) == chosen
 
 
 def test_the_best_nodes_stand_at_the_ends():

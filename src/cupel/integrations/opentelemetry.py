@@ -25,7 +25,7 @@ except ImportError:
     raise MissingExtraError("opentelemetry-api", "otel") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
@@ -172,7 +172,7 @@ class _Run(TraceCollector):
 
 
 @contextmanager
-def _never_failing() -> Iterator[None]:
+def _never_failing() -> Generator[None]:
     """Log what a sampler, processor or reader raises: telemetry must not cost anybody their selection."""
     try:
         yield
