@@ -9,12 +9,14 @@ pytest.importorskip("haystack")
 
 from haystack import Document, Pipeline
 from haystack.core.errors import SerializationError
-from haystack.dataclasses import ChatMessage, ImageContent, ToolCall
+from haystack.dataclasses import ChatMessage, ImageContent, ReasoningContent, ToolCall
 from haystack.tools import Toolset, tool
 
 from cupel import ContextBudget, Policy, ReflexiveScorer
 from cupel.integrations.haystack import DocumentSelector, MessageFitter, fit_messages
+from cupel.integrations.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
+from tests.integrations.framework_laws import FrameworkLaws
 
 COUNTER = CharacterEstimate()
 
@@ -106,12 +108,12 @@ def test_tools_are_counted_and_pinned_messages_stay():
 def test_images_are_counted():
     image = ImageContent("iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAIAAAA=", mime_type="image/png", validation=False)
     fitted = fit_messages([ChatMessage.from_user(content_parts=["What is this?", image])], 1000, counter=COUNTER)
-    assert fitted.total_tokens == 3 + 3 + 4 + 85 + 2 * 170
+    assert fitted.total_tokens == 3 + 4 + 4 + 85 + 2 * 170
 
 
 def test_the_message_component_runs_in_a_pipeline():
     pipeline = Pipeline()
-    pipeline.add_component("fitter", MessageFitter(60, counter=COUNTER))
+    pipeline.add_component("fitter", MessageFitter(70, counter=COUNTER))
     result = pipeline.run({"fitter": {"messages": history()}})
     assert [message.role.value for message in result["fitter"]["messages"]] == ["system", "user", "assistant", "user"]
 
@@ -127,7 +129,7 @@ def test_the_document_component_runs_in_a_pipeline():
 
 def test_the_components_run_in_an_asynchronous_pipeline():
     pipeline = Pipeline()
-    pipeline.add_component("fitter", MessageFitter(60, counter=COUNTER))
+    pipeline.add_component("fitter", MessageFitter(70, counter=COUNTER))
     pipeline.add_component("selector", DocumentSelector(20, counter=COUNTER))
     documents = [Document(content="alpha " * 10)]
     result = asyncio.run(pipeline.run_async({"fitter": {"messages": history()}, "selector": {"documents": documents}}))
@@ -170,3 +172,29 @@ def test_a_pipeline_survives_yaml(component: type):
     again = Pipeline.loads(pipeline.dumps(), allowed_modules=[component.__module__]).get_component("cupel")
     assert (type(again), again.budget, again.policy) == (component, 50, Policy(ReflexiveScorer(), name="mine"))
     assert component.from_dict(component(50).to_dict()).policy is None
+
+
+class TestLaws(FrameworkLaws):
+    def fit(self, messages, budget, **options):
+        return fit_messages(messages, budget, counter=COUNTER, **options)
+
+    def user(self, text):
+        return ChatMessage.from_user(text)
+
+    def answer(self, text):
+        return ChatMessage.from_assistant(text)
+
+    def call(self, key, *, thinking=""):
+        reasoning = ReasoningContent(thinking, extra={"signature": "c2ln"}) if thinking else None
+        return ChatMessage.from_assistant(tool_calls=[ToolCall("look", {}, id=key)], reasoning=reasoning)
+
+    def result(self, key, text, words=""):
+        told = ChatMessage.from_tool(text, origin=ToolCall("look", {}, id=key))
+        return [told, *([ChatMessage.from_user(words)] if words else [])]
+
+
+def test_a_component_names_what_the_next_request_must_contain_and_cannot():
+    laws = TestLaws()
+    told = [laws.user("And the log?"), laws.call("a"), *laws.result("a", "line " * 1000)]
+    with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\]"):
+        MessageFitter(500, counter=COUNTER).run(told)

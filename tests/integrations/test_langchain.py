@@ -29,6 +29,7 @@ from cupel import Policy, ReflexiveScorer
 from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter, pre_model_hook
 from cupel.integrations.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
+from tests.integrations.framework_laws import FrameworkLaws
 
 COUNTER = CharacterEstimate()
 
@@ -216,7 +217,7 @@ def test_the_hook_would_rather_fail_than_hide_the_newest_result():
         AIMessage("", tool_calls=[call("weather", "a")]),
         ToolMessage("x" * 4000, tool_call_id="a"),
     ]
-    with pytest.raises(PinnedMessagesExceedBudgetError, match="exchange"):
+    with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
         pre_model_hook(100, counter=COUNTER)({"messages": messages})
 
 
@@ -243,3 +244,64 @@ def test_without_scores_the_rank_decides():
     chosen = DocumentSelector(20, counter=COUNTER, policy=Policy(ReflexiveScorer())).transform_documents(unscored)
     assert [document.page_content.split()[0] for document in chosen] == ["alpha"]
     assert chosen[0] is unscored[0]
+
+
+class TestLaws(FrameworkLaws):
+    def fit(self, messages, budget, **options):
+        return fit_messages(messages, budget, counter=COUNTER, **options)
+
+    def user(self, text):
+        return HumanMessage(text)
+
+    def answer(self, text):
+        return AIMessage(text)
+
+    def call(self, key, *, thinking=""):
+        blocks = [{"type": "thinking", "thinking": thinking, "signature": "c2ln"}] if thinking else []
+        use = {"type": "tool_use", "id": key, "name": "look", "input": {}}
+        return AIMessage([*blocks, use], tool_calls=[{"name": "look", "args": {}, "id": key, "type": "tool_call"}])
+
+    def result(self, key, text, words=""):
+        return [ToolMessage(text, tool_call_id=key), *([HumanMessage(words)] if words else [])]
+
+
+class TestLawsInStandardBlocks(TestLaws):
+    def call(self, key, *, thinking=""):
+        blocks = [{"type": "reasoning", "reasoning": thinking, "extras": {"signature": "c2ln"}}] if thinking else []
+        return AIMessage(content_blocks=[*blocks, {"type": "tool_call", "id": key, "name": "look", "args": {}}])
+
+
+class TestLawsInAStream(TestLaws):
+    def answer(self, text):
+        return AIMessageChunk(text)
+
+    def call(self, key, *, thinking=""):
+        chunk = {"name": "look", "args": "{}", "id": key, "index": 1}
+        return AIMessageChunk(super().call(key, thinking=thinking).content, tool_call_chunks=[chunk])
+
+
+ANTHROPIC_SEARCH = (
+    {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "news"}},
+    {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"type": "web_search_result", "url": "u"}]},
+)
+STANDARD_SEARCH = (
+    {"type": "server_tool_call", "id": "s", "name": "web_search", "args": {"query": "news"}},
+    {"type": "server_tool_result", "tool_call_id": "s", "status": "success", "output": [{"url": "u"}]},
+)
+
+
+@pytest.mark.parametrize("budget", range(30, 200, 5))
+@pytest.mark.parametrize(("search", "found"), [ANTHROPIC_SEARCH, STANDARD_SEARCH])
+def test_a_turn_that_the_provider_paused_is_not_split(budget: int, search: dict, found: dict):
+    paused = [{"type": "text", "text": "Let me see. " * 5}, search]
+    messages = [
+        HumanMessage("Tell me a story. " * 5),
+        AIMessage("Once upon a time. " * 5),
+        HumanMessage("What is new?"),
+        AIMessage(paused, response_metadata={"stop_reason": "pause_turn"}),
+        AIMessage([found, {"type": "text", "text": "Much is new. " * 5}]),
+        HumanMessage("Thank you."),
+    ]
+    kept = [messages.index(message) for message in fit_messages(messages, budget, counter=COUNTER).messages]
+    assert (3 in kept) == (4 in kept)
+    assert fit_messages(messages[:4], 1000, counter=COUNTER).messages == messages[:4]

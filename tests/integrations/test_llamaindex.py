@@ -9,7 +9,14 @@ import pytest
 pytest.importorskip("llama_index.core")
 
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ImageBlock,
+    MessageRole,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockFunctionCallingLLM, MockLLM, MockLLMWithChatMemoryOfLastCall
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -17,7 +24,9 @@ from llama_index.core.tools import FunctionTool
 
 from cupel import Policy, ReflexiveScorer
 from cupel.integrations.llamaindex import BudgetPostprocessor, FittedMemory, fit_messages
+from cupel.integrations.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
+from tests.integrations.framework_laws import FrameworkLaws
 
 COUNTER = CharacterEstimate()
 
@@ -225,3 +234,32 @@ def test_the_best_nodes_stand_at_the_ends():
 def test_metadata_that_the_model_sees_is_counted():
     node = NodeWithScore(node=TextNode(text="short", metadata={"note": "x" * 400}), score=1.0)
     assert BudgetPostprocessor(budget=50, counter=COUNTER).postprocess_nodes([node]) == []
+
+
+class TestLaws(FrameworkLaws):
+    def fit(self, messages, budget, **options):
+        return fit_messages(messages, budget, counter=COUNTER, **options)
+
+    def user(self, text):
+        return ChatMessage(text)
+
+    def answer(self, text):
+        return ChatMessage(text, role=MessageRole.ASSISTANT)
+
+    def call(self, key, *, thinking=""):
+        blocks = [ThinkingBlock(content=thinking, additional_information={"signature": "c2ln"})] if thinking else []
+        called = ToolCallBlock(tool_call_id=key, tool_name="look", tool_kwargs={})
+        return ChatMessage(role=MessageRole.ASSISTANT, blocks=[*blocks, called])
+
+    def result(self, key, text, words=""):
+        told = ChatMessage(text, role=MessageRole.TOOL, additional_kwargs={"tool_call_id": key})
+        return [told, *([ChatMessage(words)] if words else [])]
+
+
+def test_a_memory_names_what_the_next_request_must_contain_and_cannot():
+    laws = TestLaws()
+    told = [laws.user("And the log?"), laws.call("a"), *laws.result("a", "line " * 1000)]
+    memory = FittedMemory.from_defaults(chat_history=told, budget=500, counter=COUNTER)
+    for ask in (memory.get, lambda: asyncio.run(memory.aget())):
+        with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\]"):
+            ask()

@@ -28,6 +28,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from cupel.integrations.messages import PinnedMessagesExceedBudgetError
 from cupel.integrations.pydantic_ai import fit_messages, history_processor
 from cupel.tokens import CharacterEstimate
+from tests.integrations.framework_laws import FrameworkLaws
 
 COUNTER = CharacterEstimate()
 
@@ -147,5 +148,23 @@ def test_the_processor_would_rather_fail_than_hide_the_newest_result():
         ModelResponse([ToolCallPart("weather", {}, "a")]),
         ModelRequest([ToolReturnPart("weather", "x" * 4000, "a")]),
     ]
-    with pytest.raises(PinnedMessagesExceedBudgetError, match="exchange"):
+    with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
         history_processor(100, counter=COUNTER)(messages)
+
+
+class TestLaws(FrameworkLaws):
+    def fit(self, messages, budget, **options):
+        return fit_messages(messages, budget, counter=COUNTER, **options)
+
+    def user(self, text):
+        return ModelRequest([UserPromptPart(text)])
+
+    def answer(self, text):
+        return ModelResponse([TextPart(text)])
+
+    def call(self, key, *, thinking=""):
+        thoughts = [ThinkingPart(thinking, signature="c2ln")] if thinking else []
+        return ModelResponse([*thoughts, ToolCallPart("look", {}, key)])
+
+    def result(self, key, text, words=""):
+        return [ModelRequest([ToolReturnPart("look", text, key), *([UserPromptPart(words)] if words else [])])]

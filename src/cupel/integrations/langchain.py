@@ -103,20 +103,11 @@ def pre_model_hook(
     *,
     pin: Callable[[BaseMessage], bool] | None = None,
 ) -> Callable[[Any], dict[str, list[BaseMessage]]]:
-    """A `pre_model_hook` for LangGraph agents: the model sees what fits, the graph's state keeps everything.
-
-    The last message is pinned too: a result that the model has asked for and never sees would be asked for again.
-    """
+    """Return a `pre_model_hook` for LangGraph agents: the model sees what fits, the graph's state keeps everything."""
 
     def hook(state: Any) -> dict[str, list[BaseMessage]]:
         messages: Sequence[BaseMessage] = state["messages"] if isinstance(state, Mapping) else state.messages
-        last = messages[-1] if messages else None
-
-        def keep(message: BaseMessage) -> bool:
-            return message is last or (pin is not None and pin(message))
-
-        fitted = fit_messages(messages, budget, policy, counter, tools, pin=keep)
-        return {"llm_input_messages": fitted.messages}
+        return {"llm_input_messages": fit_messages(messages, budget, policy, counter, tools, pin=pin).messages}
 
     return hook
 
@@ -181,7 +172,7 @@ def _calls(message: Any) -> list[dict[str, Any]]:
     calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
     known = {call["id"] for call in calls}
     content = () if isinstance(message.content, str) else message.content
-    blocks = [part for part in content if _kind(part) == "tool_use" and part["id"] not in known]
+    blocks = [part for part in content if _kind(part) == "tool_use" and part.get("id") not in known]
     return [
         *({"id": call["id"], "function": {"name": call["name"] or "", "arguments": call["args"]}} for call in calls),
         *({"id": part["id"], "function": {"name": part["name"], "arguments": part["input"]}} for part in blocks),
@@ -194,7 +185,10 @@ def _parts(content: Any) -> list[Any]:
     return [part for part in kept if part and part != {"type": "text", "text": ""}]  # models' adapters skip these
 
 
-_CALL_PARTS = frozenset(("tool_use", "tool_call", "invalid_tool_call", "function_call"))
+_CALL_PARTS = frozenset(
+    ("function_call", "input_json_delta", "invalid_tool_call", "tool_call", "tool_call_chunk", "tool_use")
+)
+_NATIVE = {"reasoning": "thinking", "reasoning_content": "thinking", "server_tool_call": "server_tool_use"}
 
 
 def _kind(part: Any) -> Any:
@@ -205,13 +199,25 @@ def _part(part: Any) -> Any:
     match part:
         case str(text):
             return {"type": "text", "text": text}
-        case {"type": "image", "base64": str(data), **rest}:
-            return {"type": "image_url", "image_url": {"url": f"data:{rest.get('mime_type', '')};base64,{data}"}}
-        case {"type": "image", "source": {"data": str(data)}}:
-            return {"type": "image_url", "image_url": {"url": f"data:;base64,{data}"}}
-        case {"type": "image"}:
-            return {"type": "image_url", "image_url": {"url": str(part.get("url", ""))}}
-        case {"type": "image_url", "image_url": str(url)}:
-            return {"type": "image_url", "image_url": {"url": url}}
+        case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)}:
+            return {"type": "thinking", "thinking": text}  # without the signature, which nobody is charged for
+        case {"type": "reasoning" | "reasoning_content" | "server_tool_call" as kind}:
+            return {**part, "type": _NATIVE[kind]}
+        case {"type": "server_tool_result", "tool_call_id": call}:
+            return {**part, "tool_use_id": call}
+        case {"type": "image"} | {"type": "image_url", "image_url": str()}:
+            return {"type": "image_url", "image_url": {"url": _image_url(part)}}
         case _:
             return part
+
+
+def _image_url(part: Mapping[str, Any]) -> str:
+    match part:
+        case {"base64": str(data), **rest}:
+            return f"data:{rest.get('mime_type', '')};base64,{data}"
+        case {"source": {"data": str(data)}}:
+            return f"data:;base64,{data}"
+        case {"image_url": url} | {"url": url}:
+            return str(url)
+        case _:
+            return ""

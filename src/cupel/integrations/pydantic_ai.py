@@ -39,19 +39,13 @@ def history_processor(
     *,
     pin: Callable[[ModelMessage], bool] | None = None,
 ) -> Callable[[list[ModelMessage]], list[ModelMessage]]:
-    """A history processor that fits the history into a budget before each request.
+    """Return a history processor that fits the history into a budget before each request.
 
-    Hand it to an agent as `capabilities=[ProcessHistory(history_processor(8000))]`. Requests that carry a system prompt
-    and the request that is being made are pinned.
+    Hand it to an agent as `capabilities=[ProcessHistory(history_processor(8000))]`.
     """
 
     def process(messages: list[ModelMessage]) -> list[ModelMessage]:
-        last = messages[-1] if messages else None
-
-        def keep(message: ModelMessage) -> bool:
-            return message is last or (pin is not None and pin(message))
-
-        return fit_messages(messages, budget, policy, counter, tools, pin=keep).messages
+        return fit_messages(messages, budget, policy, counter, tools, pin=pin).messages
 
     return process
 
@@ -65,7 +59,10 @@ def fit_messages(
     *,
     pin: Callable[[ModelMessage], bool] | None = None,
 ) -> Fitted[ModelMessage]:
-    """`cupel.integrations.messages.fit` for Pydantic AI's messages: the same objects come back."""
+    """`cupel.integrations.messages.fit` for Pydantic AI's messages: the same objects come back.
+
+    Requests that carry a system prompt are pinned.
+    """
 
     def keep(message: ModelMessage) -> bool:
         return _has_system_prompt(message) or (pin is not None and pin(message))
