@@ -100,3 +100,9 @@ class FrameworkLaws(ABC):
         chosen = [self.kept(history, budget) for budget in range(60, whole, 5)]
         assert all(kept[0] == 0 and kept[-1] == 12 for kept in chosen)
         assert [0, 9, 10, 11, 12] in chosen
+
+    def test_a_wrong_message_or_tool_is_named(self):
+        with pytest.raises(TypeError, match=r"messages\[1\] must be a message of the framework, got str: 'Hi'"):
+            self.fit([self.user("Hi"), "Hi"], LARGE)
+        with pytest.raises(TypeError, match=r"tools.*, got int: 7|must be Tool"):
+            self.fit([self.user("Hi")], LARGE, tools=[7])

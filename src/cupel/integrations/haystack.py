@@ -18,8 +18,8 @@ import msgspec
 from cupel.errors import MissingExtraError
 from cupel.integrations._calls import CallIds
 from cupel.integrations._documents import select_documents
-from cupel.integrations.messages._dialect import FRAMEWORK
-from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.integrations._framework import Framework
+from cupel.integrations.messages import Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -51,17 +51,7 @@ def fit_messages(
     pin: Callable[[ChatMessage], bool] | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for Haystack's chat messages: the same objects come back."""
-    views = iter(_views(messages))
-    return fit_view(
-        list(messages),
-        budget,
-        dialect=FRAMEWORK,
-        view=lambda _: next(views),
-        policy=policy,
-        counter=counter,
-        tools=[tool.tool_spec for tool in flatten_tools_or_toolsets(tools)],
-        pin=pin,
-    )
+    return _HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), pin=pin)
 
 
 class _Component:
@@ -198,3 +188,6 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
 
 def _image(image: Any) -> dict[str, Any]:
     return {"url": f"data:{image.mime_type};base64,{image.base64_image}", "detail": image.detail}
+
+
+_HAYSTACK: Framework[ChatMessage] = Framework(ChatMessage, _views, lambda tool: tool.tool_spec)

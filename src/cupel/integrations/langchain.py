@@ -10,13 +10,13 @@ Needs `cupel[langchain]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
-from cupel.integrations.messages._dialect import FRAMEWORK
-from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.integrations._framework import Framework
+from cupel.integrations.messages import Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -64,16 +64,7 @@ def fit_messages(
     The result suits every chat model: calls stay with their results, and the first message after the system prompts is
     a human one.
     """
-    return fit_view(
-        list(messages),
-        budget,
-        dialect=FRAMEWORK,
-        view=_view,
-        policy=policy,
-        counter=counter,
-        tools=[tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools or ()],
-        pin=pin,
-    )
+    return _LANGCHAIN.fit(messages, budget, policy, counter, tools, pin=pin)
 
 
 def message_fitter(
@@ -150,8 +141,12 @@ def _messages(value: Any) -> list[BaseMessage]:
     return list(convert_to_messages([value] if isinstance(value, str) else value))
 
 
+def _views(messages: Sequence[BaseMessage]) -> Iterator[Mapping[str, Any]]:
+    """The messages as chat-completions would have them."""
+    return map(_view, messages)
+
+
 def _view(message: Any) -> Mapping[str, Any]:
-    """A LangChain message as chat-completions would have it."""
     # By class, not by `type`: a chunk of a stream is a message too, but names its type otherwise.
     role = next((role for kind, role in _ROLES if isinstance(message, kind)), getattr(message, "role", message.type))
     view: dict[str, Any] = {"role": role, "content": [_part(part) for part in _parts(message.content)]}
@@ -221,3 +216,6 @@ def _image_url(part: Mapping[str, Any]) -> str:
             return str(url)
         case _:
             return ""
+
+
+_LANGCHAIN: Framework[BaseMessage] = Framework(BaseMessage, _views, convert_to_openai_tool)

@@ -16,8 +16,8 @@ from typing import Any, Self
 from cupel.errors import MissingExtraError
 from cupel.integrations._calls import CallIds
 from cupel.integrations._documents import select_documents
-from cupel.integrations.messages._dialect import FRAMEWORK
-from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.integrations._framework import Framework
+from cupel.integrations.messages import Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -47,17 +47,7 @@ def fit_messages(
     pin: Callable[[ChatMessage], bool] | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for LlamaIndex's chat messages: the same objects come back."""
-    views = iter(_views(messages))
-    return fit_view(
-        list(messages),
-        budget,
-        dialect=FRAMEWORK,
-        view=lambda _: next(views),
-        policy=policy,
-        counter=counter,
-        tools=[tool if isinstance(tool, Mapping) else tool.metadata.to_openai_tool() for tool in tools or ()],
-        pin=pin,
-    )
+    return _LLAMAINDEX.fit(messages, budget, policy, counter, tools, pin=pin)
 
 
 class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
@@ -183,3 +173,6 @@ def _part(block: Any) -> dict[str, Any]:
             return {"type": "image_url", "image_url": {"url": url, "detail": block.detail}}
         case _:
             return {"type": str(block.block_type), "text": block.model_dump_json()}
+
+
+_LLAMAINDEX: Framework[ChatMessage] = Framework(ChatMessage, _views, lambda tool: tool.metadata.to_openai_tool())

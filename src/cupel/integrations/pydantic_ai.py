@@ -11,19 +11,19 @@ Needs `cupel[pydantic-ai]`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cupel.errors import MissingExtraError
-from cupel.integrations.messages._dialect import DIALECTS
-from cupel.integrations.messages._fit import Fitted, fit_view
+from cupel.integrations._framework import ANTHROPIC, Framework
+from cupel.integrations.messages import Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
 from cupel.tokens import TokenCounter
 
 try:
-    from pydantic_ai.messages import BinaryContent, CachePoint, ImageUrl, ModelMessage, ModelRequest
+    from pydantic_ai.messages import BinaryContent, CachePoint, ImageUrl, ModelMessage, ModelRequest, ModelResponse
     from pydantic_ai.tools import Tool, ToolDefinition
 except ImportError:
     raise MissingExtraError("pydantic-ai-slim", "pydantic-ai") from None
@@ -67,17 +67,7 @@ def fit_messages(
     def keep(message: ModelMessage) -> bool:
         return _has_system_prompt(message) or (pin is not None and pin(message))
 
-    return fit_view(
-        list(messages),
-        budget,
-        dialect=DIALECTS["anthropic"],  # as there, a request may hold results and user text together
-        view=_view,
-        policy=policy,
-        counter=counter,
-        tools=[_schema(tool) for tool in tools or ()],
-        system=_instructions(messages),
-        pin=keep,
-    )
+    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, pin=keep, system=_instructions(messages))
 
 
 def _has_system_prompt(message: ModelMessage) -> bool:
@@ -91,9 +81,7 @@ def _instructions(messages: Sequence[ModelMessage]) -> str | None:
 
 
 def _schema(tool: Any) -> Mapping[str, Any]:
-    """A tool, its definition or its plain schema, as Anthropic would have it."""
-    if isinstance(tool, Mapping):
-        return tool
+    """A tool or its definition as Anthropic would have it."""
     definition: ToolDefinition = tool.tool_def if isinstance(tool, Tool) else tool
     return {
         "name": definition.name,
@@ -102,11 +90,12 @@ def _schema(tool: Any) -> Mapping[str, Any]:
     }
 
 
-def _view(message: ModelMessage) -> Mapping[str, Any]:
-    """A message as Anthropic would have it, results first."""
-    blocks = [block for part in message.parts for block in _blocks(part)]
-    blocks.sort(key=lambda block: block["type"] != "tool_result")
-    return {"role": "user" if isinstance(message, ModelRequest) else "assistant", "content": blocks}
+def _views(messages: Sequence[ModelMessage]) -> Iterator[Mapping[str, Any]]:
+    """The messages as Anthropic would have them, results first: there too a request may hold results and words."""
+    for message in messages:
+        blocks = [block for part in message.parts for block in _blocks(part)]
+        blocks.sort(key=lambda block: block["type"] != "tool_result")
+        yield {"role": "user" if isinstance(message, ModelRequest) else "assistant", "content": blocks}
 
 
 def _blocks(part: Any) -> Iterable[dict[str, Any]]:
@@ -154,3 +143,6 @@ def _user_content(content: Any) -> Iterable[dict[str, Any]]:
         yield {"type": "image", "source": {"type": "url", "url": content.url}}
     elif not isinstance(content, CachePoint):  # a mark, not content
         yield from _text(_text_of(content))
+
+
+_PYDANTIC_AI: Framework[ModelMessage] = Framework((ModelRequest, ModelResponse), _views, _schema, ANTHROPIC)
