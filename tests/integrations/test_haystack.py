@@ -12,7 +12,7 @@ from haystack.core.errors import SerializationError
 from haystack.dataclasses import ChatMessage, ImageContent, ReasoningContent, ToolCall
 from haystack.tools import Toolset, tool
 
-from cupel import ContextBudget, Policy, ReflexiveScorer
+from cupel import ContextBudget, InvalidBudgetError, Policy, ReflexiveScorer
 from cupel.integrations.haystack import DocumentSelector, MessageFitter, fit_messages
 from cupel.integrations.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
@@ -148,6 +148,13 @@ def test_a_budget_survives_yaml(component: type, budget: int | ContextBudget):
     again = Pipeline.loads(pipeline.dumps(), allowed_modules=[component.__module__]).get_component("cupel")
     assert again.budget == budget
     assert type(again.budget) is type(budget)
+
+
+def test_a_saved_budget_that_is_wrong_is_refused_by_the_name_of_the_field():
+    saved = MessageFitter(WINDOW).to_dict()
+    saved["init_parameters"]["budget"]["targetTokens"] = -1
+    with pytest.raises(InvalidBudgetError, match="target_tokens must be an integer >= 0"):
+        MessageFitter.from_dict(saved)
 
 
 def test_tools_and_pins_survive_yaml():

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from cupel._wire import BUDGET
 from cupel.errors import MissingExtraError
 from cupel.integrations._calls import CallIds
 from cupel.integrations._documents import select_documents
@@ -66,7 +65,7 @@ class _Component:
         return self._saved()
 
     def _saved(self, **more: Any) -> dict[str, Any]:
-        budget = _budget_fields(self.budget) if isinstance(self.budget, ContextBudget) else self.budget
+        budget = BUDGET.write(self.budget) if isinstance(self.budget, ContextBudget) else self.budget
         saved: dict[str, Any] = default_to_dict(self, budget=budget, policy=self.policy, **more)
         return saved
 
@@ -75,7 +74,7 @@ class _Component:
         """Return the component that `to_dict` saved."""
         parameters = dict(data.get("init_parameters", {}))
         if isinstance(parameters.get("budget"), dict):
-            parameters["budget"] = ContextBudget(**parameters["budget"])
+            parameters["budget"] = BUDGET.read(parameters["budget"])
         if parameters.get("policy") is not None:
             parameters["policy"] = Policy.from_dict(parameters["policy"])
         if parameters.get("pin") is not None:
@@ -145,11 +144,6 @@ class MessageFitter(_Component):
         """Choose among the messages."""
         fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, pin=self.pin)
         return {"messages": fitted.messages}
-
-
-def _budget_fields(budget: ContextBudget) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.structs.asdict(budget)
-    return fields | {"reserved_slots": {str(kind): tokens for kind, tokens in budget.reserved_slots.items()}}
 
 
 def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
