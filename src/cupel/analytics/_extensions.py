@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
+from cupel._ratios import ceil_quotient
 from cupel.model import ContextBudget
 from cupel.pipeline._slice import effective_budget
 
@@ -34,7 +34,7 @@ class Extensions:
             return None
         unreserved = min(base.target_tokens, base.max_tokens - base.output_reserve)
         spare = unreserved - self.pinned_tokens - sum(base.reserved_slots.values())
-        extra = max(0, (target if share == 1.0 else ceil(target / share)) - spare)
+        extra = max(0, (target if share == 1.0 else ceil_quotient(target, share)) - spare)
         while self.effective(extra).target_tokens < target:  # a float product may be off by one
             extra += 1
         while extra and self.effective(extra - 1).target_tokens >= target:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from cupel._ratios import quotient
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, QuotaSlice, Slicer
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget) -> float:
     selected = sum(entry.item.tokens for entry in report.included)
     if budget.max_tokens == 0:  # ruling 10.1
         return math.inf if selected else 0.0
-    return selected / budget.max_tokens
+    return quotient(selected, budget.max_tokens)
 
 
 def kind_diversity(report: SelectionReport) -> int:
@@ -87,7 +88,7 @@ def _share(
     report: SelectionReport, kind: ContextKind, require: float, cap: float, budget: ContextBudget
 ) -> QuotaUtilization:
     tokens = sum(entry.item.tokens for entry in report.included if entry.item.kind == kind)
-    actual = tokens / budget.target_tokens * 100.0 if budget.target_tokens else 0.0
+    actual = quotient(tokens, budget.target_tokens) * 100.0 if budget.target_tokens else 0.0
     return QuotaUtilization(kind, QuotaMode.PERCENTAGE, require, cap, actual, _used(actual, cap))
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from cupel.analytics import ItemStatus, PolicySensitivityReport, policy_sensitivity
-from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._items_out import to_json
 from cupel.cli._options import (
     NamedPolicy,
     add_budget,
@@ -114,7 +114,7 @@ def _swings(found: PolicySensitivityReport, items: list[ContextItem]) -> Table:
 
 def _document(found: PolicySensitivityReport, budget: ContextBudget) -> dict[str, Any]:
     return {
-        "budget": budget_to_dict(budget),
+        "budget": budget.to_dict(),
         "variants": [
             {
                 "policy": label,

@@ -15,7 +15,7 @@ from shutil import which
 from typing import Any
 
 from cupel.cli._inspect import page
-from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._items_out import to_json
 from cupel.cli._numbers import token_count
 from cupel.cli._options import NamedPolicy, add_format, describe, make_counter, preset, preset_names
 from cupel.cli._reading import read_items
@@ -132,7 +132,7 @@ def _by_kind(report: SelectionReport) -> Table:
 
 def _document(report: SelectionReport, budget: ContextBudget, folder: Path) -> dict[str, Any]:
     return {
-        "budget": budget_to_dict(budget),
+        "budget": budget.to_dict(),
         "included": len(report.included),
         "excluded": len(report.excluded),
         "total_tokens": sum(entry.item.tokens for entry in report.included),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cupel.analytics import counterfactuals
-from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._items_out import to_json
 from cupel.cli._options import (
     add_budget,
     add_format,
@@ -125,4 +125,4 @@ def _document(
         form["position"] = positions[id(entry.item)]
         if found is not None and not isinstance(entry, IncludedItem):
             form["extra_tokens"] = found[id(entry.item)]
-    return {"policy": policy, "budget": budget_to_dict(budget), **document}
+    return {"policy": policy, "budget": budget.to_dict(), **document}

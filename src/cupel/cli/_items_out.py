@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from cupel._wire import plain
 from cupel.diagnostics import IncludedItem, SelectionReport, item_to_dict
 from cupel.model import ContextBudget
 from cupel.report import plural, visible
@@ -31,7 +32,7 @@ def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
     tokens = sum(entry.item.tokens for entry in report.included)
     document = {
         "policy": policy,
-        "budget": budget_to_dict(budget),
+        "budget": budget.to_dict(),
         "total_tokens": tokens,
         "total_candidates": report.total_candidates,
         "items": [item_to_dict(entry.item) for entry in report.included],
@@ -50,19 +51,10 @@ def as_markdown(included: Sequence[IncludedItem]) -> str:
     return "\n".join(parts)
 
 
-def budget_to_dict(budget: ContextBudget) -> dict[str, Any]:
-    """Give a budget's wire form."""
-    form: dict[str, Any] = {"maxTokens": budget.max_tokens, "targetTokens": budget.target_tokens}
-    if budget.output_reserve:
-        form["outputReserve"] = budget.output_reserve
-    if budget.estimation_safety_margin_percent:
-        form["estimationSafetyMarginPercent"] = budget.estimation_safety_margin_percent
-    return form
-
-
 def to_json(value: Any, indent: int | None = None) -> str:
     """Write JSON that stays readable: text as it is, except what would not survive UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return (
-        text if text.isascii() or text.encode("utf-8", "ignore").decode() == text else json.dumps(value, indent=indent)
-    )
+    values = plain(value)
+    text = json.dumps(values, ensure_ascii=False, indent=indent, allow_nan=False)
+    if text.isascii() or text.encode("utf-8", "ignore").decode() == text:
+        return text
+    return json.dumps(values, indent=indent, allow_nan=False)

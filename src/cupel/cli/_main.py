@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"cupel {name}: {error}", file=sys.stderr)
         return NO
     except (CupelError, OSError) as error:
-        print(f"cupel {name}: error: {error}", file=sys.stderr)
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        print(f"cupel {name}: error: {error}{notes}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         import signal

@@ -7,6 +7,9 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from cupel._checks import shown
+from cupel._wire import MAX_DIGITS
+
 _TOKENS: Final = re.compile(r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)(?P<unit>[km]?)", re.ASCII)
 _UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 
@@ -17,12 +20,14 @@ def token_count(text: str) -> int:
     >>> [token_count(text) for text in ("8000", "8_000", "8,000", "8k", "1.5M")]
     [8000, 8000, 8000, 8000, 1500000]
     """
+    if len(text) > MAX_DIGITS:
+        raise argparse.ArgumentTypeError(f"expected a number of at most {MAX_DIGITS:,} digits, got {shown(text)}")
     written = _TOKENS.fullmatch(text.strip().lower())
     if written is None:
         return whole_number(text)
     value = Fraction(written["number"].replace(",", "").replace("_", "")) * _UNITS[written["unit"]]
     if value.denominator != 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of tokens, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number of tokens, got {shown(text)}")
     return value.numerator
 
 
@@ -31,7 +36,7 @@ def whole_number(text: str) -> int:
     try:
         value = int(text.replace("_", ""))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {shown(text)}") from None
     if value < 0:
-        raise argparse.ArgumentTypeError(f"expected zero or more, got {value}")
+        raise argparse.ArgumentTypeError(f"expected zero or more, got {shown(value)}")
     return value

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cupel.analytics import SweepRow, find_min_budget_for, sweep
-from cupel.cli._items_out import budget_to_dict, to_json
+from cupel.cli._items_out import to_json
 from cupel.cli._numbers import token_count, whole_number
 from cupel.cli._options import (
     add_budget,
@@ -203,7 +203,7 @@ def _marginal(slack: Slack, given: int) -> Table:
 
 def _document(budget: ContextBudget, rows: Sequence[SweepRow], slack: Slack) -> dict[str, Any]:
     return {
-        "budget": budget_to_dict(budget),
+        "budget": budget.to_dict(),
         "sweep": [
             {"budget": row.budget.target_tokens, "items": len(row.items), "tokens": row.total_tokens}
             | ({} if row.error is None else {"error": str(row.error)})

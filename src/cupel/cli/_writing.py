@@ -9,6 +9,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from cupel._checks import shown
+
 _NOT_ON_DISK: Final = ("/dev/", "/proc/")
 
 
@@ -28,6 +30,8 @@ def write_whole(path: Path, text: str) -> None:
             _replace(Path(os.path.realpath(path)), text, None if status is None else stat.S_IMODE(status.st_mode))
     except BrokenPipeError:
         raise
+    except ValueError as error:  # a name that no file can have
+        raise OSError(f"{shown(str(path))}: {error}") from None
     except OSError as error:
         # The draft is none of the user's business.
         raise OSError(error.errno, error.strerror, str(path)) from None
@@ -49,7 +53,7 @@ def _replace(path: Path, text: str, mode: int | None) -> None:
 
 
 def _write(descriptor: int, text: str, *, durably: bool = False) -> None:
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(text)
         if durably:
             stream.flush()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
+from cupel._wire import plain_number
 from cupel.conformance._vector import VectorError, VectorLevel
 
 
@@ -130,8 +130,6 @@ def _plain(value: Any) -> Any:
     """Replace what JSON cannot carry: non-finite numbers by their names, and whatever else a file held by its text."""
     if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in cast("list[Any]", value)]
-    return value if isinstance(value, float) else str(value)
+    return plain_number(value) if isinstance(value, float) else str(value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from cupel._portable import Portable
 from cupel.diagnostics._events import CountRequirementShortfall, TraceEvent
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
 from cupel.errors import SelectionError
@@ -15,24 +16,37 @@ from cupel.model import EMPTY, ContextItem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from cupel._wire import Form
     from cupel.analytics import Counterfactual
     from cupel.testing import SelectionReportAssertionChain
 
 
-class IncludedItem(msgspec.Struct, frozen=True, gc=False):
+class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     """A selected item, the score it was selected with, and why."""
 
     item: ContextItem
     score: float
     reason: InclusionReason | UnknownInclusionReason
 
+    @classmethod
+    def _form(cls) -> Form[Self]:
+        from cupel.diagnostics._forms import INCLUDED  # only when one travels
 
-class ExcludedItem(msgspec.Struct, frozen=True, gc=False):
+        return INCLUDED
+
+
+class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     """An item that was left out, its score at that moment (0 if it was never scored), and why."""
 
     item: ContextItem
     score: float
     reason: ExclusionReason
+
+    @classmethod
+    def _form(cls) -> Form[Self]:
+        from cupel.diagnostics._forms import EXCLUDED  # only when one travels
+
+        return EXCLUDED
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,6 +127,13 @@ class SelectionReport:
         from cupel._wire import encode_json  # only when a report travels
 
         return encode_json(self.to_dict(), indent=indent)
+
+    @classmethod
+    def from_dict(cls, form: Mapping[str, Any]) -> SelectionReport:
+        """Read a report from plain values, as `from_json` does from text."""
+        from cupel.diagnostics._wire import report_from_dict  # only when a report travels
+
+        return report_from_dict(form)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SelectionReport:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from cupel._checks import as_finite, as_integer, shown
+from cupel._portable import Portable
 from cupel.errors import InvalidBudgetError
 from cupel.model._folded import folded_map
 from cupel.model._frozen import EMPTY
@@ -16,6 +17,8 @@ from cupel.model._kind import ContextKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from cupel._wire import Form
 
 
 class _Required(msgspec.Struct, frozen=True):
@@ -25,11 +28,12 @@ class _Required(msgspec.Struct, frozen=True):
     target_tokens: int
 
 
-class ContextBudget(_Required, frozen=True, kw_only=True, repr_omit_defaults=True):
+class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The token budget of a selection; frozen, validated once.
 
     `max_tokens` is the model's window, `target_tokens` what the selection aims for, `output_reserve` what the answer
     needs. `reserved_slots` are token amounts held back per kind; they shrink the budget even if no such item exists.
+    They may exceed the window: then nothing but pinned items is selected.
     `estimation_safety_margin_percent` shrinks what is left, for token counts that are estimates.
 
     >>> ContextBudget(8000, 6000, output_reserve=1000).unreserved_capacity
@@ -95,11 +99,25 @@ class ContextBudget(_Required, frozen=True, kw_only=True, repr_omit_defaults=Tru
             self, max_tokens=self.max_tokens + tokens, target_tokens=self.target_tokens + tokens
         )
 
+    def replace(self, **changes: Any) -> Self:
+        """Make a copy with some fields changed, checked like any budget.
+
+        >>> ContextBudget(8000, 6000).replace(output_reserve=500)
+        ContextBudget(max_tokens=8000, target_tokens=6000, output_reserve=500)
+        """
+        return msgspec.structs.replace(self, **changes)
+
     def __hash__(self) -> int:
         return hash((self.max_tokens, self.target_tokens, self.output_reserve, self.estimation_safety_margin_percent))
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
         return _rebuild, (type(self), msgspec.structs.astuple(self))
+
+    @classmethod
+    def _form(cls) -> Form[Self]:
+        from cupel._wire import BUDGET  # a higher layer, only when one travels
+
+        return BUDGET  # type: ignore[return-value]
 
 
 def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:

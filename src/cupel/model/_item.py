@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from cupel._checks import as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
+from cupel._portable import Portable
 from cupel.errors import InvalidItemError
 from cupel.model._frozen import EMPTY, FrozenDict
 from cupel.model._kind import ContextKind
@@ -17,6 +18,8 @@ from cupel.model._source import ContextSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from cupel._wire import Form
 
 TRUST_KEY = "cupel:trust"
 """Metadata key: how far the caller trusts the item, from 0 to 1; read by `MetadataTrustScorer`."""
@@ -30,6 +33,14 @@ WORTH_KEY = "cupel:worth"
 """Metadata key: the share of its thing's score that a form keeps, from 0 to 1; set by `forms`."""
 
 
+class TokenCounter(Protocol):
+    """What counts tokens, as `cupel.tokens.TokenCounter` says."""
+
+    def count(self, text: str, /) -> int:
+        """Count the tokens of a text."""
+        ...
+
+
 class _Required(msgspec.Struct, frozen=True, gc=False):
     """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
 
@@ -37,7 +48,7 @@ class _Required(msgspec.Struct, frozen=True, gc=False):
     tokens: int
 
 
-class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
+class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
     """One piece of context that may enter the window; frozen, validated once.
 
     `tokens` is the caller's count; negative counts are legal here and dropped by the pipeline. `timestamp` must be
@@ -106,11 +117,38 @@ class ContextItem(_Required, frozen=True, kw_only=True, gc=False, repr_omit_defa
         if self.original_tokens is not None and type(self.original_tokens) is not int:
             force_setattr(self, "original_tokens", as_integer("original_tokens", self.original_tokens))
 
+    @classmethod
+    def counted(cls, content: str, counter: TokenCounter, **fields: Any) -> Self:
+        """Make an item whose tokens a counter counts; `fields` are those of the constructor.
+
+        >>> from cupel.tokens import CharacterEstimate
+        >>> ContextItem.counted("The build failed on step 3.", CharacterEstimate(), kind="ToolOutput").tokens
+        7
+        """
+        count = getattr(counter, "count", None)
+        if not callable(count):
+            raise wrong_type("counter", "a TokenCounter", counter)
+        return cls(content, cast("int", count(as_text("content", content))), **fields)
+
+    def replace(self, **changes: Any) -> Self:
+        """Make a copy with some fields changed, checked like any item.
+
+        >>> ContextItem("hello", 1).replace(pinned=True).pinned
+        True
+        """
+        return msgspec.structs.replace(self, **changes)
+
     def __hash__(self) -> int:
         return hash((self.content, self.tokens, self.kind, self.timestamp))
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
         return _rebuild, (type(self), msgspec.structs.astuple(self))
+
+    @classmethod
+    def _form(cls) -> Form[Self]:
+        from cupel._wire import ITEM  # a higher layer, only when one travels
+
+        return ITEM  # type: ignore[return-value]
 
 
 def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:

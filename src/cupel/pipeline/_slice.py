@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from math import floor
 from typing import TYPE_CHECKING
 
+from cupel._ratios import floor_share
 from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget
     target = min(max(0, budget.target_tokens - committed), maximum)
     if margin > 0:
         share = 1.0 - margin / 100.0
-        maximum = floor(maximum * share)
-        target = min(floor(target * share), maximum)
+        maximum = floor_share(maximum, share)
+        target = min(floor_share(target, share), maximum)
     return ContextBudget(maximum, target)
 
 

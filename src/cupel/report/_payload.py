@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cupel._version import __version__
+from cupel._wire import plain_number
 from cupel.model import ContextBudget, ContextItem, ContextKind
 from cupel.report._positions import distinct
 from cupel.report._probes import Probes
 from cupel.report._slicer_form import bucket_size, slicer_form
-from cupel.report._variant import Variant, number, variant_payload
+from cupel.report._variant import Variant, variant_payload
 
 CONTENT_LIMIT: Final = 20_000
 """Characters of one item that the page carries; the rest is named, not shown."""
@@ -104,7 +105,7 @@ def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
     if item.timestamp is not None:
         row["time"] = item.timestamp.isoformat().replace("+00:00", "Z")
     if item.future_relevance_hint is not None:
-        row["hint"] = number(item.future_relevance_hint)
+        row["hint"] = plain_number(item.future_relevance_hint)
     if item.metadata:
         row["metadata"] = ", ".join(f"{key}: {value}" for key, value in item.metadata.items())[:_METADATA_LIMIT]
     return row

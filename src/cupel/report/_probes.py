@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from cupel._ratios import ceil_quotient
 from cupel.model import ContextBudget, ContextItem
 
 
@@ -30,7 +30,7 @@ class Probes:
         sizes = [item.tokens for item in items if item.tokens > 0]
         everything = max(sum(-(-size // bucket) * bucket for size in sizes) for bucket in {1, *buckets})
         share = 1.0 - budget.estimation_safety_margin_percent / 100.0
-        needed = math.ceil(everything / share) if share > 0 else everything
+        needed = ceil_quotient(everything, share) if share > 0 else everything
         needed = max(needed + budget.total_reserved, budget.target_tokens, 100)
         step = 10 ** max(0, len(str(needed)) - 2)  # a round number reads better at the end of a scale
         return cls(budget, fixed_window, budget.output_reserve, -(-needed // step) * step)

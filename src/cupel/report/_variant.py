@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from cupel._wire import plain_number
 from cupel.diagnostics import SelectionReport
 from cupel.errors import PolicyConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
@@ -59,7 +59,7 @@ def variant_payload(
         "description": policy.description,
         "document": _document(policy),
         "overflow": policy.overflow.value,
-        "scores": [number(scores[position]) for position in range(len(items))],
+        "scores": [plain_number(scores[position]) for position in range(len(items))],
         "pinned": positions.all(prepared.pinned),
         "stages": _stages(prepared, probes.at(probes.budget.target_tokens)),
         "slicer": replayable(policy, prepared.candidates, kinds, probes.highest),
@@ -77,13 +77,6 @@ def variant_payload(
 def _checks(candidates: int) -> int:
     """Say at how many budgets the replay is checked: each is a whole run, here and again in the browser."""
     return max(_FEWEST_CHECKS, min(_MOST_CHECKS, _CHECKED_ITEMS // max(1, candidates)))
-
-
-def number(value: float) -> float | str:
-    """Give a float that JSON can hold, or its name."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
 def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> SelectionReport:

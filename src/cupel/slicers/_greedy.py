@@ -7,6 +7,7 @@ from sys import float_info
 from typing import TYPE_CHECKING
 
 from cupel._columns import descending
+from cupel._ratios import quotient
 from cupel.slicers._base import Chooser, FittedSlicer, Selection, Span
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class GreedyChooser(Chooser):
         """Positions from the highest density to the lowest."""
         if self._order is None:
             tokens = self._tokens
-            columns = zip(self._scores, tokens, strict=True)
-            order = descending([score / cost if cost else float_info.max for score, cost in columns])
+            order = descending(_densities(self._scores, tokens))
             # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
             self._order = order if self._smallest >= 0 else [place for place in order if tokens[place] >= 0]
         return self._order
@@ -84,3 +84,12 @@ class GreedyChooser(Chooser):
             elif missing is None or cost - remaining < missing:
                 missing = cost - remaining
         return Span(max(target - remaining, 1), None if missing is None else target + missing)
+
+
+def _densities(scores: list[float], tokens: list[int]) -> list[float]:
+    pairs = zip(scores, tokens, strict=True)
+    try:
+        return [score / cost if cost else float_info.max for score, cost in pairs]
+    except OverflowError:  # somebody counts more tokens than a double can say
+        pairs = zip(scores, tokens, strict=True)
+        return [quotient(score, cost) if cost else float_info.max for score, cost in pairs]

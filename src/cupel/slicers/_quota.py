@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import floor, fsum
+from math import fsum
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from cupel._checks import as_finite, is_number, wrong_type
+from cupel._ratios import floor_share
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextBudget, ContextKind
 from cupel.slicers._base import Chooser, FittedSlicer, Selection, Slicer, Span
@@ -55,7 +56,7 @@ class QuotaEntry:
 
     def limits(self, target: int) -> tuple[int, int]:
         """Give the least and the most tokens of a target, rounded down in this order of operations (ruling 5.17)."""
-        return floor(self.require / 100.0 * target), floor(self.cap / 100.0 * target)
+        return floor_share(target, self.require / 100.0), floor_share(target, self.cap / 100.0)
 
 
 @dataclass(frozen=True, slots=True)
