@@ -305,3 +305,31 @@ def test_a_turn_that_the_provider_paused_is_not_split(budget: int, search: dict,
     kept = [messages.index(message) for message in fit_messages(messages, budget, counter=COUNTER).messages]
     assert (3 in kept) == (4 in kept)
     assert fit_messages(messages[:4], 1000, counter=COUNTER).messages == messages[:4]
+
+
+@pytest.mark.parametrize("style", ["anthropic", "standard"])
+@pytest.mark.parametrize("budget", range(40, 260, 10))
+def test_calls_made_by_code_stay_with_the_code(budget: int, style: str):
+    caller = {"type": "code_execution_20260120", "tool_id": "code"}
+
+    def called(key: str, *before: dict) -> AIMessage:
+        if style == "standard":
+            block = {"type": "tool_call", "id": key, "name": "look", "args": {}, "extras": {"caller": caller}}
+        else:
+            block = {"type": "tool_use", "id": key, "name": "look", "input": {}, "caller": caller}
+        return AIMessage([*before, block], tool_calls=[call("look", key)])
+
+    running = {"type": "server_tool_use", "id": "code", "name": "code_execution", "input": {"code": "look() " * 10}}
+    ended = {"type": "code_execution_tool_result", "tool_use_id": "code", "content": {"stdout": "fine"}}
+    messages = [
+        HumanMessage("Look twice."),
+        called("a", running),
+        ToolMessage("x" * 200, tool_call_id="a"),
+        called("b"),
+        ToolMessage("y" * 20, tool_call_id="b"),
+        AIMessage([ended, {"type": "text", "text": "Fine."}]),
+        HumanMessage("Thank you."),
+    ]
+    kept = [messages.index(message) for message in fit_messages(messages, budget, counter=COUNTER).messages]
+    assert kept in ([0, 6], [6], [0, 1, 2, 3, 4, 5, 6])
+    assert fit_messages(messages, 1000, counter=COUNTER).messages == messages

@@ -175,9 +175,16 @@ def _calls(message: Any) -> list[dict[str, Any]]:
 
 
 def _parts(content: Any) -> list[Any]:
-    # Calls are read by `_calls`; counting them once is enough.
-    kept = [] if isinstance(content, str) else [part for part in content if _kind(part) not in _CALL_PARTS]
-    return [part for part in kept if part and part != {"type": "text", "text": ""}]  # models' adapters skip these
+    kept = [] if isinstance(content, str) else [part for part in map(_without_call, content) if part]
+    return [part for part in kept if part != {"type": "text", "text": ""}]  # models' adapters skip these
+
+
+def _without_call(part: Any) -> Any:
+    """A part of a message; of a call, which `_calls` reads, only the code that made it, if code did."""
+    if _kind(part) not in _CALL_PARTS:
+        return part
+    caller = part.get("caller") or (part.get("extras") or {}).get("caller")
+    return {"type": "tool_use", "caller": caller} if caller else None
 
 
 _CALL_PARTS = frozenset(
