@@ -13,16 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextBudget, ContextItem, Pipeline, PriorityScorer, RecencyScorer, UShapedPlacer
-from cupel._columns import _order, ascending, descending
+from cupel._columns import _order, descending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 keys = st.floats(allow_nan=True) | st.sampled_from([0.0, -0.0, 0.5, 1.0])
-instants = st.datetimes(timezones=st.just(UTC)) | st.integers(-3, 3).map(
-    lambda number: EPOCH + timedelta(microseconds=number)
-)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,17 +33,6 @@ def everything_is_large() -> Iterator[None]:
 def test_descending_is_the_naive_order(keys: list[float]) -> None:
     naive = sorted(range(len(keys)), key=lambda i: (keys[i] != keys[i], -keys[i] if keys[i] == keys[i] else 0.0, i))
     assert descending(keys) == naive
-
-
-@given(st.lists(st.none() | instants, max_size=60))
-def test_ascending_is_the_naive_order_of_what_there_is(times: list[datetime | None]) -> None:
-    present = [position for position, time in enumerate(times) if time is not None]
-    assert ascending(times) == sorted(present, key=lambda position: (times[position], position))
-
-
-@pytest.mark.parametrize("odd", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
-def test_the_first_and_the_last_instant_there_are(odd: datetime) -> None:
-    assert ascending([EPOCH, odd]) == ([1, 0] if odd < EPOCH else [0, 1])
 
 
 @pytest.mark.parametrize("scorer", [RecencyScorer(), PriorityScorer()], ids=lambda scorer: type(scorer).__name__)
@@ -72,12 +58,10 @@ def test_a_large_run_is_a_small_one(scorer: object, placer: object, monkeypatch:
 def test_numpy_is_loaded_for_large_pools_only() -> None:
     code = (
         "import sys\n"
-        "from datetime import UTC, datetime\n"
-        "from cupel._columns import ascending, descending\n"
-        "now = datetime.now(UTC)\n"
-        "descending([0.5] * 49_999), ascending([now] * 49_999)\n"
+        "from cupel._columns import descending\n"
+        "descending([0.5] * 49_999)\n"
         "before = 'numpy' in sys.modules\n"
-        "assert descending([0.5] * 50_000) == ascending([now] * 50_000) == list(range(50_000))\n"
+        "assert descending([0.5] * 50_000) == list(range(50_000))\n"
         "print(before, 'numpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def time_scores(times: list[datetime | None]) -> list[float]:
-    """Rank instants, of which few are equal, by sorting their positions."""
+    """Rank instants, of which few are equal, by sorting them."""
     scores = [0.0] * len(times)
     present = ascending(times)
     last = len(present) - 1
