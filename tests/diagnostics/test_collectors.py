@@ -18,6 +18,7 @@ from cupel import (
     CountQuotaEntry,
     CountQuotaSlice,
     DiagnosticTraceCollector,
+    GreedySlice,
     NullTraceCollector,
     OverflowStrategy,
     PinnedExceedsBudgetError,
@@ -28,6 +29,7 @@ from cupel import (
     TraceCollector,
     TraceDetailLevel,
     TraceEvent,
+    UShapedPlacer,
 )
 from cupel.diagnostics import StageSnapshot, TraceSink
 
@@ -191,6 +193,17 @@ def test_a_duck_typed_collector_may_say_how_much_it_wants(level: int, item_event
     assert (len(duck.stage_events), len(duck.item_events)) == (5, item_events)
 
 
+@pytest.mark.parametrize(
+    ("level", "item_events"),
+    [("stage", 0), ("STAGE", 0), ("item", 8), (None, 8), (TraceDetailLevel.STAGE, 0), ("anything", 8), ([], 8)],
+)
+def test_a_detail_level_of_any_form_does_no_harm(level: Any, item_events: int) -> None:
+    duck = Duck(as_method=False)
+    duck.detail_level = level  # type: ignore[attr-defined]
+    PIPELINE.run(pool(), BUDGET, trace=duck)
+    assert (len(duck.stage_events), len(duck.item_events)) == (5, item_events)
+
+
 @pytest.mark.parametrize("enabled", [False, lambda: False])
 def test_a_duck_typed_collector_may_be_silent(enabled: Any) -> None:
     duck = Duck(as_method=False)
@@ -243,6 +256,35 @@ def test_durations_are_milliseconds_of_the_steady_clock_anchored_once(monkeypatc
     assert (first.start_ns, first.end_ns) == (anchor, anchor + 1_500_000)
     assert [(stage.start_ns - anchor) / 1_500_000 for stage in rest] == [2, 4, 6, 8]
     assert all(stage.end_ns - stage.start_ns == 1_500_000 for stage in rest)
+
+
+class Slow(GreedySlice):
+    """Takes a second to see its candidates, by a clock that only moves when told to."""
+
+    clock = 0
+
+    def _fit(self, candidates: Any) -> Any:
+        Slow.clock += 1_000_000_000
+        return super()._fit(candidates)
+
+
+def test_fitting_is_part_of_slice_in_a_run_and_after_a_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording_module, "perf_counter_ns", lambda: Slow.clock)
+    monkeypatch.setattr(recording_module, "time_ns", lambda: Slow.clock)
+    pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=Slow())
+    prepared = pipeline.prepare(pool())
+    Slow.clock += 5_000_000_000  # nobody asks for a while
+    other = prepared.with_pipeline(Pipeline(scorer=ReflexiveScorer(), slicer=Slow(), placer=UShapedPlacer()))
+    for report, seconds in (
+        (pipeline.dry_run(pool(), BUDGET), 1),
+        (prepared.dry_run(BUDGET), 1),
+        (prepared.dry_run(BUDGET), 1),
+        (other.dry_run(BUDGET), 2),  # fitted once for each
+    ):
+        assert [event.duration_ms for event in report.events] == [0, 0, 0, 1000 * seconds, 0]
+        assert report.origin is not None
+        times = [time for stage in report.origin.stages for time in (stage.start_ns, stage.end_ns)]
+        assert times == sorted(times)
 
 
 def test_a_plain_base_collector_listens_and_ignores() -> None:

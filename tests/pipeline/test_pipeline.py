@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from cupel import (
@@ -19,6 +20,7 @@ from cupel import (
     ContextItem,
     CountQuotaEntry,
     CountQuotaSlice,
+    DiagnosticTraceCollector,
     GreedySlice,
     KindScorer,
     KnapsackSlice,
@@ -88,12 +90,59 @@ class TestInput:
         assert REFLEXIVE.run([Special("a", 1)], budget(10))[0].content == "a"
         assert contents(REFLEXIVE.run([hinted("b", 1, 0.9), Special("a", 1)], budget(10))) == ["b", "a"]
 
-    @pytest.mark.parametrize("bad", [100, None, {"max_tokens": 5}])
+    @pytest.mark.parametrize("bad", [1.5, True, None, {"max_tokens": 5}])
     def test_what_is_no_budget_is_named(self, bad: Any) -> None:
-        with pytest.raises(TypeError, match="budget must be a ContextBudget, got"):
-            REFLEXIVE.run([], bad)
-        with pytest.raises(TypeError, match="budget must be a ContextBudget, got"):
-            REFLEXIVE.prepare([]).run(bad)
+        for ask in (REFLEXIVE.run, REFLEXIVE.select, REFLEXIVE.dry_run):
+            with pytest.raises(TypeError, match="budget must be a ContextBudget or a number of tokens, got"):
+                ask([], bad)
+        prepared = REFLEXIVE.prepare([])
+        for question in (prepared.run, prepared.select, prepared.dry_run, prepared.included):
+            with pytest.raises(TypeError, match="budget must be a ContextBudget or a number of tokens, got"):
+                question(bad)
+
+    @pytest.mark.parametrize("number", [7, np.int64(7)])
+    def test_a_number_is_a_window_to_be_filled(self, number: int) -> None:
+        items = [hinted("a", 5, 0.9), hinted("b", 5, 0.8), hinted("c", 2, 0.1)]
+        assert contents(REFLEXIVE.run(items, number)) == ["a", "c"]
+        assert REFLEXIVE.select(items, number).budget == ContextBudget(7, 7)
+        assert len(REFLEXIVE.dry_run(items, number).included) == 2
+        prepared = REFLEXIVE.prepare(items)
+        assert contents(prepared.run(number)) == contents(prepared.included(number)) == ["a", "c"]
+        assert prepared.select(number).budget == ContextBudget(7, 7)
+
+    @pytest.mark.parametrize("bad", [5, None, object()])
+    def test_what_is_no_iterable_is_named(self, bad: Any) -> None:
+        with pytest.raises(TypeError, match="items must be an iterable of ContextItem, got"):
+            REFLEXIVE.run(bad, 5)
+
+    @pytest.mark.parametrize("bad", [5, "trace", DiagnosticTraceCollector, print])
+    def test_what_is_no_collector_is_named(self, bad: Any) -> None:
+        with pytest.raises(TypeError, match="trace must be a trace collector, got"):
+            REFLEXIVE.run([], 5, trace=bad)
+
+    def test_values_in_messages_are_short(self) -> None:
+        with pytest.raises(TypeError) as caught:
+            REFLEXIVE.run(["x" * 1_000_000], 5)  # type: ignore[list-item]
+        assert len(str(caught.value)) < 400
+
+    @pytest.mark.parametrize("deduplicate", [True, False])
+    def test_what_happens_to_the_list_during_a_run_changes_nothing(self, deduplicate: bool) -> None:
+        class Meddler(Scorer):
+            def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+                given[0] = ContextItem("replaced", 102)
+                given.append(ContextItem("grown", 1))
+                scores = [1 / (1 + item.tokens) for item in items]
+                items.sort(key=lambda item: item.tokens)  # type: ignore[attr-defined]
+                return scores
+
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+                raise NotImplementedError
+
+        first, second = ContextItem("b", 9), ContextItem("a", 1)
+        given = [first, second]
+        report = Pipeline(scorer=Meddler(), deduplicate=deduplicate).dry_run(given, 10)
+        assert [(entry.item, entry.score) for entry in report.included] == [(second, 0.5), (first, 0.1)]
+        assert [item.content for item in given] == ["replaced", "a", "grown"]
 
 
 class TestConfiguration:
@@ -105,7 +154,7 @@ class TestConfiguration:
             ({"slicer": "greedy"}, "slicer must be a Slicer, got str"),
             ({"placer": None}, "placer must be a Placer, got NoneType"),
             ({"deduplicate": 1}, "deduplicate must be a bool, got int"),
-            ({"overflow": "throw"}, "overflow must be a OverflowStrategy, got str"),
+            ({"overflow": "throw"}, "overflow must be an OverflowStrategy, got str"),
             ({"on_overflow": 5, "overflow": OverflowStrategy.PROCEED}, "on_overflow must be callable, got int"),
         ],
     )
@@ -486,3 +535,34 @@ class TestLogging:
         assert caplog.records == []
         assert capfd.readouterr() == ("", "")
         assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("cupel").handlers)
+
+
+class TestSharingAPreparation:
+    ITEMS = (hinted("a" * 5000, 5, 0.9), hinted("b", 5, 0.5), hinted("p", 1, 0, pinned=True))
+
+    def test_reprs_are_short(self) -> None:
+        prepared = REFLEXIVE.prepare(self.ITEMS)
+        assert repr(prepared) == "<PreparedSelection: 2 candidates (10 tokens), 1 pinned (1 tokens)>"
+        assert repr(prepared.select(7)) == "<ContextResult: 2 items, 6 of 7 target tokens>"
+
+    def test_another_pipeline_shares_the_scores(self) -> None:
+        class Counting(Scorer):
+            passes = 0
+
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+                self.passes += 1
+                return float(item.tokens)
+
+        scorer = Counting()
+        prepared = Pipeline(scorer=scorer).prepare(self.ITEMS)
+        other = prepared.with_pipeline(Pipeline(scorer=scorer, slicer=KnapsackSlice(1), placer=UShapedPlacer()))
+        assert contents(other.run(11)) == ["a" * 5000, "p", "b"]
+        assert scorer.passes == 2
+        assert contents(prepared.run(11)) == ["p", "a" * 5000, "b"]
+
+    @pytest.mark.parametrize(
+        "other", [Pipeline(scorer=RecencyScorer()), Pipeline(scorer=ReflexiveScorer(), deduplicate=False)]
+    )
+    def test_a_pipeline_that_ranks_otherwise_is_refused(self, other: Pipeline) -> None:
+        with pytest.raises(PipelineConfigError, match="the same scorer and deduplication"):
+            REFLEXIVE.prepare(self.ITEMS).with_pipeline(other)

@@ -300,7 +300,7 @@ def test_a_name_is_a_string():
 def test_the_budget_is_checked_before_anything_is_read():
     read = []
     with pytest.raises(TypeError, match="budget must be a ContextBudget"):
-        asyncio.run(PIPELINE.arun(lambda: read.append(1), 100))
+        asyncio.run(PIPELINE.arun(lambda: read.append(1), "100"))
     assert read == []
 
 

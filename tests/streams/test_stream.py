@@ -2,6 +2,8 @@ import asyncio
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cupel import (
     BudgetOverflowError,
@@ -9,6 +11,7 @@ from cupel import (
     ContextItem,
     CountQuotaEntry,
     CountQuotaSlice,
+    GreedySlice,
     KnapsackSlice,
     OverflowStrategy,
     PinnedExceedsBudgetError,
@@ -23,6 +26,7 @@ from cupel import (
     UShapedPlacer,
 )
 from cupel.pipeline import ItemSource
+from tests.laws.generators import law
 from tests.streams.test_stream_slice import Feed, contents
 
 PIPELINE = Pipeline(scorer=ReflexiveScorer())
@@ -196,6 +200,58 @@ def test_pinned_items_above_the_target_are_the_overflow_strategys_business(overf
         assert contents(stream(items, 50, pipeline=pipeline, budget=budget)) == ["p"]
         assert [event.tokens_over_budget for event in told] == ([10] if told else [])
         assert bool(told) is (overflow is OverflowStrategy.PROCEED)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_an_item_that_truncation_removes_is_counted_and_told(batch_size):
+    told = []
+    pipeline = Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE)
+    items = [item("free", 0), item("pin", 60, pinned=True)]
+    result = stream(
+        items, 50, pipeline=pipeline, budget=ContextBudget(100, 50), batch_size=batch_size, on_excluded=told.append
+    )
+    assert contents(result) == ["pin"]
+    assert len(result) + sum(result.excluded.values()) == result.consumed == 2
+    assert [entry.item.content for entry in told] == ["free"]
+
+
+@law(200)
+@given(
+    st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 12), st.booleans()), max_size=9),
+    st.integers(1, 4),
+    st.integers(0, 20),
+    st.sampled_from([OverflowStrategy.TRUNCATE, OverflowStrategy.PROCEED]),
+)
+def test_every_item_is_selected_or_counted(rows, batch_size, target, overflow):
+    items = [item(str(tokens), tokens, hint / 12, pinned=pinned) for tokens, hint, pinned in rows]
+    told = []
+    result = stream(
+        items,
+        target,
+        pipeline=Pipeline(scorer=ReflexiveScorer(), overflow=overflow),
+        budget=ContextBudget(50, target),
+        batch_size=batch_size,
+        on_excluded=told.append,
+    )
+    assert len(result) + len(told) == result.consumed
+    assert sum(result.excluded.values()) == len(told)
+
+
+def test_a_subclass_with_a_slice_of_its_own_is_refused():
+    class Own(GreedySlice):
+        def slice(self, scored, budget):
+            return []
+
+    with pytest.raises(PipelineConfigError, match="Own cannot do"):
+        asyncio.run(Pipeline(scorer=ReflexiveScorer(), slicer=Own()).stream(Feed([]), 9))
+
+
+def test_a_number_is_a_budget_and_results_are_short():
+    result = asyncio.run(PIPELINE.stream(Feed([item("a" * 1000, 4), item("b", 4)]), 5))
+    assert result.budget == ContextBudget(5, 5)
+    assert repr(result) == "<StreamResult: 1 item, 4 of 5 target tokens>"
+    gathered = asyncio.run(PIPELINE.arun([item("a" * 1000, 4), item("b", 1)], 5))
+    assert repr(gathered) == "<GatheredResult: 2 items, 5 of 5 target tokens>"
 
 
 def test_a_selection_that_meets_the_target_is_no_overflow():

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from msgspec.structs import replace
-
 from cupel.analytics._quiet import quiet
 from cupel.errors import PipelineConfigError
 from cupel.pipeline import Pipeline
@@ -94,7 +92,7 @@ def _reports(
             own = pipeline.prepare(items)
             prepared.append(own)
         else:
-            own = replace(shared, pipeline=pipeline, chooser=pipeline.slicer.fit(shared.candidates))
+            own = shared.with_pipeline(pipeline)
         reports.append((label, own.dry_run(budget)))
     return reports
 

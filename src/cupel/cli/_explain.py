@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     items = read_input(args)
     prepared = chosen.policy.pipeline().prepare(items)
     report = prepared.dry_run(budget)
-    found = _admissions(prepared, report) if args.counterfactual else None
+    found = _admissions(prepared, budget, report) if args.counterfactual else None
     if args.format == "json":
         print(to_json(_document(report, items, budget, chosen.name, found), indent=2))
         return 0
@@ -65,10 +65,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _admissions(prepared: PreparedSelection, report: SelectionReport) -> dict[int, int | None]:
+def _admissions(prepared: PreparedSelection, budget: ContextBudget, report: SelectionReport) -> dict[int, int | None]:
     """Find, for each item (by `id`) left out, how many tokens more in budget and window would let it in."""
     left_out = [entry.item for entry in report.excluded]
-    budget: ContextBudget = report.origin.budget
     return {id(found.item): found.extra_tokens for found in counterfactuals(prepared, budget, left_out)}
 
 

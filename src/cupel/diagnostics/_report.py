@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cupel._wire import Form
     from cupel.analytics import Counterfactual
+    from cupel.pipeline import Origin
     from cupel.testing import SelectionReportAssertionChain
 
 
@@ -71,7 +72,7 @@ class SelectionReport:
     total_candidates: int
     total_tokens_considered: int
     count_requirement_shortfalls: tuple[CountRequirementShortfall, ...] = ()
-    origin: Any = field(default=None, kw_only=True, compare=False)
+    origin: Origin | None = field(default=None, kw_only=True, compare=False)
     """The prepared selection and the budget the report comes from; None for a report that was read."""
     extra: Mapping[tuple[str | int, ...], Mapping[str, Any]] = field(default=EMPTY, kw_only=True, compare=False)
     """Fields that a newer producer wrote, by path, to be written back."""

@@ -1,6 +1,8 @@
 """The fixed pipeline: classify, score, deduplicate, sort, slice, place."""
 
-from cupel.pipeline._pipeline import Pipeline, PreparedSelection
+from cupel.pipeline._origin import Origin
+from cupel.pipeline._pipeline import Pipeline
+from cupel.pipeline._prepared import PreparedSelection
 from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._sources import ItemSource, SourceError, SourceFailure, SourceLike
@@ -8,6 +10,7 @@ from cupel.pipeline._sources import ItemSource, SourceError, SourceFailure, Sour
 __all__ = [
     "ContextResult",
     "ItemSource",
+    "Origin",
     "Pipeline",
     "PreparedSelection",
     "SourceError",

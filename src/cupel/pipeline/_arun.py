@@ -22,7 +22,7 @@ Timeout: TypeAlias = "float | Mapping[str, float] | None"
 OnError: TypeAlias = Literal["raise", "skip"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GatheredResult(ContextResult):
     """What `Pipeline.arun` returns: a `ContextResult` that also says which sources were skipped."""
 

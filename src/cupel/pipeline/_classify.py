@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cupel._checks import as_tuple
 from cupel.errors import PinnedExceedsBudgetError
 from cupel.model import ContextItem
 
@@ -24,12 +25,17 @@ class Classified(msgspec.Struct, frozen=True):
     tokens: list[int]
     negative: list[ContextItem]
 
+    def __len__(self) -> int:
+        return len(self.pinned) + len(self.scoreable)
+
 
 def classify(items: Iterable[ContextItem]) -> Classified:
-    """Split the candidates; a negative count drops an item even when it is pinned (ruling 3.4)."""
-    everything = items if isinstance(items, list) else list(items)
-    if countOf(map(type, everything), ContextItem) != len(everything):
-        _require_items(everything)
+    """Split the candidates; a negative count drops an item even when it is pinned (ruling 3.4).
+
+    The input is copied: whatever its owner, a callback or another thread does to it later, the run goes on with what
+    it was given (ruling 3.5).
+    """
+    everything = _copied(items)
     tokens = [item.tokens for item in everything]
     if min(tokens, default=0) < 0:
         negative = [item for item in everything if item.tokens < 0]
@@ -51,8 +57,10 @@ def check_pinned(pinned_tokens: int, budget: ContextBudget) -> None:
         raise PinnedExceedsBudgetError(pinned_tokens, available)
 
 
-def _require_items(everything: list[ContextItem]) -> None:
-    for position, item in enumerate(everything):
-        if not isinstance(item, ContextItem):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"items[{position}] must be a ContextItem, got {type(item).__name__}: {item!r}"
-            raise TypeError(msg)
+def _copied(items: Iterable[ContextItem]) -> list[ContextItem]:
+    if isinstance(items, (list, tuple)):
+        everything = [*items]
+        if countOf(map(type, everything), ContextItem) == len(everything):
+            return everything
+        items = everything
+    return list(as_tuple("items", items, ContextItem))

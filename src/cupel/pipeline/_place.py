@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cupel._columns import Candidates
+from cupel.diagnostics import OverflowEvent
 from cupel.errors import BudgetOverflowError
 from cupel.model import OverflowStrategy
 
 if TYPE_CHECKING:
-    from cupel.model import ContextItem
+    from cupel.model import ContextBudget, ContextItem
+    from cupel.pipeline._pipeline import Pipeline
 
 PINNED_SCORE = 1.0
 
@@ -19,6 +21,7 @@ PINNED_SCORE = 1.0
 class Settled(msgspec.Struct, frozen=True):
     """The merged selection after overflow handling."""
 
+    pinned: list[ContextItem]
     merged: Candidates
     """Pinned items in input order, then the chosen ones by score."""
     selected: Candidates
@@ -29,21 +32,42 @@ class Settled(msgspec.Struct, frozen=True):
     """By how many tokens `merged` exceeds the target; not positive when it fits."""
 
 
+class Placed(msgspec.Struct, frozen=True):
+    """A selection in its final order."""
+
+    settled: Settled
+    order: list[int]
+    """Positions in `settled.selected`."""
+    items: list[ContextItem]
+
+
+def place(
+    pipeline: Pipeline, pinned: list[ContextItem], chosen: Candidates, budget: ContextBudget, *, notify: bool = True
+) -> Placed:
+    """Merge pinned and chosen items, apply the overflow strategy, and let the placer order what stays."""
+    settled = settle(pinned, chosen, budget.target_tokens, pipeline.overflow)
+    selected = settled.selected
+    if settled.excess > 0 and notify and pipeline.on_overflow is not None:
+        pipeline.on_overflow(OverflowEvent(settled.excess, tuple(selected.items), budget))
+    order = pipeline.placer.arrange(selected)
+    return Placed(settled, order, [selected.items[position] for position in order])
+
+
 def settle(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, overflow: OverflowStrategy) -> Settled:
     """Merge pinned and chosen items and apply the overflow strategy; only the original target counts (ruling 3.18)."""
-    merged = merge(pinned, chosen)
+    merged = _merged(pinned, chosen)
     total = sum(merged.tokens)
     excess = total - target_tokens
     if excess > 0:
         if overflow is OverflowStrategy.THROW:
             raise BudgetOverflowError(total, target_tokens)
         if overflow is OverflowStrategy.TRUNCATE:
-            kept, truncated = truncate(merged, len(pinned), target_tokens)
-            return Settled(merged, merged.at(kept), truncated, excess)
-    return Settled(merged, merged, [], excess)
+            kept, truncated = _truncated(merged, len(pinned), target_tokens)
+            return Settled(pinned, merged, merged.at(kept), truncated, excess)
+    return Settled(pinned, merged, merged, [], excess)
 
 
-def merge(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
+def _merged(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
     """Put the pinned items, with score 1, before the chosen ones."""
     if not pinned:
         return chosen
@@ -54,7 +78,7 @@ def merge(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
     )
 
 
-def truncate(merged: Candidates, pinned_count: int, target_tokens: int) -> tuple[list[int], list[int]]:
+def _truncated(merged: Candidates, pinned_count: int, target_tokens: int) -> tuple[list[int], list[int]]:
     """Keep pinned items and then, from the highest score down, whatever still fits (ruling 3.19)."""
     used = 0
     kept: list[int] = []

@@ -13,13 +13,14 @@ from cupel.diagnostics import (
     NegativeTokens,
     PinnedOverride,
 )
-from cupel.pipeline._slice import effective_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cupel._columns import Candidates
     from cupel.diagnostics import ExclusionReason
-    from cupel.model import ContextBudget, ContextItem
-    from cupel.pipeline._place import Settled
+    from cupel.model import ContextItem
+    from cupel.pipeline._place import Placed
     from cupel.slicers import Selection
 
 
@@ -28,11 +29,11 @@ def classified_out(negative: list[ContextItem]) -> list[ExcludedItem]:
     return [ExcludedItem(item, 0.0, NegativeTokens(item.tokens)) for item in negative]
 
 
-def deduplicated_out(scoreable: list[ContextItem], scores: list[float], dropped: list[int]) -> list[ExcludedItem]:
+def deduplicated_out(candidates: Candidates, dropped: list[int]) -> list[ExcludedItem]:
     """Explain items whose content another item has; both contents are the same string (ruling 3.10)."""
+    items, scores = candidates.items, candidates.scores
     return [
-        ExcludedItem(scoreable[position], scores[position], Deduplicated(scoreable[position].content))
-        for position in dropped
+        ExcludedItem(items[position], scores[position], Deduplicated(items[position].content)) for position in dropped
     ]
 
 
@@ -40,17 +41,17 @@ def sliced_out(
     candidates: Candidates,
     chosen: list[int],
     selection: Selection,
-    pinned: list[ContextItem],
-    budget: ContextBudget,
+    pinned: Sequence[ContextItem],
+    targets: tuple[int, int],
 ) -> list[ExcludedItem]:
-    """Explain the candidates the slicer left, from the highest score down."""
+    """Explain the candidates the slicer left, from the highest score down.
+
+    `targets` are what the slicer had to fill, and what it would have had without the pinned items.
+    """
     items, scores, tokens = candidates.items, candidates.scores, candidates.tokens
-    pinned_tokens = sum(item.tokens for item in pinned)
-    target = effective_budget(budget, pinned_tokens).target_tokens
-    target_without_pins = effective_budget(budget, 0).target_tokens if pinned_tokens > 0 else target
+    target, target_without_pins = targets
     # One number for the whole run: what the complete selection leaves, not what was left at some moment (ruling 7.19).
     available = target - sum(tokens[position] for position in chosen)
-    displaced = PinnedOverride(_first_costly(pinned)) if pinned_tokens > 0 else None
     explain = selection.explain
     taken = set(chosen)
     excluded: list[ExcludedItem] = []
@@ -58,35 +59,39 @@ def sliced_out(
         if position in taken:
             continue
         reason: ExclusionReason | None = explain(position) if explain is not None else None
-        if reason is None and displaced is not None and target < cost <= target_without_pins:
-            reason = displaced
+        if reason is None and target < cost <= target_without_pins:
+            reason = displaced_by(pinned)
         if reason is None:
             reason = BudgetExceeded(cost, available)
         excluded.append(ExcludedItem(items[position], scores[position], reason))
     return excluded
 
 
-def truncated_out(settled: Settled, pinned: list[ContextItem], target_tokens: int) -> list[ExcludedItem]:
+def truncated_out(placed: Placed, target_tokens: int) -> list[ExcludedItem]:
     """Explain the items truncation removed: by the pins if each would have stayed without them (ruling 7.17)."""
+    settled = placed.settled
+    if not settled.truncated:
+        return []
     merged = settled.merged
     available = target_tokens - sum(settled.selected.tokens)
     removed = set(settled.truncated)
     kept_beside_pins = 0
     excluded: list[ExcludedItem] = []
-    for position in range(len(pinned), len(merged)):
+    for position in range(len(settled.pinned), len(merged)):
         cost = merged.tokens[position]
         if position not in removed:
             kept_beside_pins += cost
             continue
         reason: ExclusionReason = BudgetExceeded(cost, available)
         if kept_beside_pins + cost <= target_tokens:
-            reason = PinnedOverride(_first_costly(pinned))
+            reason = displaced_by(settled.pinned)
         excluded.append(ExcludedItem(merged.items[position], merged.scores[position], reason))
     return excluded
 
 
-def placed_in(selected: Candidates, order: list[int], pinned_count: int) -> list[IncludedItem]:
+def placed_in(placed: Placed) -> list[IncludedItem]:
     """Explain the selected items in their final order."""
+    selected, pinned_count = placed.settled.selected, len(placed.settled.pinned)
     items, scores, tokens = selected.items, selected.scores, selected.tokens
     pinned, free, scored = InclusionReason.PINNED, InclusionReason.ZERO_TOKEN, InclusionReason.SCORED
     return [
@@ -95,9 +100,10 @@ def placed_in(selected: Candidates, order: list[int], pinned_count: int) -> list
             scores[position],
             pinned if position < pinned_count else scored if tokens[position] else free,
         )
-        for position in order
+        for position in placed.order
     ]
 
 
-def _first_costly(pinned: list[ContextItem]) -> str:
-    return next(item.content for item in pinned if item.tokens > 0)
+def displaced_by(pinned: Sequence[ContextItem]) -> PinnedOverride:
+    """Blame the first pinned item that takes any room."""
+    return PinnedOverride(next(item.content for item in pinned if item.tokens > 0))

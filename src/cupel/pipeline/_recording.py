@@ -1,58 +1,155 @@
-"""Keeping time and passing on events while a run is observed."""
+"""Watching a run: nobody, or a recording that keeps time and passes on events."""
 
 from __future__ import annotations
 
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING
 
+from cupel._checks import wrong_type
 from cupel._columns import descending
 from cupel.diagnostics import (
     BudgetExceeded,
+    PipelineStage,
     SelectionReport,
     StageSnapshot,
     TraceCollector,
     TraceDetailLevel,
     TraceEvent,
 )
+from cupel.pipeline._origin import Origin
+from cupel.pipeline._reasons import classified_out, deduplicated_out, placed_in, sliced_out, truncated_out
+from cupel.pipeline._slice import effective_budget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cupel.diagnostics import CountRequirementShortfall, ExcludedItem, IncludedItem, PipelineStage, TraceSink
+    from cupel._columns import Candidates
+    from cupel.diagnostics import ExcludedItem, TraceSink
     from cupel.model import ContextBudget
+    from cupel.pipeline._classify import Classified
+    from cupel.pipeline._deduplicate import Copies
+    from cupel.pipeline._prepared import Outcome, Sliced
 
 _NANOSECONDS_A_MILLISECOND = 1e6
 
 
-class Recording:
+class Watch:
+    """Sees a run go by, stage after stage; this one looks away, so that a run nobody observes costs nothing more."""
+
+    __slots__ = ()
+
+    def classified(self, classified: Classified) -> None:
+        """See the three groups."""
+
+    def scored(self, candidates: Candidates) -> None:
+        """See the scores."""
+
+    def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
+        """See which of the candidates are copies."""
+
+    def sliced(self, sliced: Sliced) -> None:
+        """See what the slicer chose."""
+
+    def placed(self, outcome: Outcome) -> None:
+        """See the final order."""
+
+    def paused(self) -> None:
+        """Learn that a preparation ends here."""
+
+    def resumed(self) -> Recording:
+        """Record the rest of a run that was prepared."""
+        return Recording()
+
+    def finished(self, outcome: Outcome) -> SelectionReport | None:
+        """Learn that the run has succeeded."""
+
+
+SILENCE = Watch()
+
+
+class Recording(Watch):
     """One observed run: five stages with their times, counts and exclusions, and the events made from them.
 
-    Without a trace it only keeps what a report needs. A recording that ends after the first stages can be taken up
-    again by `resumed`, once for each budget that a prepared selection is asked about.
+    Sorting and fitting have no stage of their own: their time is part of Slice, also when they happened in a
+    preparation. What a collector does with an event is part of no stage.
     """
 
-    __slots__ = ("_item_trace", "_mark", "_offset", "_trace", "events", "stages")
+    __slots__ = ("_item_trace", "_mark", "_offset", "_pending", "_trace", "events", "stages")
 
     def __init__(self, trace: TraceSink | None = None) -> None:
         self._trace = trace
-        # A collector that keeps stages only should not cost an event for every item.
-        self._item_trace = trace if getattr(trace, "detail_level", 1) >= TraceDetailLevel.ITEM else None
+        self._item_trace = trace if _wants_items(trace) else None
         self.stages: list[StageSnapshot] = []
         self.events: list[TraceEvent] = []
+        self._pending = 0
         hook = getattr(trace, "on_pipeline_started", None)
         if hook is not None:
             hook()
         self._mark = perf_counter_ns()
         self._offset = time_ns() - self._mark
 
+    def classified(self, classified: Classified) -> None:
+        """Record the items with a negative count."""
+        excluded = classified_out(classified.negative)
+        self._stage(PipelineStage.CLASSIFY, len(classified) + len(excluded), len(classified), excluded)
+
+    def scored(self, candidates: Candidates) -> None:
+        """Record the scores."""
+        self._stage(PipelineStage.SCORE, len(candidates), len(candidates), scores=candidates.scores)
+
+    def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
+        """Record the copies."""
+        excluded = [] if copies is None else deduplicated_out(candidates, copies.dropped)
+        self._stage(PipelineStage.DEDUPLICATE, len(candidates), len(candidates) - len(excluded), excluded)
+
+    def sliced(self, sliced: Sliced) -> None:
+        """Record what the slicer left."""
+        prepared, budget, chosen = sliced.prepared, sliced.budget, sliced.chosen
+        target = effective_budget(budget, prepared.pinned_tokens).target_tokens
+        roomier = effective_budget(budget, 0).target_tokens if prepared.pinned_tokens > 0 else target
+        excluded = sliced_out(prepared.candidates, chosen, sliced.selection, prepared.pinned, (target, roomier))
+        self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded)
+
+    def placed(self, outcome: Outcome) -> None:
+        """Record what truncation removed."""
+        placed = outcome.placed
+        excluded = truncated_out(placed, outcome.sliced.budget.target_tokens)
+        self._stage(PipelineStage.PLACE, len(placed.settled.merged), len(placed.items), excluded)
+
+    def paused(self) -> None:
+        """Keep the time since the last stage, for the report of whoever goes on from here."""
+        self._pending += perf_counter_ns() - self._mark
+
     def resumed(self) -> Recording:
         """Go on after the stages recorded so far, leaving this recording as it is."""
         copy = Recording()
         copy.stages = list(self.stages)
         copy.events = list(self.events)
+        copy._mark -= self._pending
         return copy
 
-    def stage(
+    def finished(self, outcome: Outcome) -> SelectionReport:
+        """Make the report, and tell the collector that the run has succeeded."""
+        sliced, stages = outcome.sliced, tuple(self.stages)
+        included = placed_in(outcome.placed)
+        by_time = [entry for stage in stages for entry in stage.excluded]
+        # Highest score first; of equal scores the one that was dropped earlier (ruling 7.27).
+        excluded = [by_time[position] for position in descending([entry.score for entry in by_time])]
+        report = SelectionReport(
+            tuple(self.events),
+            tuple(included),
+            tuple(excluded),
+            len(included) + len(excluded),
+            sum([entry.item.tokens for entry in included]) + sum([entry.item.tokens for entry in excluded]),
+            sliced.selection.shortfalls,
+            origin=Origin(sliced.prepared, sliced.budget, stages),
+        )
+        hook = getattr(self._trace, "on_pipeline_completed", None)
+        if hook is not None:
+            hook(report, sliced.budget, stages)
+        return report
+
+    def _stage(
         self,
         stage: PipelineStage,
         entered: int,
@@ -77,41 +174,27 @@ class Recording:
             self._trace.record_stage_event(event)
         self._mark = perf_counter_ns()
 
-    def report(
-        self,
-        included: list[IncludedItem],
-        shortfalls: tuple[CountRequirementShortfall, ...],
-        origin: object,
-    ) -> SelectionReport:
-        """Sum the run up, once all five stages are recorded."""
-        by_time = [entry for stage in self.stages for entry in stage.excluded]
-        # Highest score first; of equal scores the one that was dropped earlier (ruling 7.27).
-        excluded = [by_time[position] for position in descending([entry.score for entry in by_time])]
-        return SelectionReport(
-            tuple(self.events),
-            tuple(included),
-            tuple(excluded),
-            len(included) + len(excluded),
-            sum([entry.item.tokens for entry in included]) + sum([entry.item.tokens for entry in excluded]),
-            shortfalls,
-            origin=origin,
-        )
 
-    def completed(self, report: SelectionReport, budget: ContextBudget) -> None:
-        """Tell the collector that the run has succeeded."""
-        hook = getattr(self._trace, "on_pipeline_completed", None)
-        if hook is not None:
-            hook(report, budget, tuple(self.stages))
-
-
-def listening(trace: TraceSink | None, budget: ContextBudget) -> Recording | None:
+def listening(trace: TraceSink | None, budget: ContextBudget) -> Watch:
     """Start a recording if the collector listens; `is_enabled` may be a property or, duck-typed, a method."""
     if trace is None:
-        return None
+        return SILENCE
+    if isinstance(trace, type) or not all(
+        callable(getattr(trace, name, None)) for name in ("record_stage_event", "record_item_event")
+    ):
+        raise wrong_type("trace", "a trace collector", trace)
     if isinstance(trace, TraceCollector):
         trace = trace.for_run(budget)
-    enabled: object = trace.is_enabled
-    return Recording(trace) if (enabled() if callable(enabled) else enabled) else None
+    enabled: object = getattr(trace, "is_enabled", False)
+    return Recording(trace) if (enabled() if callable(enabled) else enabled) else SILENCE
+
+
+def _wants_items(trace: TraceSink | None) -> bool:
+    """Tell whether to make an event for every item; a duck-typed collector may say how much it wants in any form."""
+    level: object = getattr(trace, "detail_level", TraceDetailLevel.ITEM)
+    if isinstance(level, int):
+        return trace is not None and level >= TraceDetailLevel.ITEM
+    return str(getattr(level, "name", level)).upper() != TraceDetailLevel.STAGE.name
 
 
 def _message(entry: ExcludedItem) -> str:

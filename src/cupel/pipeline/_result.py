@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cupel.diagnostics import SelectionReport
     from cupel.model import ContextBudget, ContextItem
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ContextResult:
     """What `Pipeline.select` returns: the items in placed order, and why each candidate is in or out.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
     >>> result = Pipeline(scorer=RecencyScorer()).select([ContextItem("hi", 1)], ContextBudget(10, 10))
+    >>> result
+    <ContextResult: 1 item, 1 of 10 target tokens>
     >>> len(result), result.total_tokens
     (1, 1)
     """
@@ -36,3 +38,13 @@ class ContextResult:
 
     def __iter__(self) -> Iterator[ContextItem]:
         return iter(self.items)
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.items, self.budget)
+
+
+def short_repr(result: object, items: Sequence[ContextItem], budget: ContextBudget) -> str:
+    """Return what a result holds in numbers."""
+    tokens = sum(item.tokens for item in items)
+    count = f"{len(items)} item{'' if len(items) == 1 else 's'}"
+    return f"<{type(result).__name__}: {count}, {tokens} of {budget.target_tokens} target tokens>"

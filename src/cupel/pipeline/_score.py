@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cupel._columns import Candidates
 from cupel.scorers import checked_scores
 
 if TYPE_CHECKING:
-    from cupel.model import ContextItem
+    from cupel.pipeline._classify import Classified
     from cupel.scorers import Scorer
 
 
-def score(scoreable: list[ContextItem], scorer: Scorer) -> list[float]:
+def score(classified: Classified, scorer: Scorer) -> Candidates:
     """Score the whole pass at once; without items the scorer is not called (ruling 3.7)."""
-    return checked_scores(scorer, scoreable) if scoreable else []
+    scoreable = classified.scoreable
+    return Candidates(scoreable, checked_scores(scorer, list(scoreable)) if scoreable else [], classified.tokens)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_integer, wrong_type
 from cupel._ratios import floor_share
 from cupel.model import ContextBudget
 
@@ -11,8 +12,19 @@ if TYPE_CHECKING:
     from cupel.slicers import Chooser, Selection
 
 
+def as_budget(budget: ContextBudget | int) -> ContextBudget:
+    """Return a budget; a number stands for a window of so many tokens, all of them to be used."""
+    if isinstance(budget, ContextBudget):
+        return budget
+    try:
+        tokens = as_integer("budget", budget)
+    except TypeError:
+        raise wrong_type("budget", "a ContextBudget or a number of tokens", budget) from None
+    return ContextBudget(tokens, tokens)
+
+
 def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget:
-    """Give what is left for the slicer after the output reserve, pinned items, reserved slots and the safety margin."""
+    """Return what is left for the slicer after the output reserve, pinned items, reserved slots and safety margin."""
     margin = budget.estimation_safety_margin_percent
     if not (pinned_tokens or budget.output_reserve or budget.reserved_slots or margin):
         return budget  # most budgets hold nothing back, and in a small run another one is worth sparing
@@ -27,6 +39,6 @@ def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget
 
 
 def slice_candidates(chooser: Chooser, effective: ContextBudget) -> tuple[list[int], Selection]:
-    """Choose; give the chosen positions from the highest score down (ruling 3.15) and the slicer's own account."""
+    """Choose; return the chosen positions from the highest score down (ruling 3.15) and the slicer's own account."""
     selection = chooser(effective)
     return sorted(selection.chosen), selection

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from cupel._wire import plain_number
 from cupel.diagnostics import SelectionReport
 from cupel.errors import PolicyConfigError, SelectionError
@@ -17,7 +15,6 @@ from cupel.report._answers import answer, check
 from cupel.report._positions import Positions
 from cupel.report._probes import Probes
 from cupel.report._replay import ranks, replayable
-from cupel.slicers import GreedySlice
 
 _FEWEST_CHECKS: Final = 9
 _MOST_CHECKS: Final = 33
@@ -83,10 +80,9 @@ def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> Selectio
     """Report a run that refuses nothing and leaves out only what no budget lets in; it shows every score."""
     room = sum(item.tokens for item in items if item.tokens > 0) + 1
     # The same preparation and not a second one: a scorer with a clock would give other scores.
-    generous = Pipeline(scorer=prepared.pipeline.scorer, overflow=OverflowStrategy.PROCEED)
-    chooser = GreedySlice().fit(prepared.candidates)
-    roomy = msgspec.structs.replace(prepared, pipeline=generous, chooser=chooser)
-    return roomy.dry_run(ContextBudget(room, room))
+    own = prepared.pipeline
+    generous = Pipeline(scorer=own.scorer, deduplicate=own.deduplicate, overflow=OverflowStrategy.PROCEED)
+    return prepared.with_pipeline(generous).dry_run(ContextBudget(room, room))
 
 
 def _document(policy: Policy) -> str:

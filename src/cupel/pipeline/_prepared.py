@@ -1,0 +1,149 @@
+"""Everything about a run that does not depend on the budget, and what a budget makes of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cupel.errors import PipelineConfigError
+from cupel.pipeline._classify import check_pinned
+from cupel.pipeline._place import place, settle
+from cupel.pipeline._recording import SILENCE
+from cupel.pipeline._result import ContextResult
+from cupel.pipeline._slice import as_budget, effective_budget, slice_candidates
+from cupel.pipeline._stages import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cupel._columns import Candidates
+    from cupel.diagnostics import SelectionReport
+    from cupel.model import ContextBudget, ContextItem
+    from cupel.pipeline._pipeline import Pipeline
+    from cupel.pipeline._place import Placed
+    from cupel.pipeline._recording import Recording, Watch
+    from cupel.slicers import Chooser, Selection
+
+_log = logging.getLogger("cupel")
+_log.addHandler(logging.NullHandler())
+
+
+class PreparedSelection(msgspec.Struct, frozen=True):
+    """Candidates that are classified, scored, deduplicated and sorted: only the budget is missing.
+
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
+    >>> prepared = Pipeline(scorer=RecencyScorer()).prepare([ContextItem("a", 40), ContextItem("b", 40)])
+    >>> prepared
+    <PreparedSelection: 2 candidates (80 tokens), 0 pinned (0 tokens)>
+    >>> [len(prepared.run(tokens)) for tokens in (30, 50, 90)]
+    [0, 1, 2]
+    """
+
+    pipeline: Pipeline
+    pinned: list[ContextItem]
+    pinned_tokens: int
+    candidates: Candidates
+    chooser: Chooser
+    _watch: Watch
+
+    def run(self, budget: ContextBudget | int) -> list[ContextItem]:
+        """Select for a budget and return the items in placed order."""
+        return complete(self, self._checked(budget), SILENCE).placed.items
+
+    def dry_run(self, budget: ContextBudget | int) -> SelectionReport:
+        """Select for a budget and return the report; the times of what was prepared are those of the preparation."""
+        return observe(self, self._checked(budget), self._watch.resumed(), notify=False).report
+
+    def select(self, budget: ContextBudget | int) -> ContextResult:
+        """Select for a budget and return the items together with the report."""
+        return observe(self, self._checked(budget), self._watch.resumed())
+
+    def included(self, budget: ContextBudget | int) -> list[ContextItem]:
+        """Return the items a run would select, not placed, without telling `on_overflow`: the cheapest way to ask."""
+        budget = self._checked(budget)
+        chosen, _ = slice_candidates(self.chooser, effective_budget(budget, self.pinned_tokens))
+        picked = self.candidates.at(chosen)
+        return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
+
+    def with_pipeline(self, pipeline: Pipeline) -> PreparedSelection:
+        """Return the same candidates for another slicer, placer or overflow strategy, without scoring them again."""
+        own = self.pipeline
+        if (pipeline.scorer, pipeline.deduplicate) != (own.scorer, own.deduplicate):
+            msg = "with_pipeline takes a pipeline with the same scorer and deduplication; this one must prepare anew"
+            raise PipelineConfigError(msg)
+        watch = self._watch.resumed()
+        chooser = pipeline.slicer.fit(self.candidates)
+        watch.paused()
+        return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _watch=watch)
+
+    def __repr__(self) -> str:
+        tokens = sum(self.candidates.tokens)
+        return (
+            f"<PreparedSelection: {len(self.candidates)} candidates ({tokens} tokens), "
+            f"{len(self.pinned)} pinned ({self.pinned_tokens} tokens)>"
+        )
+
+    def _checked(self, budget: ContextBudget | int) -> ContextBudget:
+        budget = as_budget(budget)
+        check_pinned(self.pinned_tokens, budget)
+        return budget
+
+
+class Sliced(msgspec.Struct, frozen=True):
+    """What the slicer made of a prepared selection under one budget."""
+
+    prepared: PreparedSelection
+    budget: ContextBudget
+    chosen: list[int]
+    """Positions among the candidates, from the highest score down."""
+    selection: Selection
+    """The slicer's own account."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A whole run: reports are made from it, for whoever wants one."""
+
+    sliced: Sliced
+    placed: Placed
+
+
+def prepare(
+    pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, watch: Watch
+) -> PreparedSelection:
+    """Do what all budgets share; one that is known already is checked against the pinned items before the scoring."""
+    pinned: list[ContextItem] = []
+    pinned_tokens = 0
+
+    def admit(found: list[ContextItem]) -> None:
+        nonlocal pinned, pinned_tokens
+        pinned, pinned_tokens = found, sum([item.tokens for item in found])
+        if budget is not None:
+            check_pinned(pinned_tokens, budget)
+
+    candidates = examine(pipeline, items, watch, admit)
+    return PreparedSelection(pipeline, pinned, pinned_tokens, candidates, pipeline.slicer.fit(candidates), watch)
+
+
+def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *, notify: bool = True) -> Outcome:
+    """Slice and place: the part of a run that depends on the budget."""
+    candidates = prepared.candidates
+    chosen, selection = slice_candidates(prepared.chooser, effective_budget(budget, prepared.pinned_tokens))
+    sliced = Sliced(prepared, budget, chosen, selection)
+    watch.sliced(sliced)
+    placed = place(prepared.pipeline, prepared.pinned, candidates.at(chosen), budget, notify=notify)
+    if _log.isEnabledFor(logging.DEBUG):
+        tokens = sum(placed.settled.selected.tokens)
+        _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
+    outcome = Outcome(sliced, placed)
+    watch.placed(outcome)
+    return outcome
+
+
+def observe(
+    prepared: PreparedSelection, budget: ContextBudget, recording: Recording, *, notify: bool = True
+) -> ContextResult:
+    """Complete a run and make its report."""
+    outcome = complete(prepared, budget, recording, notify=notify)
+    return ContextResult(outcome.placed.items, recording.finished(outcome), budget)

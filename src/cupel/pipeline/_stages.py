@@ -1,0 +1,40 @@
+"""The order of the stages, for runs and streams alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cupel._columns import Candidates, descending
+from cupel.pipeline._classify import classify
+from cupel.pipeline._deduplicate import find_copies
+from cupel.pipeline._score import score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from cupel.model import ContextItem
+    from cupel.pipeline._pipeline import Pipeline
+    from cupel.pipeline._recording import Watch
+
+
+def examine(
+    pipeline: Pipeline,
+    items: Iterable[ContextItem],
+    watch: Watch,
+    admit: Callable[[list[ContextItem]], object],
+    known: Collection[str] = (),
+) -> Candidates:
+    """Classify, score, deduplicate and sort: everything that comes before a slicer's choice.
+
+    `admit` takes the pinned items, before anything is scored; contents that are `known` count as copies.
+    """
+    classified = classify(items)
+    admit(classified.pinned)
+    watch.classified(classified)
+    candidates = score(classified, pipeline.scorer)
+    watch.scored(candidates)
+    copies = find_copies(candidates, known) if pipeline.deduplicate else None
+    watch.deduplicated(candidates, copies)
+    if copies is not None:
+        candidates = candidates.at(copies.kept)
+    return candidates.at(descending(candidates.scores))  # equal scores keep their input order
