@@ -224,12 +224,18 @@ def _anthropic_blocks(messages: list[Message]):
                     yield f"{index}: text content blocks must contain non-whitespace text"
             if block["type"] == "tool_use" and message["role"] != "assistant":
                 yield f"{index}: tool_use belongs to the assistant"
+            if _is_server_block(block) and message["role"] != "assistant":
+                yield f"{index}: {block['type']} belongs to the assistant"
             if block["type"] == "tool_result" and message["role"] != "user":
                 yield f"{index}: tool_result belongs to the user"
             if block["type"] == "tool_result" and any(b["type"] != "tool_result" for b in blocks[:at]):
                 yield f"{index}: tool_result blocks must come first"
             if block["type"] == "thinking" and not block.get("signature"):
                 yield f"{index}: thinking needs its signature"
+
+
+def _is_server_block(block: Message) -> bool:
+    return block["type"] in ("server_tool_use", "mcp_tool_use") or block["type"].endswith("_tool_result")
 
 
 def _anthropic_systems(messages: list[Message]):
@@ -291,6 +297,8 @@ def _anthropic_server_tools(messages: list[Message]):
         for block in blocks:
             caller = (block.get("caller") or {}).get("tool_id")
             if block["type"] in ("server_tool_use", "mcp_tool_use"):
+                if block["id"] in at_work:
+                    yield f"turn {index}: tool_use ids must be unique"
                 at_work.add(block["id"])
             elif block["type"].endswith("_tool_result"):
                 if block["tool_use_id"] not in at_work:

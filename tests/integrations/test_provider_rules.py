@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.integrations.provider_rules import reasoning_kept_together, violations
+from tests.integrations.provider_rules import (
+    alternation,
+    programs_kept_whole,
+    reasoning_kept_together,
+    unseen,
+    violations,
+)
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
@@ -18,6 +24,16 @@ SYSTEM = {"role": "system", "content": "Be brief."}
 FUNCTION = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": ""}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+PROGRAM = {"type": "program", "id": "prg_1", "call_id": "p", "code": "run()", "fingerprint": "f"}
+BY_PROGRAM = {**FUNCTION, "caller": {"type": "program", "caller_id": "p"}}
+PROGRAM_OUTPUT = {"type": "program_output", "id": "po_1", "call_id": "p", "result": "1", "status": "completed"}
+SERVER = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {}}
+SERVED = {"type": "code_execution_tool_result", "tool_use_id": "s", "content": {}}
+BY_CODE = {"type": "tool_use", "id": "a", "name": "f", "input": {}, "caller": {"type": "code", "tool_id": "s"}}
+
+
+def said(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +47,22 @@ REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
         ("anthropic", [USER, {"role": "assistant", "content": [THOUGHT, *USE["content"]]}, USED]),
         ("anthropic", [USER, SYSTEM, SAID]),
         ("anthropic", [USER, SYSTEM]),
+        ("openai-responses", [USER, PROGRAM, BY_PROGRAM, OUTPUT]),
+        ("openai-responses", [USER, PROGRAM, BY_PROGRAM, OUTPUT, PROGRAM_OUTPUT, USER]),
+        (
+            "openai-responses",
+            [
+                USER,
+                FUNCTION,
+                {**FUNCTION, "type": "custom_tool_call"},
+                OUTPUT,
+                {**OUTPUT, "type": "custom_tool_call_output"},
+            ],
+        ),
+        ("anthropic", [USER, said(SERVER, SERVED), USER]),
+        ("anthropic", [USER, said(SERVER)]),
+        ("anthropic", [USER, said(SERVER, BY_CODE), USED]),
+        ("anthropic", [USER, said(SERVER, BY_CODE), USED, said(SERVED), USER]),
     ],
 )
 def test_good_requests_pass(provider: str, messages: list[Any]):
@@ -52,6 +84,19 @@ def test_good_requests_pass(provider: str, messages: list[Any]):
         ("openai-responses", [OUTPUT, FUNCTION], "no tool call found"),
         ("openai-responses", [REASONING, USER], "without its required following item"),
         ("openai-responses", [{"role": "user", "content": ""}], "empty content"),
+        ("openai", [USER, {**SAID, "tool_calls": []}], "too short"),
+        ("openai-responses", [USER, PROGRAM, BY_PROGRAM, OUTPUT, USER], "no tool output found for the call p"),
+        ("openai-responses", [USER, PROGRAM], "no tool output found for the call p"),
+        ("openai-responses", [USER, BY_PROGRAM, OUTPUT], "no program found"),
+        ("openai-responses", [USER, {**FUNCTION, "type": "computer_call"}, OUTPUT], "no tool call found"),
+        ("openai-responses", [USER, {**SAID, "id": "m"}, USER, {**SAID, "id": "m"}], "duplicate item found with id m"),
+        ("anthropic", [USER, said(SERVED), USER], "unexpected tool_use_id s"),
+        ("anthropic", [USER, said(SERVER), USER], "without a corresponding tool result block"),
+        ("anthropic", [USER, said(SERVER, BY_CODE), USED, SAID, USER], "without a corresponding tool result block"),
+        ("anthropic", [USER, said(SERVER, BY_CODE), USED, USER], "without a corresponding tool result block"),
+        ("anthropic", [USER, said(BY_CODE), USED], "a call by code s"),
+        ("anthropic", [USER, said(SERVER, SERVER, SERVED), USER], "must be unique"),
+        ("anthropic", [USER, {"role": "user", "content": [SERVED]}], "belongs to the assistant"),
         ("anthropic", [SAID, USER], "first message must use the user role"),
         ("anthropic", [USER, USE, USER], "are followed by the results []"),
         ("anthropic", [USER, USED], "without its tool_use"),
@@ -79,9 +124,34 @@ def test_a_cut_is_judged_against_the_history_it_was_made_from():
     assert violations("anthropic", [USER, USE, USED], history) == [
         "the final assistant turn must start with a thinking block"
     ]
+    merged = [USER, SAID, thinking, answer, USER]
+    assert violations("anthropic", merged, [USER, SAID, USER, thinking, answer, USER][:2] + merged[2:]) == []
+    assert violations("anthropic", merged, [USER, SAID, dict(USER), thinking, answer, USER]) == [
+        "the final assistant turn must start with a thinking block"
+    ]
     assert violations("anthropic", [USER, SAID], [USER, SAID, USER]) == [
         "a final assistant message is a prefill that nobody asked for"
     ]
     assert reasoning_kept_together([USER, FUNCTION, OUTPUT], [USER, REASONING, FUNCTION, OUTPUT]) == [
         "function_call was provided without its required reasoning item"
     ]
+    whole = [USER, PROGRAM, BY_PROGRAM, OUTPUT, PROGRAM_OUTPUT]
+    assert programs_kept_whole([*whole[:2], *whole[3:]], whole) == ["program p was torn apart"]
+    assert programs_kept_whole(whole, whole) == programs_kept_whole([USER], whole) == []
+
+
+def test_what_the_model_has_yet_to_see():
+    assert unseen("openai", [USER, CALLING, RESULT]) == [USER, RESULT]
+    assert unseen("openai", [USER, CALLING, RESULT, SAID]) == [USER]
+    assert unseen("openai-responses", [USER, FUNCTION, OUTPUT]) == [USER, OUTPUT]
+    words = {"role": "user", "content": [*USED["content"], {"type": "text", "text": "Stop."}]}
+    assert unseen("anthropic", [USER, USE, words, SAID]) == [words]
+    assert unseen("anthropic", [USER, USE, USED]) == [USER, USED]
+
+
+def test_alternation_is_judged_without_steps():
+    assert alternation("openai", [SYSTEM, USER, CALLING, RESULT, SAID, USER]) == []
+    assert alternation("openai", [USER, CALLING, RESULT, USER]) == ["roles must alternate, at 1 of ['user', 'user']"]
+    assert alternation("openai", [SAID, USER]) != []
+    assert alternation("openai-responses", [USER, REASONING, FUNCTION, OUTPUT, SAID]) == []
+    assert alternation("anthropic", [USER, USE, USED, USER]) != []

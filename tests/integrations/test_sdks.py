@@ -7,10 +7,12 @@ import pytest
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
-from anthropic.types import Message, MessageParam
+from anthropic.types import Message, MessageParam, TextBlock
 from hypothesis import HealthCheck, given, settings
 from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from openai.types.responses import (
+    ResponseCodeInterpreterToolCall,
+    ResponseFunctionShellToolCall,
     ResponseFunctionToolCall,
     ResponseInputItemParam,
     ResponseOutputMessage,
@@ -28,6 +30,11 @@ PARAMETERS: dict[str, Any] = {
     "openai": TypeAdapter(ChatCompletionMessageParam),
     "openai-responses": TypeAdapter(ResponseInputItemParam),
 }
+
+
+def as_sent(value: Any) -> dict[str, Any]:
+    """An SDK's object as the SDK would send it."""
+    return value.model_dump(mode="json", exclude_none=True)
 
 
 def exhausted(value: Any) -> Any:
@@ -68,11 +75,70 @@ def test_chat_completion_objects_are_taken_and_given_back():
         {"role": "user", "content": "And tomorrow?"},
     ]
     before = called.model_dump_json()
-    assert all(kept is given for kept, given in zip(fit(messages, 1000).messages, messages, strict=True))
+    whole = fit(messages, 1000)
+    assert whole.messages == [messages[0], as_sent(called), messages[2], as_sent(answered), messages[4]]
+    assert whole.messages[0] is messages[0]
     small = fit(messages, 40, counter=COUNTER)
     assert small.provider == "openai"
-    assert [messages.index(message) for message in small.messages] == [0, 3, 4]
+    assert small.messages == [messages[0], as_sent(answered), messages[4]]
+    assert small.dropped[0].messages[0] is called
     assert called.model_dump_json() == before
+
+
+def test_what_only_responses_hold_is_not_sent():
+    said = ChatCompletionMessage.model_validate(
+        {
+            "role": "assistant",
+            "content": None,
+            "refusal": None,
+            "annotations": [],
+            "audio": {"id": "audio_1", "data": "AAAA", "expires_at": 1, "transcript": "Rain."},
+            "tool_calls": [],
+        }
+    )
+    messages = [{"role": "user", "content": "Weather?"}, said, {"role": "user", "content": "And now?"}]
+    assert fit(messages, 1000).messages[1] == {"role": "assistant", "audio": {"id": "audio_1"}}
+    shell = ResponseFunctionShellToolCall.model_validate(
+        {
+            "type": "shell_call",
+            "id": "sh_1",
+            "call_id": "a",
+            "status": "completed",
+            "action": {"commands": ["ls"], "max_output_length": None, "timeout_ms": None},
+            "environment": None,
+            "created_by": "me",
+        }
+    )
+    output = {"type": "shell_call_output", "call_id": "a", "output": []}
+    sent = fit([{"role": "user", "content": "Go"}, shell, output], 1000).messages[1]
+    assert "created_by" not in sent
+    exhausted(PARAMETERS["openai-responses"].validate_python(sent))
+
+
+def test_fields_that_must_be_sent_though_null_are_sent():
+    code = ResponseCodeInterpreterToolCall.model_validate(
+        {
+            "type": "code_interpreter_call",
+            "id": "ci_1",
+            "code": "1 + 1",
+            "container_id": "c",
+            "outputs": None,
+            "status": "completed",
+        }
+    )
+    sent = fit([{"role": "user", "content": "Go"}, code], 1000).messages[1]
+    assert sent == {**as_sent(code), "outputs": None}
+    location = {
+        "type": "char_location",
+        "cited_text": "Rain.",
+        "document_index": 0,
+        "document_title": None,
+        "start_char_index": 0,
+        "end_char_index": 5,
+    }
+    cited = TextBlock.model_validate({"type": "text", "text": "Rain.", "citations": [location]})
+    sent = fit([{"role": "user", "content": "Go"}, {"role": "assistant", "content": [cited]}], 1000).messages[1]
+    assert sent["content"] == [{"type": "text", "text": "Rain.", "citations": [location]}]
 
 
 def test_response_items_are_taken_and_given_back():
@@ -89,10 +155,11 @@ def test_response_items_are_taken_and_given_back():
     )
     output = {"type": "function_call_output", "call_id": "a", "output": "rain " * 100}
     items = [{"role": "user", "content": "Weather?"}, reasoning, call, output, said, {"role": "user", "content": "Hm?"}]
-    assert fit(items, 1000).messages == items
+    sent = [items[0], as_sent(reasoning), as_sent(call), output, as_sent(said), items[-1]]
+    assert fit(items, 1000).messages == sent
     small = fit(items, 30, counter=COUNTER)
     assert small.provider == "openai-responses"
-    assert [items.index(item) for item in small.messages] == [0, 4, 5]
+    assert small.messages == [sent[0], sent[4], sent[5]]
 
 
 def test_anthropic_messages_and_blocks_are_taken_and_given_back():
@@ -114,7 +181,13 @@ def test_anthropic_messages_and_blocks_are_taken_and_given_back():
     results = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "fine"}]}
     as_object = [{"role": "user", "content": "What is in the log?"}, response, results]
     as_blocks = [as_object[0], {"role": "assistant", "content": response.content}, results]
+    before = response.model_dump_json()
     for messages in (as_object, as_blocks):
         fitted = fit(messages, 1000)
         assert fitted.provider == "anthropic"
-        assert all(kept is given for kept, given in zip(fitted.messages, messages, strict=True))
+        assert fitted.messages[0] is messages[0]
+        assert fitted.messages[1] == {"role": "assistant", "content": [as_sent(block) for block in response.content]}
+        assert as_blocks[1]["content"] is response.content
+        for message in fitted.messages:
+            exhausted(PARAMETERS["anthropic"].validate_python(message))
+    assert response.model_dump_json() == before

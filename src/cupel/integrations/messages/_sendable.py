@@ -12,6 +12,12 @@ _ANTHROPIC = ("role", "content")
 _RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed"))
 """What OpenAI's responses hold at the top of a message or item, and its requests may not."""
 
+_NULLS: dict[object, tuple[str, ...]] = {
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("result",),
+}
+"""What must be sent at the top of an item though it is null."""
+
 
 def sendable(message: Any, path: str) -> Any:
     """Return `message` itself if it is plain data that can be sent, or else a copy that can.
@@ -21,14 +27,17 @@ def sendable(message: Any, path: str) -> Any:
     """
     if not _has_models(message) and not _has_empty_calls(message):
         return message
-    copy = {**plain(message, path), **_required_nulls(message)}
+    copy = _copied(message, path)
     if copy.get("type") == "message" and "model" in copy:
         return {key: copy[key] for key in _ANTHROPIC}
     if "id" in (audio := fields(copy.get("audio"))):
         copy["audio"] = {"id": audio["id"]}
     if copy.get("tool_calls") == []:
         del copy["tool_calls"]
-    return {key: value for key, value in copy.items() if key not in _RESPONSE_ONLY}
+    needed = _NULLS.get(copy.get("type"), ())
+    return {
+        key: value for key, value in copy.items() if key not in _RESPONSE_ONLY and (value is not None or key in needed)
+    }
 
 
 def _has_empty_calls(message: object) -> bool:
@@ -42,11 +51,22 @@ def _has_models(value: object) -> bool:
     return any(map(_has_models, value)) if is_sequence(value) else is_model(value)
 
 
-def _required_nulls(message: object) -> dict[str, None]:
-    """The fields that must be sent though they are null, such as the outputs of code that made none."""
-    declared: Mapping[str, Any] = getattr(type(message), "model_fields", {})
-    return {
-        field.alias or name: None
-        for name, field in declared.items()
-        if field.is_required() and getattr(message, name, None) is None
-    }
+def _copied(value: object, path: str) -> Any:
+    """A message as plain data: what its objects hold, and the nulls that the provider gave them."""
+    if isinstance(value, Mapping):
+        return {key: _copied(inner, path) for key, inner in cast("Mapping[str, object]", value).items()}
+    if is_sequence(value):
+        return [_copied(inner, path) for inner in value]
+    if not is_model(value):
+        return value
+    excluded = getattr(value, "__api_exclude__", None)
+    given = cast("Any", value).model_dump(mode="json", exclude_unset=True, by_alias=True, exclude=excluded)
+    return _with_nulls(plain(value, path), given)
+
+
+def _with_nulls(held: object, given: object) -> Any:
+    if known := fields(held):
+        return {**known, **{key: _with_nulls(known.get(key), inner) for key, inner in fields(given).items()}}
+    if is_sequence(held) and is_sequence(given):
+        return [_with_nulls(one, other) for one, other in zip(held, given, strict=True)]
+    return held
