@@ -61,7 +61,7 @@ class Request:
             held = [msgspec.structs.replace(item, pinned=item.pinned or i in wanted) for i, item in enumerate(items)]
             outcomes.append(self._run(held, pipeline, barred))
         # Or else their tokens are for others.
-        while outcome.trimmed and len(outcomes) < _ATTEMPTS:
+        while all(one.trimmed for one in outcomes) and len(outcomes) < _ATTEMPTS:
             barred = barred | outcome.trimmed
             outcome = self._run(items, pipeline, barred)
             outcomes.append(outcome)
