@@ -123,6 +123,13 @@ def test_calls_by_code_stay_whole(in_result: int, in_output: int):
     assert kept(history[:3], 1000) == [0, 1, 2], "the code goes on with the next request"
 
 
+def test_code_that_repeats_an_id_is_not_sent():
+    again = [assistant([BY_CODE]), user([used("a")])]
+    assert rules([user("Go"), assistant([SERVER, BY_CODE]), user([used("a")]), *again]) == {
+        (1, 2, 3, 4): "two calls with one id"
+    }
+
+
 @pytest.mark.parametrize(
     ("history", "expected"),
     [

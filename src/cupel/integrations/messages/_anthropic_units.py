@@ -61,11 +61,11 @@ def _forbid_repeated_calls(units: Sequence[Unit], readings: Sequence[Reading]) -
     """Ids must be unique in a request: of two exchanges with one id only the newest can be sent."""
     seen: set[str] = set()
     for unit in reversed(units):
-        calls = {call for position in unit.positions for call in readings[position].calls}
-        if calls & seen:
+        calls = [call for position in unit.positions for call in readings[position].calls]
+        if seen.intersection(calls) or len(set(calls)) < len(calls):
             unit.spoil(TWO_CALLS)
         if unit.flaw is None:
-            seen |= calls
+            seen.update(calls)
 
 
 def _forbid_blank_end(units: Sequence[Unit], readings: Sequence[Reading]) -> None:
