@@ -143,6 +143,14 @@ def as_function(name: str, value: object) -> Callable[..., Any]:
     return value
 
 
+def as_counter(name: str, value: object) -> Callable[[str], int]:
+    """Return the `count` of a token counter; strings and lists have one as well, which counts something else."""
+    count = getattr(value, "count", None)
+    if not callable(count) or isinstance(value, (str, bytes, bytearray, list, tuple, range)):
+        raise wrong_type(name, "a TokenCounter", value)
+    return cast("Callable[[str], int]", count)
+
+
 def as_instance(name: str, value: object, expected: type[T], *, hint: str = "") -> T:
     """Return an instance of a class; the class itself is answered with the missing parentheses."""
     if isinstance(value, expected):
@@ -157,16 +165,22 @@ def _article(expected: type) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
+def as_list(name: str, values: Iterable[T], expected: str) -> list[T]:
+    """Copy an iterable of anything; what it holds is for the caller to look at."""
+    try:
+        entries = iter(values)
+    except TypeError:
+        raise wrong_type(name, expected, values) from None
+    return list(entries)
+
+
 def as_tuple(name: str, values: Iterable[T], kind: type[T], *, expected: str = "") -> tuple[T, ...]:
     """Copy an iterable of instances of a class; one string is no iterable of strings."""
     expected = expected or f"an iterable of {kind.__name__}"
     if isinstance(values, str):
         message = f"{name} must be {expected}, got one string: {shown(values)}; did you mean [{shown(values)}]?"
         raise TypeError(message)
-    try:
-        copied = tuple(values)
-    except TypeError:
-        raise wrong_type(name, expected, values) from None
+    copied = tuple(as_list(name, values, expected))
     for position, value in enumerate(copied):
         if not isinstance(value, kind):
             raise wrong_type(f"{name}[{position}]", "a string" if kind is str else _article(kind), value)

@@ -73,7 +73,7 @@ def test_fewer_than_two_variants(variants):
 
 
 def test_variants_of_another_type():
-    with pytest.raises(TypeError, match="the variant 'q' must be a Policy or a Pipeline"):
+    with pytest.raises(TypeError, match="variants: 'q' must be a Policy or a Pipeline"):
         policy_sensitivity([A], BUDGET, {"p": URGENT, "q": ReflexiveScorer()})
 
 

@@ -377,6 +377,17 @@ def test_the_note_on_budget_details_names_the_actual_reasons():
     assert failure.value.__notes__ == ["Matching items in Excluded:\n  kind=Memory, score=0.4000, reason=Deduplicated"]
 
 
+def test_the_note_on_budget_details_lists_every_matching_item_with_its_numbers():
+    entries = [("A", 0.5, BudgetExceeded(number, 3)) for number in range(10, 17)]
+    with pytest.raises(SelectionReportAssertionException) as failure:
+        report((), excluded(*entries)).should().exclude_item_with_budget_details(anything, 99, 3)
+    (note,) = failure.value.__notes__
+    assert note.splitlines() == [
+        "Matching items in Excluded:",
+        *(f"  kind=A, score=0.5000, reason=BudgetExceeded, item_tokens={n}, available_tokens=3" for n in range(10, 17)),
+    ]
+
+
 def test_an_empty_selection_needs_no_summary():
     with pytest.raises(SelectionReportAssertionException) as failure:
         EMPTY.should().include_item_matching(anything)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import as_integer, shown, wrong_type
 from cupel._wire._limits import MAX_DIGITS, TOO_DEEP, TOO_LONG, RefusedError, check_depth
 from cupel._wire._paths import Path, shown_path
 
@@ -80,6 +80,8 @@ def decode_toml(text: str, *, error: type[Exception] = ValueError) -> dict[str, 
 
 def encode_json(value: Any, *, indent: int | None = None) -> str:
     """Return plain values as JSON text."""
+    if indent is not None:
+        indent = as_integer("indent", indent, least=0, expected="an integer or None")
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cupel._checks import as_integer
+from cupel._checks import as_integer, as_list
+from cupel.analytics._arguments import check
 from cupel.analytics._least_budget import least_extension
 from cupel.analytics._probe import Probe, probe_for
 from cupel.analytics._quiet import prepare_quietly
@@ -35,6 +36,7 @@ def get_marginal_items(
     >>> [item.content for item in marginal]
     ['b']
     """
+    check(pipeline=pipeline, budget=budget)
     if isinstance(pipeline.slicer, QuotaSlice):
         raise PipelineConfigError(
             "GetMarginalItems requires monotonic item inclusion. "
@@ -75,10 +77,11 @@ def find_min_budget_for(
     >>> find_min_budget_for(pipeline, [big, small], small, 20, exact=True)
     5
     """
+    check(pipeline=pipeline, target_item=target_item)
     if not exact:
         _require_monotonic(pipeline)
     search_ceiling = as_integer("search_ceiling", search_ceiling)
-    candidates = list(items)
+    candidates = as_list("items", items, "an iterable of ContextItem")
     if not any(item is target_item for item in candidates):
         raise InvalidItemError("targetItem must be an element of items")
     if search_ceiling < target_item.tokens:

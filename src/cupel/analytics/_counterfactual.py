@@ -6,15 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_tuple
+from cupel.analytics._arguments import check
 from cupel.analytics._least_budget import least_extension
 from cupel.analytics._probe import positions_by_identity
 from cupel.analytics._scan import Scan
 from cupel.errors import ScarcityError, TableTooLargeError
+from cupel.model import ContextItem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.model import ContextBudget, ContextItem
+    from cupel.model import ContextBudget
     from cupel.pipeline import PreparedSelection
 
 _REFUSALS = (TableTooLargeError, ScarcityError)  # every larger budget fails the same way
@@ -41,6 +44,7 @@ def counterfactual(prepared: PreparedSelection, budget: ContextBudget, item: Con
     >>> counterfactual(prepared, ContextBudget(100, 100), items[1]).extra_tokens
     20
     """
+    check(prepared=prepared, budget=budget, item=item)
     try:
         extra = least_extension(prepared, budget, item)
     except _REFUSALS:
@@ -61,7 +65,8 @@ def counterfactuals(
     >>> [found.extra_tokens for found in counterfactuals(prepared, ContextBudget(100, 100), items)]
     [0, 20, 80]
     """
-    asked = list(items)
+    check(prepared=prepared, budget=budget)
+    asked = as_tuple("items", items, ContextItem)
     scan = Scan.of(prepared, budget, most=None)
     if scan is None:
         return [counterfactual(prepared, budget, item) for item in asked]

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from cupel._ratios import quotient
+from cupel.analytics._arguments import check
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, QuotaSlice, Slicer
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget) -> float:
     >>> budget_utilization(report, budget)
     0.4
     """
+    check(report=report, budget=budget)
     selected = sum(entry.item.tokens for entry in report.included)
     if budget.max_tokens == 0:  # ruling 10.1
         return math.inf if selected else 0.0
@@ -51,11 +53,13 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget) -> float:
 
 def kind_diversity(report: SelectionReport) -> int:
     """How many different kinds were selected, whatever their case."""
+    check(report=report)
     return len({entry.item.kind for entry in report.included})
 
 
 def timestamp_coverage(report: SelectionReport) -> float:
     """The fraction of selected items that carry a timestamp; 0.0 when nothing was selected."""
+    check(report=report)
     if not report.included:
         return 0.0
     return sum(entry.item.timestamp is not None for entry in report.included) / len(report.included)
@@ -74,6 +78,7 @@ def quota_utilization(report: SelectionReport, slicer: Slicer, budget: ContextBu
     >>> [(str(row.kind), row.actual, row.utilization) for row in quota_utilization(report, slicer, budget)]
     [('Document', 40.0, 0.8)]
     """
+    check(report=report, slicer=slicer, budget=budget)
     match slicer:
         case QuotaSlice():
             rows = [_share(report, quota.kind, quota.require, quota.cap, budget) for quota in slicer.quotas]

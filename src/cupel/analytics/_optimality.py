@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cupel.analytics._arguments import check
 from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens
 from cupel.pipeline._slice import effective_budget
 
@@ -46,6 +47,7 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget) -> Optimality
     >>> round(found.upper_bound, 3), round(found.gap, 3)  # a whole, and half of b
     (1.3, 0.4)
     """
+    check(report=report, budget=budget)
     pinned_tokens = sum(e.item.tokens for e in report.included if e.reason is InclusionReason.PINNED)
     chosen = [e for e in report.included if e.reason is not InclusionReason.PINNED]
     passed = [e for e in report.excluded if not isinstance(e.reason, (Deduplicated, NegativeTokens))]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from cupel._checks import as_list, shown, wrong_type
+from cupel.analytics._arguments import check
 from cupel.analytics._quiet import quiet
 from cupel.errors import PipelineConfigError
 from cupel.pipeline import Pipeline
@@ -63,20 +65,24 @@ def policy_sensitivity(
     spec ['Included', 'Excluded']
     log ['Excluded', 'Included']
     """
+    check(budget=budget)
     pipelines = _pipelines(variants)
     if len(pipelines) < 2:  # noqa: PLR2004 - one variant has nothing to differ from
         raise PipelineConfigError("policy_sensitivity requires at least 2 variants")
-    candidates = list(items)
+    candidates = as_list("items", items, "an iterable of ContextItem")
     reports = _reports(candidates, budget, pipelines)
     return PolicySensitivityReport(reports, _diffs(candidates, reports))
 
 
 def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
-    pairs = cast("Iterable[tuple[str, object]]", variants.items() if isinstance(variants, Mapping) else variants)
+    given = variants.items() if isinstance(variants, Mapping) else variants
     pipelines: list[tuple[str, Pipeline]] = []
-    for label, variant in pairs:
+    for position, pair in enumerate(as_list("variants", given, "a mapping or an iterable of (label, variant) pairs")):
+        if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004 - a label and a variant
+            raise wrong_type(f"variants[{position}]", "a (label, variant) pair", pair)
+        label, variant = cast("tuple[str, object]", pair)
         if not isinstance(variant, (Policy, Pipeline)):
-            raise TypeError(f"the variant {label!r} must be a Policy or a Pipeline, got {variant!r}")
+            raise TypeError(f"variants: {shown(label)} must be a Policy or a Pipeline, got {shown(variant)}")
         pipelines.append((label, variant.pipeline() if isinstance(variant, Policy) else quiet(variant)))
     return pipelines
 

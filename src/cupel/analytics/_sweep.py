@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_integer, as_list
+from cupel.analytics._arguments import check
 from cupel.analytics._quiet import prepare_quietly
 from cupel.errors import (
     BudgetOverflowError,
@@ -48,8 +50,11 @@ def sweep(pipeline: Pipeline, items: Iterable[ContextItem], budgets: Iterable[Co
     50 ['b']
     100 ['a', 'b']
     """
+    check(pipeline=pipeline)
     prepared = prepare_quietly(pipeline, items)
-    return [_row(prepared, _as_budget(budget)) for budget in budgets]
+    return [
+        _row(prepared, _as_budget(budget)) for budget in as_list("budgets", budgets, "an iterable of ContextBudget")
+    ]
 
 
 def _row(prepared: PreparedSelection, budget: ContextBudget) -> SweepRow:
@@ -61,4 +66,7 @@ def _row(prepared: PreparedSelection, budget: ContextBudget) -> SweepRow:
 
 
 def _as_budget(budget: ContextBudget | int) -> ContextBudget:
-    return budget if isinstance(budget, ContextBudget) else ContextBudget(budget, budget)
+    if isinstance(budget, ContextBudget):
+        return budget
+    tokens = as_integer("budgets", budget, expected="an iterable of ContextBudget or integers")
+    return ContextBudget(tokens, tokens)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from cupel._checks import as_text
 from cupel._portable import Portable
 from cupel.diagnostics._events import CountRequirementShortfall, TraceEvent
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
@@ -91,7 +92,8 @@ class SelectionReport:
 
     def find(self, content_prefix: str) -> list[IncludedItem | ExcludedItem]:
         """Give the decisions on all items whose content starts with this."""
-        return [entry for entry in self if entry.item.content.startswith(content_prefix)]
+        prefix = as_text("content_prefix", content_prefix)
+        return [entry for entry in self if entry.item.content.startswith(prefix)]
 
     def explain(self, item: ContextItem | None = None) -> str:
         """Say in plain English why an item is in or out, or, without one, why each of them is.

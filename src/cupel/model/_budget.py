@@ -95,9 +95,8 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     def extended(self, tokens: int) -> ContextBudget:
         """Give the same budget with `tokens` more in both the window and the target (fewer when negative)."""
-        return msgspec.structs.replace(
-            self, max_tokens=self.max_tokens + tokens, target_tokens=self.target_tokens + tokens
-        )
+        more = as_integer("tokens", tokens)
+        return self.replace(max_tokens=self.max_tokens + more, target_tokens=self.target_tokens + more)
 
     def replace(self, **changes: Any) -> Self:
         """Make a copy with some fields changed, checked like any budget.

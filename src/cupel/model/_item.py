@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from cupel._checks import as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
+from cupel._checks import as_counter, as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
 from cupel._portable import Portable
 from cupel.errors import InvalidItemError
 from cupel.model._frozen import EMPTY, FrozenDict
@@ -125,10 +125,7 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         >>> ContextItem.counted("The build failed on step 3.", CharacterEstimate(), kind="ToolOutput").tokens
         7
         """
-        count = getattr(counter, "count", None)
-        if not callable(count):
-            raise wrong_type("counter", "a TokenCounter", counter)
-        return cls(content, cast("int", count(as_text("content", content))), **fields)
+        return cls(content, as_counter("counter", counter)(as_text("content", content)), **fields)
 
     def replace(self, **changes: Any) -> Self:
         """Make a copy with some fields changed, checked like any item.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cupel._checks import as_instance
 from cupel.errors import PipelineConfigError
 from cupel.pipeline._classify import check_pinned
 from cupel.pipeline._place import place, settle
@@ -70,6 +71,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     def with_pipeline(self, pipeline: Pipeline) -> PreparedSelection:
         """Return the same candidates for another slicer, placer or overflow strategy, without scoring them again."""
         own = self.pipeline
+        as_instance("pipeline", pipeline, type(own))
         if (pipeline.scorer, pipeline.deduplicate) != (own.scorer, own.deduplicate):
             msg = "with_pipeline takes a pipeline with the same scorer and deduplication; this one must prepare anew"
             raise PipelineConfigError(msg)

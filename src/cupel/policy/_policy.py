@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import shown
+from cupel._checks import shown, wrong_type
 from cupel._wire import RefusedError, check_depth, decode_json, decode_toml
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
@@ -122,6 +122,8 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy document from a `.json` or `.toml` file; errors name the file."""
+        if not isinstance(path, (str, Path)):
+            raise wrong_type("path", "a string or a Path", path)
         file = Path(path)
         readers = {".json": cls.from_json, ".toml": cls.from_toml}
         reader = readers.get(file.suffix.lower())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
+from cupel._checks import as_list
 from cupel.errors import ScorerConfigError
 from cupel.scorers._base import PassScorer, Scorer, checked_scores
 from cupel.scorers._graph import refuse_cycles
@@ -35,7 +36,7 @@ class CompositeScorer(PassScorer):
         def __init__(self, entries: Iterable[tuple[Scorer, float]]) -> None: ...
 
     def __post_init__(self) -> None:
-        entries = tuple(_checked_entry(position, entry) for position, entry in enumerate(self.entries))
+        entries = tuple(_checked_entry(position, entry) for position, entry in enumerate(_pairs(self.entries)))
         if not entries:
             msg = "entries must hold at least one (scorer, weight) pair, got none"
             raise ScorerConfigError(msg)
@@ -64,6 +65,10 @@ class CompositeScorer(PassScorer):
             else:
                 totals = [0.0 + score * weight for score in scores]  # from zero: -0.0 becomes 0.0
         return totals
+
+
+def _pairs(entries: Iterable[Any]) -> list[Any]:
+    return as_list("entries", entries, "an iterable of (scorer, weight) pairs")
 
 
 def _checked_entry(position: int, entry: Any) -> tuple[Scorer, float]:

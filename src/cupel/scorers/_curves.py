@@ -8,6 +8,7 @@ from datetime import timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from cupel._checks import as_list
 from cupel.errors import ScorerConfigError
 from cupel.scorers._weights import as_weight
 
@@ -78,7 +79,7 @@ class Step(Curve):
         def __init__(self, windows: Iterable[tuple[timedelta, float]]) -> None: ...
 
     def __post_init__(self) -> None:
-        windows = tuple(_checked_window(position, window) for position, window in enumerate(self.windows))
+        windows = tuple(_checked_window(position, window) for position, window in enumerate(_pairs(self.windows)))
         if not windows:
             msg = "windows must hold at least one (max_age, score) pair, got none"
             raise ScorerConfigError(msg)
@@ -90,6 +91,10 @@ class Step(Curve):
             if max_age > age:
                 return score
         return self.windows[-1][1]
+
+
+def _pairs(windows: Iterable[Any]) -> list[Any]:
+    return as_list("windows", windows, "an iterable of (max_age, score) pairs")
 
 
 def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:

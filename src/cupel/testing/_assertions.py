@@ -15,7 +15,7 @@ from cupel.testing._arguments import (
 )
 from cupel.testing._edges import Edges
 from cupel.testing._exceptions import SelectionReportAssertionException
-from cupel.testing._wording import budget_details, distinct_kinds, distinct_reasons, summary
+from cupel.testing._wording import budget_details, budget_summary, distinct_kinds, distinct_reasons, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +142,7 @@ class SelectionReportAssertionChain:
         but = f"found {budget_details(found[0])}" if found else "no matching item had reason BudgetExceeded"
         raise self._failure(
             f"ExcludeItemWithBudgetDetails failed: expected BudgetExceeded with {budget_details(expected)}, but {but}.",
-            summary("Matching items in Excluded", matched),
+            budget_summary("Matching items in Excluded", matched),
         )
 
     def have_no_exclusions_for_kind(self, kind: ContextKind | str) -> SelectionReportAssertionChain:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cupel.diagnostics import ExcludedItem
+from cupel.diagnostics import BudgetExceeded, ExcludedItem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.diagnostics import BudgetExceeded, IncludedItem
+    from cupel.diagnostics import IncludedItem
 
 _SHOWN: Final = 5
 
@@ -39,6 +39,18 @@ def summary(title: str, entries: tuple[IncludedItem, ...] | list[ExcludedItem]) 
     ]
     if len(entries) > _SHOWN:
         lines.append(f"  … and {len(entries) - _SHOWN} more")
+    return "\n".join([f"{title}:", *lines])
+
+
+def budget_summary(title: str, entries: list[ExcludedItem]) -> str:
+    """Give kind, score and reason of every entry, with the two numbers of each budget exclusion."""
+    if not entries:
+        return ""
+    lines = [
+        f"  kind={entry.item.kind}, score={entry.score:.4f}, reason={entry.reason.name}"
+        + (f", {budget_details(entry.reason)}" if isinstance(entry.reason, BudgetExceeded) else "")
+        for entry in entries
+    ]
     return "\n".join([f"{title}:", *lines])
 
 

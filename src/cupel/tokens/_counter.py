@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-import msgspec
-
-if TYPE_CHECKING:
-    from cupel.model import ContextItem
+from cupel._checks import as_counter, as_instance
+from cupel.model import ContextItem
 
 
 @runtime_checkable
@@ -34,4 +32,5 @@ def with_token_count(item: ContextItem, counter: TokenCounter) -> ContextItem:
     >>> with_token_count(ContextItem("twelve chars", 0, tags=["kept"]), CharacterEstimate()).tokens
     3
     """
-    return msgspec.structs.replace(item, tokens=counter.count(item.content))
+    as_instance("item", item, ContextItem)
+    return item.replace(tokens=as_counter("counter", counter)(item.content))

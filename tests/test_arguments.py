@@ -1,0 +1,172 @@
+"""Every public callable answers an argument of the wrong type with an error that names the argument."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from datetime import timedelta
+from enum import Enum
+
+import pytest
+
+import cupel
+from cupel import (
+    ContextBudget,
+    ContextItem,
+    CountQuotaEntry,
+    CupelError,
+    GreedySlice,
+    Pipeline,
+    Policy,
+    ReflexiveScorer,
+    ScoredItem,
+    Scorer,
+    Slicer,
+    UShapedPlacer,
+    analytics,
+    policy,
+    tokens,
+)
+from cupel.scorers import Exponential
+
+ITEM = ContextItem("x", 1)
+BUDGET = ContextBudget(10, 10)
+PIPELINE = Pipeline(scorer=ReflexiveScorer())
+PREPARED = PIPELINE.prepare([ITEM])
+REPORT = PIPELINE.dry_run([ITEM], BUDGET)
+PAIR = {"a": PIPELINE, "b": PIPELINE}
+
+
+async def source():
+    yield ITEM
+
+
+class Clock:
+    def now(self):
+        return ITEM.timestamp
+
+
+SOUND = {
+    "all_items": [ITEM],
+    "budget": BUDGET,
+    "budgets": [BUDGET],
+    "cap_count": 2,
+    "content": "x",
+    "counter": tokens.CharacterEstimate(),
+    "curve": Exponential(timedelta(1)),
+    "clock": Clock(),
+    "document": {"scorer": "recency"},
+    "entries": [CountQuotaEntry("Message", 0, 1)],
+    "form": {"content": "x", "tokens": 1},
+    "full": ITEM,
+    "half_life": timedelta(1),
+    "inner": GreedySlice(),
+    "item": ITEM,
+    "items": [ITEM],
+    "key": "k",
+    "kind": "Message",
+    "max_age": timedelta(1),
+    "max_tokens": 10,
+    "observed": 5,
+    "estimated": 5,
+    "pipeline": PIPELINE,
+    "placer": UShapedPlacer(),
+    "prepared": PREPARED,
+    "quotas": [],
+    "report": REPORT,
+    "reported": 5,
+    "require_count": 0,
+    "score": 0.5,
+    "scored": [ScoredItem(ITEM, 0.5)],
+    "scorer": ReflexiveScorer(),
+    "search_ceiling": 5,
+    "slack_tokens": 1,
+    "slicer": GreedySlice(),
+    "source": source,
+    "sources": lambda: [source()],
+    "boost": 2.0,
+    "id": "an-id",
+    "tag": "a-tag",
+    "target_item": ITEM,
+    "target_tokens": 5,
+    "tokens": 1,
+    "value": "v",
+    "variants": PAIR,
+    "weights": {"a": 1.0},
+    "windows": [(timedelta(1), 0.5)],
+}
+WRONG = [None, 5, 1.5, "text", b"x", True, object(), [5], {"a": 1}]
+OBJECTS = [ITEM, BUDGET, PIPELINE, PREPARED, REPORT, Policy(ReflexiveScorer()), GreedySlice(), UShapedPlacer()]
+# What the library itself makes or calls: records of a run, and the column forms of strategies.
+OWN = {"fit", "arrange", "PreparedSelection", "ContextResult", "Chooser", "Selection", "from_candidates"}
+# The name that the message uses for an argument, where the argument's own would say less.
+CALLED = {
+    "value": "kind|source|value",
+    "sources": "source",
+    "schema": "schema",
+    "form": "form|an item|a budget|a report",
+}
+
+
+def callables():
+    for namespace in (cupel, analytics, policy, tokens):
+        for name in namespace.__all__:
+            public = getattr(namespace, name)
+            abstract = inspect.isabstract(public) or getattr(public, "_is_protocol", False)
+            plain = isinstance(public, type) and issubclass(public, (BaseException, Enum))
+            record = isinstance(public, type) and public.__module__.startswith(("cupel.diagnostics", "cupel.analytics"))
+            if callable(public) and not (abstract or plain or record or name in OWN or public in (Scorer, Slicer)):
+                yield name, public
+    for value in OBJECTS:
+        for name in dir(value):
+            if not name.startswith("_") and name not in OWN and inspect.ismethod(getattr(value, name)):
+                yield f"{type(value).__name__}.{name}", getattr(value, name)
+
+
+def arguments():
+    """Each argument of each callable, with all that the callable takes."""
+    for name, function in callables():
+        found = inspect.signature(function).parameters.values()
+        takes = [one for one in found if one.kind not in {one.VAR_POSITIONAL, one.VAR_KEYWORD}]
+        for one in takes:
+            yield pytest.param(function, takes, one, id=f"{name}-{one.name}")
+
+
+async def drain(stream) -> None:
+    async for _ in stream:
+        pass
+
+
+def call(function, takes, wrong, value) -> None:
+    """Call with one wrong argument and the sound ones that are required."""
+    positional, named = [], {}
+    for one in takes:
+        if one is not wrong and one.default is not one.empty:
+            continue
+        given = value if one is wrong else SOUND[one.name]
+        if one is not wrong and one.name in {"source", "sources"}:
+            given = given()  # a stream can be read once
+        if one.kind is one.POSITIONAL_ONLY:
+            positional.append(given)
+        else:
+            named[one.name] = given
+    answer = function(*positional, **named)
+    if inspect.iscoroutine(answer):
+        asyncio.run(answer)
+    elif hasattr(answer, "__aiter__"):
+        asyncio.run(drain(answer))
+
+
+@pytest.mark.parametrize(("function", "takes", "wrong"), list(arguments()))
+def test_a_wrong_type_is_answered_by_name(function, takes, wrong) -> None:
+    for value in WRONG:
+        try:
+            call(function, takes, wrong, value)
+        except (CupelError, OSError):
+            continue  # a wrong value, or no such file
+        except (TypeError, ValueError) as error:
+            problem = error
+        else:
+            continue  # taken for what it is
+        names = CALLED.get(wrong.name, wrong.name).split("|")
+        assert any(name in str(problem) for name in names), f"{value!r}: {problem!r}"
