@@ -269,7 +269,7 @@ class TestExplain:
             (QuotaCapExceeded("T", 3, 4), "kind T has used 4 of its quota of 3."),
             (QuotaRequireDisplaced("T"), "the requirement of kind T took the room."),
             (Filtered("age"), "the filter 'age' removed it."),
-            (CountRequireCandidatesExhausted("T"), "CountRequireCandidatesExhausted (kind='T')."),
+            (CountRequireCandidatesExhausted("T"), "kind T has fewer candidates than its quota requires."),
             (UnknownReason("Eaten", FrozenDict({"by": "dog"})), "Eaten (by='dog')."),
             (UnknownReason("Eaten", FrozenDict()), "Eaten."),
         ],

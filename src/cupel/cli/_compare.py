@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def chosen_policies(names: list[str] | None, overrides: list[str]) -> list[NamedPolicy]:
-    """Give the policies to compare: those named, or one named and then all presets."""
+    """Return the policies to compare: those named, or one named and then all presets."""
     wanted = names or preset_names()
     if len(wanted) == 1:
         wanted = [*wanted, *(name for name in preset_names() if name != wanted[0].replace("_", "-"))]

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def described_commands() -> dict[str, tuple[str, list[Option]]]:
-    """Give every command's summary and options, read off its parser."""
+    """Return every command's summary and options, read off its parser."""
     from cupel.cli._main import COMMANDS
 
     described: dict[str, tuple[str, list[Option]]] = {}

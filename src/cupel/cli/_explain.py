@@ -117,7 +117,7 @@ def _document(
     policy: str,
     found: dict[int, int | None] | None,
 ) -> dict[str, Any]:
-    """Give the report's wire form, with the positions of the items in the input beside it."""
+    """Return the report's wire form, with the positions of the items in the input beside it."""
     positions = {id(item): position for position, item in enumerate(items)}
     document = report.to_dict()
     for form, entry in zip(document["included"] + document["excluded"], report, strict=True):

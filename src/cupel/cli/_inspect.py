@@ -87,7 +87,7 @@ def page(
     form: str = "html",
     on_progress: Callable[[int, int], object] | None = None,
 ) -> str:
-    """Give the page, or the data behind it."""
+    """Return the page, or the data behind it."""
     payload = page_payload(
         items,
         budget,

@@ -15,7 +15,7 @@ from cupel.report import plural, visible
 
 
 def as_text(included: Sequence[IncludedItem]) -> str:
-    """Give the contents in placed order, a blank line between them."""
+    """Return the contents in placed order, a blank line between them."""
     text = "\n\n".join(entry.item.content for entry in included)
     if sys.stdout.isatty():  # a tool's output must not drive the reader's terminal
         text = visible(text)
@@ -23,12 +23,12 @@ def as_text(included: Sequence[IncludedItem]) -> str:
 
 
 def as_jsonl(included: Sequence[IncludedItem]) -> str:
-    """Give one item a line; the result can be read back as ITEMS."""
+    """Return one item on each line; the result can be read back as ITEMS."""
     return "".join(f"{to_json(item_to_dict(entry.item))}\n" for entry in included)
 
 
 def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
-    """Give the items and the facts about the selection; the result can be read back as ITEMS."""
+    """Return the items and the facts about the selection; the result can be read back as ITEMS."""
     tokens = sum(entry.item.tokens for entry in report.included)
     document = {
         "policy": policy,
@@ -41,7 +41,7 @@ def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
 
 
 def as_markdown(included: Sequence[IncludedItem]) -> str:
-    """Give each item under a heading, in a fence that its content cannot close."""
+    """Return each item under a heading, in a fence that its content cannot close."""
     parts: list[str] = []
     for number, entry in enumerate(included, 1):
         longest = max((len(run) for run in re.findall(r"`+", entry.item.content)), default=0)

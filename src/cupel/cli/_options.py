@@ -33,7 +33,7 @@ _ITEMS_HELP: Final = (
 
 
 def describe(parser: argparse.ArgumentParser, examples: str = "") -> None:
-    """Give a parser the epilog that all commands have: examples, then exit codes."""
+    """Set the epilog that all commands have: examples, then exit codes."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = (f"examples:\n{examples}\n\n" if examples else "") + EXIT_CODES
 
@@ -174,7 +174,7 @@ def preset_names() -> list[str]:
 
 
 def preset(name: str) -> Policy:
-    """Give a preset by name; `_` and `-` are the same."""
+    """Return a preset by name; `_` and `-` are the same."""
     from cupel import presets
 
     build: Callable[[], Policy] = getattr(presets, name.replace("-", "_"))
@@ -210,7 +210,7 @@ def _check_counter(name: str) -> None:
 
 
 def make_counter(name: str | None) -> Callable[[str], int]:
-    """Give the counting function behind a `--tokens` name."""
+    """Return the counting function behind a `--tokens` name."""
     from cupel import tokens
 
     if name is None:

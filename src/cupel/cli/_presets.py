@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _about(name: str) -> str:
-    """Give the preset's own words, without its example."""
+    """Return the preset's own words, without its example."""
     text = inspect.getdoc(getattr(presets, name.replace("-", "_"))) or ""
     kept = [line for line in text.split(">>>")[0].strip().split("\n") if line]
     return "\n".join(kept)

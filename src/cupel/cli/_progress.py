@@ -16,7 +16,7 @@ _SECONDS_BETWEEN_BEATS: Final = 30.0
 
 @contextmanager
 def progress_bar(doing: str, unit: str, *, quiet: bool = False) -> Generator[Show, None, None]:
-    """Give a function that shows progress with its rate and the time left: by rich where installed, else as a line."""
+    """Return a function that shows progress with its rate and the time left: by rich if installed, else as a line."""
     if quiet:
         yield lambda _done, _total, _before: None
         return

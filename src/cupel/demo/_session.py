@@ -18,7 +18,7 @@ BUDGET: Final = 4_000
 
 
 def session_items() -> list[ContextItem]:
-    """Give the session's 120 candidates: system prompt, chat, tool outputs, files and memories.
+    """Return the session's 120 candidates: system prompt, chat, tool outputs, files and memories.
 
     >>> items = session_items()
     >>> len(items), sum(item.tokens for item in items)
@@ -28,7 +28,7 @@ def session_items() -> list[ContextItem]:
 
 
 def session_policy() -> Policy:
-    """Give the policy the demonstration starts with.
+    """Return the policy the demonstration starts with.
 
     >>> session_policy().name
     'coding-agent'
@@ -37,7 +37,7 @@ def session_policy() -> Policy:
 
 
 def session_text() -> str:
-    r"""Give the session as the JSON lines it is stored in.
+    r"""Return the session as the JSON lines it is stored in.
 
     >>> session_text().count("\n")
     120
@@ -46,7 +46,7 @@ def session_text() -> str:
 
 
 def policy_text() -> str:
-    """Give the policy as the TOML it is stored in.
+    """Return the policy as the TOML it is stored in.
 
     >>> policy_text().splitlines()[0]
     'name = "coding-agent"'

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cupel.diagnostics._reasons import (
     BudgetExceeded,
     CountCapExceeded,
+    CountRequireCandidatesExhausted,
     Deduplicated,
     ExclusionReason,
     Filtered,
@@ -117,6 +118,8 @@ def why_out(reason: ExclusionReason) -> tuple[str, str]:  # noqa: PLR0911  (one 
             return f"kind {kind} has used {actual} of its quota of {cap}.", "Enlarge the quota."
         case QuotaRequireDisplaced(displaced_by_kind=kind):
             return f"the requirement of kind {kind} took the room.", "Lower that requirement."
+        case CountRequireCandidatesExhausted(kind=kind):
+            return f"kind {kind} has fewer candidates than its quota requires.", ""
         case Filtered(filter_name=name):
             return f"the filter {name!r} removed it.", ""
         case _:

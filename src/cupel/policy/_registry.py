@@ -128,7 +128,7 @@ CURVES: Registry[Curve] = Registry("curve", Curve)
 
 
 def register_scorer(tag: str) -> Callable[[C], C]:
-    """Give a scorer class a tag, so that policies which use it can be written and read.
+    """Register a scorer class under a tag, so that policies which use it can be written and read.
 
     The class is a dataclass, whose fields become the keys of its document, or offers `to_dict()` and the class method
     `from_dict(fields)`. A package that names the defining module in the entry-point group `cupel.strategies` is found
@@ -152,12 +152,12 @@ def register_scorer(tag: str) -> Callable[[C], C]:
 
 
 def register_slicer(tag: str) -> Callable[[C], C]:
-    """Give a slicer class a tag; everything said of `register_scorer` holds."""
+    """Register a slicer class under a tag; everything said of `register_scorer` holds."""
     return _registering(SLICERS, tag)
 
 
 def register_placer(tag: str) -> Callable[[C], C]:
-    """Give a placer class a tag; everything said of `register_scorer` holds."""
+    """Register a placer class under a tag; everything said of `register_scorer` holds."""
     return _registering(PLACERS, tag)
 
 

@@ -23,7 +23,7 @@ def digest(positions: Iterable[int]) -> int:
 
 
 def excluded_rows(report: SelectionReport, positions: Positions) -> list[dict[str, Any]]:
-    """Give the excluded items with their reasons; a reason that quotes another item names its position instead."""
+    """Return the excluded items with their reasons; a reason that quotes another item names its position instead."""
     pinned = [entry.item for entry in report.included if entry.item.pinned]
     displacer = next((item for item in sorted(pinned, key=positions.of) if item.tokens > 0), None)
     survivors = {
@@ -45,7 +45,7 @@ def excluded_rows(report: SelectionReport, positions: Positions) -> list[dict[st
 
 
 def answer(prepared: PreparedSelection, budget: ContextBudget, positions: Positions) -> dict[str, Any]:
-    """Give the whole answer at one budget, in the shape the page draws."""
+    """Return the whole answer at one budget, in the shape the page draws."""
     row: dict[str, Any] = {"budget": budget.target_tokens}
     try:
         report = prepared.dry_run(budget)
@@ -62,7 +62,7 @@ def answer(prepared: PreparedSelection, budget: ContextBudget, positions: Positi
 
 
 def check(prepared: PreparedSelection, budget: ContextBudget, positions: Positions) -> dict[str, Any]:
-    """Give just enough of the answer at one budget to notice any difference."""
+    """Return just enough of the answer at one budget to notice any difference."""
     try:
         report = prepared.dry_run(budget)
     except SelectionError as error:

@@ -36,7 +36,7 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
 
 
 def _console(stream: TextIO, width: int) -> Any:
-    """Give a rich console when a terminal is there and the extra is installed, else None."""
+    """Return a rich console when a terminal is there and the extra is installed, else None."""
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         return None
     try:

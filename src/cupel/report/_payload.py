@@ -80,7 +80,7 @@ def page_payload(
 
 
 def _kinds(items: Sequence[ContextItem]) -> dict[str, str]:
-    """Give the kinds by folded name: the well-known ones first, the others as they appear."""
+    """Return the kinds by folded name: the well-known ones first, the others as they appear."""
     found: dict[str, str] = {}
     for item in items:
         found.setdefault(item.kind.key, item.kind.value)

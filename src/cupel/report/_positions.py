@@ -9,7 +9,7 @@ from cupel.model import ContextItem
 
 
 def distinct(items: Iterable[ContextItem]) -> list[ContextItem]:
-    """Give the items as a list in which no object occurs twice, so that each has one position."""
+    """Return the items as a list in which no object occurs twice, so that each has one position."""
     seen: set[int] = set()
     result: list[ContextItem] = []
     for item in items:
@@ -28,9 +28,9 @@ class Positions:
         self._by_id = {id(item): position for position, item in enumerate(items)}
 
     def of(self, item: ContextItem) -> int:
-        """Give the position of one of the items."""
+        """Return the position of one of the items."""
         return self._by_id[id(item)]
 
     def all(self, items: Iterable[ContextItem]) -> list[int]:
-        """Give the positions of several of the items, in their order."""
+        """Return the positions of several of the items, in their order."""
         return [self._by_id[id(item)] for item in items]

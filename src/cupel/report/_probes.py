@@ -36,12 +36,12 @@ class Probes:
         return cls(budget, fixed_window, budget.output_reserve, -(-needed // step) * step)
 
     def at(self, target: int) -> ContextBudget:
-        """Give the budget that stands behind a position of the slider."""
+        """Return the budget that stands behind a position of the slider."""
         window = self.budget.max_tokens if self.fixed_window else target
         return msgspec.structs.replace(self.budget, max_tokens=window, target_tokens=target)
 
     def spread(self, count: int) -> list[ContextBudget]:
-        """Give about `count` budgets over the whole slider, the opening one among them."""
+        """Return about `count` budgets over the whole slider, the opening one among them."""
         span = self.highest - self.lowest
         targets = {self.lowest + span * number // (count - 1) for number in range(count)}
         return [self.at(target) for target in sorted(targets | {self.budget.target_tokens})]

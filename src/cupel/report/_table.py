@@ -54,5 +54,5 @@ class Table:
 
 
 def text_of(cell: Cell | str) -> str:
-    """Give a cell's text."""
+    """Return a cell's text."""
     return cell if isinstance(cell, str) else cell.text

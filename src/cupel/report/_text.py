@@ -22,7 +22,7 @@ def visible(text: str) -> str:
 
 
 def preview(text: str, width: int = 72) -> str:
-    r"""Give the start of a text on one line.
+    r"""Return the start of a text on one line.
 
     >>> preview("first line\nsecond line", 16)
     'first line seco…'
@@ -32,7 +32,7 @@ def preview(text: str, width: int = 72) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """Give a count with its noun.
+    """Return a count with its noun.
 
     >>> plural(1, "item"), plural(1200, "item")
     ('1 item', '1,200 items')
@@ -41,7 +41,7 @@ def plural(count: int, word: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Give a share, rounded down: only a full window is called 100 %.
+    """Return a share, rounded down: only a full window is called 100 %.
 
     >>> percent(3999, 4000)
     '99.9 %'

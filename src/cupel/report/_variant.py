@@ -93,7 +93,7 @@ def _document(policy: Policy) -> str:
 
 
 def _stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str, Any]]:
-    """Give each stage's counts and time; pinned items step aside after Classify and come back for Place."""
+    """Return each stage's counts and time; pinned items step aside after Classify and come back for Place."""
     try:
         report = prepared.dry_run(budget)
     except SelectionError:

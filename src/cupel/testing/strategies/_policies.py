@@ -38,6 +38,7 @@ from cupel.slicers import (
     QuotaSlice,
     ScarcityBehavior,
     Slicer,
+    StreamSlice,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def slicers() -> SearchStrategy[Slicer]:
     counted = st.builds(
         CountQuotaSlice, _count_entries(), st.just(GreedySlice()) | quotas, scarcity=scarcities
     ) | st.builds(CountConstrainedKnapsackSlice, _count_entries(), knapsacks, scarcity=scarcities)
-    return simple | quotas | counted
+    return simple | st.builds(StreamSlice, st.sampled_from([1, 3, 32])) | quotas | counted
 
 
 def placers() -> SearchStrategy[Placer]:

@@ -1,0 +1,161 @@
+"""CONTRIBUTING says what a built-in strategy and a reason need; every one of them has it."""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import cupel
+from cupel import Placer, SelectionReport, diagnostics
+from cupel.diagnostics import KNOWN_REASONS, ExclusionReason
+from cupel.policy import json_schema
+from cupel.scorers import Scorer
+from cupel.slicers import Slicer
+from tests.testing import test_contracts
+
+ROOT = Path(__file__).parents[1]
+FAMILIES = {"scorers": Scorer, "slicers": Slicer, "placers": Placer}
+WHOLE_PASS = {"scorers": "score_all", "slicers": "fit", "placers": "arrange"}
+TAGS = {
+    "RecencyScorer": "recency", "PriorityScorer": "priority", "FrequencyScorer": "frequency",
+    "ReflexiveScorer": "reflexive", "KindScorer": "kind", "TagScorer": "tag", "CompositeScorer": "composite",
+    "ScaledScorer": "scaled", "MetadataTrustScorer": "metadata_trust", "MetadataKeyScorer": "metadata_key",
+    "DecayScorer": "decay", "GreedySlice": "greedy", "KnapsackSlice": "knapsack", "QuotaSlice": "quota",
+    "CountQuotaSlice": "count_quota", "CountConstrainedKnapsackSlice": "count_constrained_knapsack",
+    "StreamSlice": "stream", "ChronologicalPlacer": "chronological", "UShapedPlacer": "u_shaped",
+}  # fmt: skip
+"""Tags are part of every policy file in the world, so they are written down here once more."""
+
+
+def built_in():
+    for family, base in FAMILIES.items():
+        package = importlib.import_module(f"cupel.{family}")
+        for name in package.__all__:
+            value = getattr(package, name)
+            if inspect.isclass(value) and issubclass(value, base) and not inspect.isabstract(value):
+                yield pytest.param(family, base, value, id=name)
+
+
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def its_module(family, base, strategy):
+    file = Path(inspect.getfile(strategy))
+    assert file.parent == ROOT / "src/cupel" / family
+    assert file.name.startswith("_")
+    assert dataclasses.is_dataclass(strategy)
+    assert strategy.__dataclass_params__.frozen
+    assert "__slots__" in vars(strategy)
+    assert ">>>" in strategy.__doc__
+    assert strategy.__doc__.splitlines()[0].endswith(".")
+
+
+def its_exports(family, base, strategy):
+    assert strategy.__name__ in cupel.__all__
+    assert getattr(cupel, strategy.__name__) is strategy
+
+
+def the_whole_pass_at_once(family, base, strategy):
+    method = WHOLE_PASS[family]
+    assert getattr(strategy, method) is not getattr(base, method)
+
+
+def its_document(family, base, strategy):
+    tag = TAGS[strategy.__name__]
+    forms = {form.get("title"): form for form in json_schema()["$defs"][family[:-1]]["anyOf"]}
+    assert forms[tag]["description"] == strategy.__doc__.splitlines()[0]
+    assert f'"const": "{tag}"' in text("docs/reference/policy.schema.json")
+
+
+def its_row(family, base, strategy):
+    tag = TAGS[strategy.__name__]
+    assert re.search(rf'`"?{tag}"?`', text("docs/reference/policy-document.md"))
+    page = {"scorers": "docs/explanation/scores.md", "slicers": "docs/explanation/choosing-a-slicer.md"}.get(family)
+    assert page is None or f"`{strategy.__name__}" in text(page)
+
+
+def a_naive_form(family, base, strategy):
+    oracle = importlib.import_module(f"tests.oracle.{family}")
+    assert callable(getattr(oracle, f"_{TAGS[strategy.__name__]}"))
+    assert (ROOT / f"tests/laws/test_{family}_against_the_oracle.py").exists()
+
+
+def a_vector(family, base, strategy):
+    tag = TAGS[strategy.__name__]
+    vectors = [file.read_text(encoding="utf-8") for file in (ROOT / "conformance").rglob("*.toml")]
+    assert any(re.search(rf'(?:{family[:-1]}|type) = "{tag}"', vector) for vector in vectors)
+
+
+def the_kit(family, base, strategy):
+    listed = [
+        *test_contracts.BUILT_IN_SCORERS,
+        *test_contracts.BUILT_IN_SLICERS,
+        *test_contracts.COUNTING_SLICERS,
+        *test_contracts.BUILT_IN_PLACERS,
+    ]
+    assert strategy in {type(one) for one in listed}
+    assert strategy.__name__ in text("src/cupel/testing/strategies/_policies.py")
+
+
+CHECKS = [
+    its_module, its_exports, the_whole_pass_at_once, its_document, its_row, a_naive_form, a_vector, the_kit,
+]  # fmt: skip
+"""One for each number of the list, in its order."""
+
+
+def section(title: str) -> str:
+    return text("CONTRIBUTING.md").split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+LIST = "Add a scorer, a slicer or a placer to cupel"
+
+
+def test_every_item_of_the_list_has_its_check():
+    headings = re.findall(r"^\d+\. \*\*(.*?)\*\*", section(LIST), re.MULTILINE)
+    assert [heading.lower().replace(" ", "_") for heading in headings] == [check.__name__ for check in CHECKS]
+
+
+def test_the_walk_through_names_files_that_exist():
+    told = "".join(map(section, (LIST, "Change a slicer", "Add a reason", "Where things are")))
+    named = set(re.findall(r"`((?:src|docs|tests|scripts|conformance)/[^`]*)`", told))
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == ["src/cupel/scorers/_brevity.py"]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(("family", "base", "strategy"), list(built_in()))
+def test_every_built_in_strategy_has_what_the_list_asks_for(check, family, base, strategy):
+    check(family, base, strategy)
+
+
+def test_no_tag_is_listed_for_a_strategy_that_is_gone():
+    assert set(TAGS) == {parameters.values[2].__name__ for parameters in built_in()}
+
+
+@pytest.mark.parametrize("name", KNOWN_REASONS)
+def test_every_reason_has_what_the_walk_through_asks_for(name):
+    reason = KNOWN_REASONS[name]
+    assert issubclass(reason, ExclusionReason)
+    assert reason.__module__ == "cupel.diagnostics._reasons"
+    assert getattr(diagnostics, name) is reason
+    assert f"`{name}`" in text("docs/reference/report-format.md")
+    assert name in json.dumps(json.loads(text("docs/reference/report.schema.json")))
+    values = {"str": "x", "int": 1, "float": 0.5}
+    made = reason(**{field: values[str(kind)] for field, kind in reason.__annotations__.items()})
+    document = {
+        "events": [],
+        "included": [],
+        "excluded": [
+            {"item": {"content": "a", "tokens": 1, "kind": "Message"}, "score": 0.0, "reason": made.to_dict()}
+        ],
+        "total_candidates": 1,
+        "total_tokens_considered": 1,
+    }
+    report = SelectionReport.from_dict(document)
+    assert report.excluded[0].reason == made
+    assert name not in report.explain(report.excluded[0].item), "a sentence, not the name"
