@@ -23,7 +23,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-lowest oldest test-integrations fuzz-messages coverage mutants bench bench-check measure docs pages build clean
+.PHONY: help demo test check format test-all test-lowest oldest test-integrations fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build clean
 .SECONDARY:
 
 help: ## Show this list
@@ -86,6 +86,9 @@ integration-%: $(VENV)/.stamp-integration-%
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 200,000 fits of generated chat histories against the providers' rules
 	CUPEL_FUZZ_CASES=200000 $(RUN) pytest -q -s tests/integrations/test_messages_fuzz.py
+
+kill-batch: $(VENV)/.stamp-dev ## Kill and resume batch jobs two hundred times at random moments
+	CUPEL_KILLS=100 $(RUN) pytest -q -s tests/batch/test_kills.py
 
 docs: $(VENV)/.stamp-docs ## Build the site into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict

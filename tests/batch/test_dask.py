@@ -2,13 +2,15 @@
 
 import os
 import signal
+import subprocess
 import sys
 import warnings
+from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 import pytest
 
-from cupel.batch import BatchError, BatchSelector, run_batch
+from cupel.batch import BatchError, BatchFailedError, BatchSelector, run_batch
 from tests.batch.requests import POLICY, SCHEMA, expected_rows, rows_of, some_requests, write_parquet
 
 distributed = pytest.importorskip("distributed")
@@ -38,28 +40,33 @@ def test_a_job_at_an_address_gives_what_the_plain_loop_gives(tmp_path, cluster):
     assert out.read_bytes() == (tmp_path / "local.parquet").read_bytes()
 
 
-def test_a_selector_maps_over_tables(cluster):
+def selections(start, table):
+    return BatchSelector(POLICY)(table.slice(start, 10))
+
+
+def test_a_selector_maps_over_a_table(cluster):
+    """The recipe of the documentation: the table is sent once, the slices are taken where it is."""
     requests = pa.Table.from_pylist(some_requests(30), schema=SCHEMA)
-    selector = BatchSelector(POLICY)
     with distributed.Client(cluster) as client:
-        # Dask names a pure task by hashing its arguments, and takes slices of one table for the same table.
-        slices = [requests.slice(start, 10) for start in (0, 10, 20)]
-        tables = client.gather(client.map(selector, slices, pure=False))
-    assert pa.concat_tables(tables).equals(selector(requests))
+        scattered = client.scatter(requests, broadcast=True)
+        tables = client.gather(client.map(selections, range(0, 30, 10), table=scattered))
+    assert pa.concat_tables(tables).equals(BatchSelector(POLICY)(requests))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_worker_lost_in_the_middle_loses_and_duplicates_nothing(tmp_path, cluster):
+@pytest.mark.parametrize("lost", [1, 2], ids=["one of them", "all of them"])
+def test_workers_lost_in_the_middle_lose_and_duplicate_nothing(tmp_path, cluster, lost):
     requests = some_requests(400, 9)
     path = write_parquet(tmp_path / "requests.parquet", requests)
     with distributed.Client(cluster) as client:
         pids = list(client.run(os.getpid).values())
     killed = []
 
-    def kill_one(progress):
+    def kill_some(progress):
         if progress.done >= 40 and not killed:
-            killed.append(pids[0])
-            os.kill(pids[0], signal.SIGKILL)
+            killed.extend(pids[:lost])
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
 
     done = run_batch(
         path,
@@ -68,7 +75,7 @@ def test_a_worker_lost_in_the_middle_loses_and_duplicates_nothing(tmp_path, clus
         engine="dask",
         scheduler=cluster.scheduler_address,
         shard_rows=4,
-        on_progress=kill_one,
+        on_progress=kill_some,
     )
     assert killed
     assert done.rows == 400
@@ -86,3 +93,40 @@ def test_an_address_where_nobody_answers_is_named(tmp_path):
     path = write_parquet(tmp_path / "requests.parquet", some_requests(1))
     with pytest.raises(BatchError, match=r"--scheduler nonsense://x"):
         run_batch(path, tmp_path / "out.jsonl", POLICY, engine="dask", scheduler="nonsense://x")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_lost_scheduler_is_a_failure_that_can_be_resumed(tmp_path):
+    requests = some_requests(300, 4)
+    path = write_parquet(tmp_path / "requests.parquet", requests)
+    script = "from distributed.cli.dask_scheduler import main; main()"
+    arguments = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(tmp_path / "s.json")]
+    with ExitStack() as stack:
+        scheduler = stack.enter_context(_process(script, arguments))
+        script = "from distributed.cli.dask_worker import main; main()"
+        arguments = ["--scheduler-file", str(tmp_path / "s.json"), "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+        stack.enter_context(_process(script, [*arguments, "--death-timeout", "5"]))
+        with distributed.Client(scheduler_file=str(tmp_path / "s.json"), timeout=30) as client:
+            client.wait_for_workers(1, timeout=30)
+            address = client.scheduler.address
+
+        def lose(progress):
+            if progress.done >= 40 and scheduler.poll() is None:
+                scheduler.kill()
+
+        options = {"engine": "dask", "scheduler": address, "shard_rows": 4, "on_progress": lose}
+        with pytest.raises(BatchFailedError, match=r"lost the scheduler at tcp://127.*--resume"):
+            run_batch(path, tmp_path / "out.jsonl", POLICY, **options)
+    done = run_batch(path, tmp_path / "out.jsonl", POLICY, workers=1, resume=True)
+    assert done.resumed >= 40
+    assert rows_of(tmp_path / "out.jsonl") == expected_rows(requests)
+
+
+@contextmanager
+def _process(script, arguments):
+    process = subprocess.Popen([sys.executable, "-c", script, *arguments], stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()

@@ -14,14 +14,16 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from cupel._wire import ITEM
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import Request
 from cupel.batch._errors import BatchError
 from cupel.batch._items import DEFAULTS, build
-from cupel.batch._requests import ITEM_FIELDS, SPELLINGS, as_datetime, explained, read_budget
+from cupel.batch._requests import explained, read_budget
 from cupel.errors import CupelError
 from cupel.model import EMPTY, ContextBudget, ContextItem, ContextKind, ContextSource
 
+_READ_INSTANT: Final = cast("Callable[[Any], Any]", ITEM.spellings["timestamp"].value.read)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +44,7 @@ class RequestColumns:
         _check_list(pa, self._items.type)
         self._shared = shared
         has_budgets = "budget" in table.column_names
-        self._budgets = _readable(_budgets, table.column("budget")) if has_budgets else [None] * table.num_rows
+        self._budgets = _readable(_plain, table.column("budget")) if has_budgets else [None] * table.num_rows
         lengths = pa.compute.list_value_length(self._items).to_pylist()
         self._missing = [length is None for length in lengths]
         self.starts = [0]
@@ -90,17 +92,19 @@ def _check_list(pa: Any, found: Any) -> None:
     if not (is_list and types.is_struct(found.value_type)):
         msg = f"column 'items' must be a list of structs, got {found}"
         raise BatchError(msg)
-    named = [SPELLINGS.get(field.name) for field in found.value_type]
-    for field, name in zip(found.value_type, named, strict=True):
-        if name not in ITEM_FIELDS:
-            msg = f"column 'items' has an unknown field {field.name!r}; an item has {', '.join(ITEM_FIELDS)}"
+    named: list[str] = []
+    for field in found.value_type:
+        if field.name not in ITEM.spellings:
+            msg = f"column 'items' has an unknown field {field.name!r}; an item has {', '.join(DEFAULTS)}"
             raise BatchError(msg)
+        name = ITEM.spellings[field.name].name
+        named.append(name)
         if name == "timestamp" and types.is_timestamp(field.type) and field.type.tz is None:
             msg = f"column 'items': timestamp must carry a time zone, got {field.type}; cast it to one, such as UTC"
             raise BatchError(msg)
-    for name in ITEM_FIELDS[:2]:
-        if name not in named:
-            msg = f"column 'items' has no field {name!r}"
+    for required in ITEM.fields:
+        if required.required and required.name not in named:
+            msg = f"column 'items' has no field {required.name!r}"
             raise BatchError(msg)
     if len(set(named)) != len(named):
         given = ", ".join(field.name for field in found.value_type)
@@ -110,7 +114,8 @@ def _check_list(pa: Any, found: Any) -> None:
 
 def _values(structs: Any) -> list[Any]:
     """Return one list for each field of `ContextItem`, in their order; one that no item has is the default for ever."""
-    found = {SPELLINGS[field.name]: column for field, column in zip(structs.type, structs.flatten(), strict=True)}
+    fields = zip(structs.type, structs.flatten(), strict=True)
+    found = {ITEM.spellings[field.name].name: column for field, column in fields}
     return [
         _readable(_READERS[name], found[name]) if name in found else repeat(default)
         for name, default in DEFAULTS.items()
@@ -175,10 +180,17 @@ def _names(name_type: type[ContextKind | ContextSource], default: object) -> Cal
 def _timestamps(column: Any) -> list[Any]:
     pa = arrow()
     if not pa.types.is_timestamp(column.type):
-        return [as_datetime(value) if isinstance(value, str) else value for value in column.to_pylist()]
+        return [_instant(value) for value in column.to_pylist()]
     # Through microseconds since the epoch: pyarrow's own conversion looks the zone up for every value.
     instants = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
     return [None if value is None else _EPOCH + timedelta(microseconds=value) for value in instants]
+
+
+def _instant(value: Any) -> Any:
+    try:
+        return None if value is None else _READ_INSTANT(value)
+    except ValueError:
+        return value  # the item that has it will say what is wrong
 
 
 def _metadata(column: Any) -> list[Any]:
@@ -206,19 +218,6 @@ def _of_pairs(pairs: list[Any]) -> Any:
         msg = f"the map has the key {twice!r} twice"
         raise ValueError(msg)
     return found
-
-
-def _budgets(column: Any) -> list[Any]:
-    return [_whole_numbers(value) for value in column.to_pylist()]
-
-
-def _whole_numbers(value: Any) -> Any:
-    """Take integers that a library without nullable integers, such as pandas, has made floats."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None if value != value else value  # noqa: PLR0124
-    if isinstance(value, Mapping):
-        return {key: _whole_numbers(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
-    return value
 
 
 _READERS: Final[dict[str, Callable[[Any], list[Any]]]] = {

@@ -53,7 +53,7 @@ def _submitted(distributed: Any, client: Any, job: Job, shards: Iterator[Shard])
             msg = f"the cluster lost its workers again and again: {error}"
             raise BatchError(msg) from error
         except (CancelledError, distributed.CancelledError, distributed.comm.CommClosedError) as error:
-            msg = "the cluster's scheduler is gone"
+            msg = f"lost the scheduler at {client.scheduler.address}"
             raise BatchError(msg) from error
         future.release()
         for shard in islice(shards, 1):

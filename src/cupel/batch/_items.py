@@ -9,23 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cupel.batch._requests import ITEM_FIELDS, as_datetime, read_item
+from cupel._wire import ITEM, Field, Value
+from cupel.batch._requests import read_item
 from cupel.errors import CupelError
-from cupel.model import EMPTY, ContextItem, ContextKind, ContextSource
+from cupel.model import ContextItem, ContextKind, ContextSource
 
-DEFAULTS: Final[dict[str, Any]] = {
-    "content": None,
-    "tokens": None,
-    "kind": ContextKind.MESSAGE,
-    "source": ContextSource.CHAT,
-    "priority": None,
-    "tags": (),
-    "metadata": EMPTY,
-    "timestamp": None,
-    "future_relevance_hint": None,
-    "pinned": False,
-    "original_tokens": None,
-}
+DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for field in ITEM.fields}
 """The fields in their order, each with what an item has that says nothing of it."""
 
 
@@ -81,48 +70,37 @@ def decoded(text: bytes | msgspec.Raw) -> Any:
         raise ValueError(msg) from None
 
 
-def _decoder(rename: Any) -> msgspec.json.Decoder[list[Any]]:
-    fields: Any = [(name, Any, None) for name in ITEM_FIELDS]
-    form: Any = msgspec.defstruct("ItemForm", fields, rename=rename, forbid_unknown_fields=True, gc=False)
+def _decoder(spelling: str) -> msgspec.json.Decoder[list[Any]]:
+    fields: Any = [(field.name, Any, None) for field in ITEM.fields]
+    keys = {field.name: getattr(field, spelling) for field in ITEM.fields}
+    form: Any = msgspec.defstruct("ItemForm", fields, rename=keys, forbid_unknown_fields=True, gc=False)
     return msgspec.json.Decoder(list[form])
 
 
-_DECODERS: Final = (_decoder(None), _decoder("camel"))
+_DECODERS: Final = (_decoder("name"), _decoder("key"))
 
 
 def _columns(forms: list[Any]) -> list[Any]:
     columns: list[Any] = []
-    for name, default in DEFAULTS.items():
+    for name, (default, read) in _READERS.items():
         column: list[Any] = list(map(attrgetter(name), forms))
-        if column.count(None) == len(column):
+        missing = column.count(None)
+        if missing == len(column):
             columns.append(repeat(default))
+        elif read is not None:
+            columns.append([default if value is None else read(value) for value in column])
+        elif missing and default is not None:
+            columns.append([default if value is None else value for value in column])
         else:
-            columns.append(_READERS[name](column) if name in _READERS else column)
+            columns.append(column)
     return columns
 
 
-def _or(default: object) -> Callable[[list[Any]], list[Any]]:
-    return lambda column: [default if value is None else value for value in column]
+def _reader(field: Field) -> Callable[[Any], Any] | None:
+    """Return what must be done with each value; what an item checks by itself is left to it, as `Form.read` does."""
+    if isinstance(field.default, (ContextKind, ContextSource)):
+        return type(field.default).of
+    return field.value.read if isinstance(field.value, Value) and field.value.convert else None
 
 
-def _names(name_type: type[ContextKind | ContextSource], default: object) -> Callable[[list[Any]], list[Any]]:
-    def read(column: list[Any]) -> list[Any]:
-        names: dict[Any, Any] = {value: name_type.of(value) for value in set(column) if value is not None}
-        names[None] = default
-        return [names[value] for value in column]
-
-    return read
-
-
-def _timestamps(column: list[Any]) -> list[Any]:
-    return [as_datetime(value) if isinstance(value, str) else value for value in column]
-
-
-_READERS: Final[dict[str, Callable[[list[Any]], list[Any]]]] = {
-    "kind": _names(ContextKind, ContextKind.MESSAGE),
-    "source": _names(ContextSource, ContextSource.CHAT),
-    "tags": _or(()),
-    "metadata": _or(EMPTY),
-    "timestamp": _timestamps,
-    "pinned": _or(default=False),
-}
+_READERS: Final = {field.name: (field.default, _reader(field)) for field in ITEM.fields}

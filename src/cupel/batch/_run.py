@@ -14,6 +14,7 @@ import msgspec
 
 from cupel._checks import as_integer
 from cupel._version import __version__
+from cupel._wire import BUDGET
 from cupel.batch._course import BatchProgress, Course, OnProgress
 from cupel.batch._dask import load_distributed, run_dask
 from cupel.batch._errors import BatchError
@@ -25,7 +26,7 @@ from cupel.batch._outputs import Finished, Outputs
 from cupel.batch._selector import BatchSelector
 from cupel.batch._shard import Shard, ShardResult
 from cupel.batch._source import SPOOLED, Source, Watch, form_of
-from cupel.batch._state import Manifest, Parts, budget_document, current_instant, with_clock
+from cupel.batch._state import Manifest, Parts, current_instant, with_clock
 from cupel.model import ContextBudget
 from cupel.policy import Policy
 
@@ -99,7 +100,7 @@ def run_batch(
         cupel=__version__,
         input=NOTHING,
         policy=policy.to_dict(),
-        budget=budget_document(budget),
+        budget=None if budget is None else BUDGET.write(budget),
         report=report,
         output_form=form_of(Path(output)),
         now=current_instant(),

@@ -16,7 +16,6 @@ from cupel.batch._errors import BatchError
 from cupel.batch._files import Mark, sync_directory, whole
 from cupel.batch._shard import Shard
 from cupel.batch._source import Form
-from cupel.model import ContextBudget
 
 _ID: Final = r"[0-9a-f]{32}"
 _OUR_FILES: Final = re.compile(
@@ -64,14 +63,6 @@ def with_clock(document: dict[str, Any] | list[Any] | str | float | None, now: s
 def current_instant() -> str:
     """Return the moment a job begins, as policies write moments."""
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
-
-
-def budget_document(budget: ContextBudget | None) -> dict[str, Any] | None:
-    """Return a budget as plain values."""
-    if budget is None:
-        return None
-    slots = {str(kind): tokens for kind, tokens in budget.reserved_slots.items()}
-    return {**msgspec.structs.asdict(budget), "reserved_slots": slots}
 
 
 class Parts:
