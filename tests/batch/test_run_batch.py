@@ -142,7 +142,7 @@ BAD_LINES = {
     '{"items": [{"content": "a", "tokens": "1"}]}': "items[0]: tokens must be an integer, got str: '1'",
     '{"items": [{"content": "a", "tokens": 1, "pined": true}]}': "items[0]: unknown key 'pined'",
     '{"items": [{"content": "a", "tokens": 1, "original_tokens": 1, "originalTokens": 1}]}': "given twice",
-    '{"items": [{"content": "a", "tokens": 1, "timestamp": "soon"}]}': "timestamp must be an aware datetime",
+    '{"items": [{"content": "a", "tokens": 1, "timestamp": "soon"}]}': "timestamp must be an RFC 3339 date-time",
     '{"items": []}': "budget is missing, and the requests share none",
     '{"items": [], "budget": {"max_tokens": 1}}': "budget: targetTokens is missing",
     '{"items": [], "budget": {"max_tokens": 1, "target_tokens": 2}}': "budget: target_tokens must not exceed",
@@ -151,6 +151,9 @@ BAD_LINES = {
     '{"items": [], "budget": 1, "id": "\\ud800"}': "not JSON",
     "[" * 100_000: "not JSON",
     "\udcff": "not JSON",
+    '{"items": [{"content": "\udcff", "tokens": 1}], "budget": 1}': "not JSON",
+    '{"items": [{"content": "a", "tokens": 1, "metadata": {"k": "\udcff"}}], "budget": 1}': "not JSON",
+    '{"items": [{"content": "a", "tokens": 1, "timestamp": "2026-01-01T00:00:00+0100"}]}': "must be an RFC 3339",
 }
 
 

@@ -43,11 +43,11 @@ def choose(pipeline: Pipeline, read: Callable[[], Request], *, report: bool) -> 
             text = replace(result.report, events=()).to_json()
         else:
             chosen = pipeline.run(items, budget)
-        total = sum(item.tokens for item in chosen)
+        total = sum([item.tokens for item in chosen])
         if total > LARGEST:
             msg = f"total_tokens is beyond 64 bits: {total}"
             raise OverflowError(msg)  # noqa: TRY301
     except Exception as error:  # noqa: BLE001  (a strategy of the user's may raise anything)
         return Choice([], error=explained(error))
-    places = {id(item): position for position, item in enumerate(items)}
+    places = dict(zip(map(id, items), range(len(items)), strict=True))
     return Choice([places[id(item)] for item in chosen], total, len(items), text)

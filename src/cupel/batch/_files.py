@@ -34,7 +34,7 @@ def mark_of(path: Path) -> Mark:
 
 def copied(source: BinaryIO, target: BinaryIO | None) -> Mark:
     """Read a stream to its end, into another one if there is one, and mark what was read."""
-    digest, size = hashlib.blake2b(digest_size=16), 0
+    digest, size = hashlib.sha256(usedforsecurity=False), 0
     while block := source.read(BLOCK):
         digest.update(block)
         size += len(block)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from itertools import repeat
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from cupel._wire import ITEM, Field, Value
 from cupel.batch._requests import read_item
@@ -82,13 +84,12 @@ _DECODERS: Final = (_decoder("name"), _decoder("key"))
 
 def _columns(forms: list[Any]) -> list[Any]:
     columns: list[Any] = []
-    for name, (default, read) in _READERS.items():
-        column: list[Any] = list(map(attrgetter(name), forms))
+    for (default, read), column in zip(_READERS, zip(*map(astuple, forms), strict=True), strict=False):
         missing = column.count(None)
         if missing == len(column):
             columns.append(repeat(default))
         elif read is not None:
-            columns.append([default if value is None else read(value) for value in column])
+            columns.append(read(column))
         elif missing and default is not None:
             columns.append([default if value is None else value for value in column])
         else:
@@ -96,11 +97,32 @@ def _columns(forms: list[Any]) -> list[Any]:
     return columns
 
 
-def _reader(field: Field) -> Callable[[Any], Any] | None:
-    """Return what must be done with each value; what an item checks by itself is left to it, as `Form.read` does."""
-    if isinstance(field.default, (ContextKind, ContextSource)):
-        return type(field.default).of
-    return field.value.read if isinstance(field.value, Value) and field.value.convert else None
+def _reader(field: Field) -> Callable[[tuple[Any, ...]], list[Any]] | None:
+    """Return what reads a column; where an item checks values by itself it is left to that, as `Form.read` does."""
+    default, value = field.default, field.value
+    if isinstance(default, (ContextKind, ContextSource)):
+        return partial(_names, type(default), default)
+    if not isinstance(value, Value) or not value.convert:
+        return None
+    read = value.read
+    each = lambda column: [default if entry is None else read(entry) for entry in column]  # noqa: E731
+    return partial(_instants, each) if field.name == "timestamp" else each
 
 
-_READERS: Final = {field.name: (field.default, _reader(field)) for field in ITEM.fields}
+def _names(name_type: type[ContextKind | ContextSource], default: object, column: tuple[Any, ...]) -> list[Any]:
+    names: dict[Any, Any] = {value: default if value is None else name_type.of(value) for value in set(column)}
+    return [names[value] for value in column]
+
+
+def _instants(each: Callable[[tuple[Any, ...]], list[Any]], column: tuple[Any, ...]) -> list[Any]:
+    """Read instants at once if all have the usual form: what msgspec takes, but for offsets without a colon."""
+    try:
+        msgspec.convert(column, tuple[datetime, ...])
+        if {text[-1] == "Z" or text[-3] == ":" for text in column} == {True}:
+            return list(map(datetime.fromisoformat, column))
+    except (msgspec.ValidationError, ValueError):
+        pass
+    return each(column)
+
+
+_READERS: Final = [(field.default, _reader(field)) for field in ITEM.fields]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -170,12 +170,12 @@ def _row_error(requests: Any, place: int, row: int, error: str | None) -> RowErr
 
 def _sealed(account: bytes) -> bytes:
     """Put a digest before an account: one that a full disk or a power cut has cut short is none."""
-    return blake2b(account, digest_size=16).hexdigest().encode() + b" " + account
+    return sha256(account).hexdigest().encode() + b" " + account
 
 
 def _unsealed(sealed: bytes) -> bytes:
     digest, _, account = sealed.partition(b" ")
-    if digest != blake2b(account, digest_size=16).hexdigest().encode():
+    if digest != sha256(account).hexdigest().encode():
         msg = "the account is damaged"
         raise msgspec.ValidationError(msg)
     return account

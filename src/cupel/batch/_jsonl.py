@@ -123,7 +123,6 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
 def _split(line: bytes, kept: dict[str, Any]) -> tuple[msgspec.Raw, Any]:
     """Return a request's items, undecoded, and its budget; all else is kept for the answer."""
     try:
-        line.decode()  # parts of the line are copied without being looked at
         request = _KEYS.decode(line)
         if "request" in request and "error" in request:  # a line of an errors file
             request = _KEYS.decode(request["request"])
