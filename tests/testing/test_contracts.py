@@ -33,6 +33,7 @@ from cupel import (
     ScaledScorer,
     ScarcityBehavior,
     Scorer,
+    SelectionError,
     Slicer,
     Step,
     StreamSlice,
@@ -450,3 +451,85 @@ def test_broken_placers_are_caught(placer, law):
 def test_a_wrong_type_is_named(check, value, message):
     with pytest.raises(TypeError, match=message):
         check(value)
+
+
+# --- memory and order that go by identity ---
+
+
+class RemembersLists(Scorer):
+    """Keeps what it learned about a list under the list's `id`, and the lists alive."""
+
+    def __init__(self):
+        self.known = {}
+
+    def score(self, item, all_items):
+        _, most = self.known.setdefault(id(all_items), (all_items, max(peer.tokens for peer in all_items)))
+        return item.tokens / (most + 1)
+
+
+class ForgetsLists(RemembersLists):
+    def score(self, item, all_items):
+        most = self.known.setdefault(id(all_items), max(peer.tokens for peer in all_items))
+        return item.tokens / (most + 1)
+
+
+class ByAddress(Scorer):
+    def score(self, item, all_items):
+        return float(sorted(map(id, all_items)).index(id(item)))
+
+
+@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize("scorer", [RemembersLists, ForgetsLists, ByAddress])
+def test_scorers_that_go_by_identity_are_found(scorer, attempt):
+    with pytest.raises(ContractViolation, match=r"always (get|gives) the same"):
+        check_scorer(scorer())
+
+
+class SlicesByAddress(Slicer):
+    def slice(self, scored, budget):
+        left, chosen = budget.target_tokens, []
+        for entry in sorted(scored, key=lambda entry: id(entry.item)) if left > 0 else ():
+            if entry.item.tokens <= left:
+                left -= entry.item.tokens
+                chosen.append(entry.item)
+        return chosen
+
+
+class SlicesFromMemory(Slicer):
+    def __init__(self):
+        self.known = {}
+
+    def slice(self, scored, budget):
+        key = id(scored), budget.target_tokens
+        return list(self.known.setdefault(key, (scored, GreedySlice().slice(scored, budget)))[1])
+
+
+class PlacesByAddress(Placer):
+    def place(self, scored):
+        return sorted((entry.item for entry in scored), key=id)
+
+
+def test_slicers_and_placers_that_go_by_identity_are_found():
+    for slicer in (SlicesByAddress(), SlicesFromMemory()):
+        with pytest.raises(ContractViolation, match="always gives the same"):
+            check_slicer(slicer)
+    with pytest.raises(ContractViolation, match="always gives the same"):
+        check_placer(PlacesByAddress())
+
+
+class Refuses(Slicer):
+    """Refuses, or only as soon as there is anything to decide."""
+
+    def __init__(self, *, everything):
+        self.everything = everything
+
+    def slice(self, scored, budget):
+        if self.everything or (scored and budget.target_tokens > 0):
+            raise SelectionError("not today")
+        return []
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_a_slicer_that_always_refuses_is_found(everything):
+    with pytest.raises(ContractViolation, match="it answers some cases"):
+        check_slicer(Refuses(everything=everything))

@@ -10,7 +10,6 @@ from math import isnan
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
 _LARGE = 50_000
@@ -38,10 +37,10 @@ def ascending(times: list[datetime | None]) -> list[int]:
     >>> ascending([datetime(2025, 1, 2), None, datetime(2025, 1, 1)])
     [2, 0]
     """
-    by_time = cast("Callable[[int], datetime]", times.__getitem__)
     if len(times) > 1:
         try:
-            return sorted(range(len(times)), key=by_time)
+            return sorted(range(len(times)), key=times.__getitem__)  # type: ignore[arg-type]
         except TypeError:  # None does not compare
             pass
-    return sorted((position for position, time in enumerate(times) if time is not None), key=by_time)
+    present = [position for position, time in enumerate(times) if time is not None]
+    return sorted(present, key=times.__getitem__)  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ class TraceDetailLevel(IntEnum):
     STAGE = 0
     """One event a stage."""
     ITEM = 1
-    """Also one event for each score and each exclusion."""
+    """Also one event for each score and each exclusion, together when their stage has finished."""
 
 
 class StageSnapshot(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class TraceSink(Protocol):
         ...
 
     def record_item_event(self, event: TraceEvent) -> None:
-        """Take the event of one item; it comes before its stage's event."""
+        """Take the event of one item; those of a stage come when it has finished, before its own event."""
         ...
 
 

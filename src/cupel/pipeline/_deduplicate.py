@@ -22,11 +22,10 @@ def find_copies(candidates: Candidates, known: Collection[str] = ()) -> Copies |
 
     The highest score stays, of equal scores the first; contents are compared code point by code point (ruling 3.9).
     """
-    contents = [item.content for item in candidates.items]
-    distinct = set(contents)
-    if len(distinct) == len(contents) and distinct.isdisjoint(known):
+    distinct = {item.content for item in candidates.items}
+    if len(distinct) == len(candidates) and distinct.isdisjoint(known):
         return None
-    scores = candidates.scores
+    contents, scores = [item.content for item in candidates.items], candidates.scores
     best: dict[str, int] = {}
     for position, content in enumerate(contents):
         # Any comparison with NaN is false, so the first copy stays then (ruling 1.5).

@@ -12,7 +12,7 @@ from cupel._columns import Candidates
 from cupel.model import ScoredItem
 from cupel.placers import Placer
 from cupel.testing import strategies
-from cupel.testing._search import as_items, attempt, listed, referred, same, search, violation
+from cupel.testing._search import as_items, attempt, copied, listed, positions, referred, same, search, violation
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -27,6 +27,10 @@ __tracebackhide__ = True  # pytest leaves these frames out of a failure
 class _Case:
     scored: list[ScoredItem]
     others: list[ScoredItem]
+
+    @property
+    def matters(self) -> bool:
+        return bool(self.scored)
 
     def __str__(self) -> str:
         return listed("scored", self.scored)
@@ -51,6 +55,7 @@ def search_placer(
     def laws(case: _Case) -> None:
         placed = _keeps_its_word(placer, case)
         _has_no_memory(placer, case, placed)
+        _looks_at_values(placer, case, placed)
         if type(placer).arrange is not Placer.arrange:
             _arranges_as_it_places(placer, case, placed)
 
@@ -84,6 +89,19 @@ def _has_no_memory(placer: Placer, case: _Case, placed: list[ContextItem]) -> No
                 f"{referred('returned', placed, case.scored)}\n{referred(f'returned {when}', repeated, case.scored)}"
             )
             raise violation(placer, "the same case always gives the same order", case, found)
+
+
+def _looks_at_values(placer: Placer, case: _Case, placed: list[ContextItem]) -> None:
+    """Place equal items that lie elsewhere in memory, in a list that held others before."""
+    items = [entry.item for entry in case.scored]
+    twins = copied(items)
+    reused = list(case.others)
+    _place(placer, _Case(case.others, []), reused)
+    reused[:] = [ScoredItem(twin, entry.score) for twin, entry in zip(twins, case.scored, strict=True)]
+    order = _place(placer, case, reused)
+    if positions(order, twins) != positions(placed, items):
+        found = f"{referred('returned', placed, case.scored)}\n{referred('for equal copies, returned', order, reused)}"
+        raise violation(placer, "the same case always gives the same order", case, found)
 
 
 def _arranges_as_it_places(placer: Placer, case: _Case, placed: list[ContextItem]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cupel.scorers import checked_scores
 from cupel.testing import strategies
-from cupel.testing._search import attempt, listed, same, search, violation
+from cupel.testing._search import attempt, copied, listed, same, search, violation
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -27,6 +27,10 @@ __tracebackhide__ = True  # pytest leaves these frames out of a failure
 class _Case:
     items: list[ContextItem]
     others: list[ContextItem]
+
+    @property
+    def matters(self) -> bool:
+        return bool(self.items)
 
     def __str__(self) -> str:
         return listed("items", self.items)
@@ -48,6 +52,7 @@ def search_scorer(
     def laws(case: _Case) -> None:
         scores = _keeps_its_word(scorer, case)
         _has_no_memory(scorer, case, scores)
+        _looks_at_values(scorer, case, scores)
         for position, score in enumerate(scores):
             if isnan(score) and not allow_nan:
                 raise violation(scorer, "a score is a number", case, f"items[{position}] scores NaN")
@@ -74,15 +79,27 @@ def _keeps_its_word(scorer: Scorer, case: _Case) -> list[float]:
 
 def _has_no_memory(scorer: Scorer, case: _Case, scores: list[float]) -> None:
     """Score the same again, then other items, then the same, all in one list: no cache may go by a list's identity."""
-    reused = list(case.items)
-    again = _score_all(scorer, case, reused)
-    reused[:] = case.others
-    _score_all(scorer, _Case(case.others, []), reused)
+    other = _Case(case.others, [])
+    reused = list(case.others)
+    fresh = _score_all(scorer, other, reused)
     reused[:] = case.items
-    for when, repeated in (("again", again), ("after other items", _score_all(scorer, case, reused))):
-        if _bits(repeated) != _bits(scores):
-            found = f"scores: {scores!r}\nscores {when}: {repeated!r}"
-            raise violation(scorer, "the same items always get the same scores", case, found)
+    again = _score_all(scorer, case, reused)
+    _must_agree(scorer, case, scores, "again", again)
+    reused[:] = case.others
+    _must_agree(scorer, other, fresh, "in a list that held other items", _score_all(scorer, other, reused))
+    reused[:] = case.items
+    _must_agree(scorer, case, scores, "after other items", _score_all(scorer, case, reused))
+
+
+def _looks_at_values(scorer: Scorer, case: _Case, scores: list[float]) -> None:
+    """Score equal items that lie elsewhere in memory."""
+    _must_agree(scorer, case, scores, "for equal copies", _score_all(scorer, case, copied(case.items)))
+
+
+def _must_agree(scorer: Scorer, case: _Case, scores: list[float], when: str, repeated: list[float]) -> None:
+    if _bits(repeated) != _bits(scores):
+        found = f"scores: {scores!r}\nscores {when}: {repeated!r}"
+        raise violation(scorer, "the same items always get the same scores", case, found)
 
 
 def _score_all(scorer: Scorer, case: _Case, items: list[ContextItem]) -> list[float]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
-from hypothesis.errors import Flaky
+from hypothesis.errors import Flaky, Unsatisfiable, UnsatisfiedAssumption
 
 from cupel.errors import SelectionError, StrategyContractError
 from cupel.testing._exceptions import ContractViolation
@@ -24,6 +25,11 @@ _LONGEST_REPR: Final = 200
 class Case(Protocol):
     """One input of a strategy."""
 
+    @property
+    def matters(self) -> bool:
+        """Whether there is anything to decide."""
+        ...
+
     def __str__(self) -> str:
         """Give the case as code that builds it."""
         ...
@@ -35,10 +41,17 @@ R = TypeVar("R")
 
 def search(cases: SearchStrategy[C], laws: Callable[[C], None], strategy: object, max_examples: int | None) -> None:
     """Try the laws on many cases; the first one broken is raised for the smallest case Hypothesis can find."""
+    refused = answered = 0
 
     @given(cases)
     def hold(case: C) -> None:
-        laws(case)
+        nonlocal refused, answered
+        try:
+            laws(case)
+        except UnsatisfiedAssumption:
+            refused += 1
+            raise
+        answered += case.matters
 
     quietly = settings(
         # The message shows the case; Hypothesis would print it a second time, after a costly search for an explanation.
@@ -47,14 +60,18 @@ def search(cases: SearchStrategy[C], laws: Callable[[C], None], strategy: object
         phases=set(settings().phases) - {Phase.explain},
         report_multiple_bugs=False,
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.nested_given],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.nested_given, HealthCheck.filter_too_much],
         max_examples=max_examples if max_examples is not None else settings().max_examples,
     )
     try:
         quietly(hold)()
+    except Unsatisfiable:
+        pass  # all were refused, see below
     except Flaky as flaky:
         # Replaying a failure needs the same result twice, which is what this strategy does not give.
         raise _broken(strategy, "the same input always gives the same result", _last_seen(flaky)) from None
+    if refused and not answered:
+        raise _broken(strategy, "it answers some cases", f"all {refused} cases that matter were refused")
 
 
 def violation(strategy: object, law: str, case: Case, found: str = "") -> ContractViolation:
@@ -77,6 +94,23 @@ def attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
 def same(left: Sequence[object], right: Sequence[object]) -> bool:
     """Tell whether two sequences hold the very same objects in the same order."""
     return len(left) == len(right) and all(map(_is, left, right))
+
+
+def copied(items: Sequence[ContextItem]) -> list[ContextItem]:
+    """Copy items in reverse, so that those listed first lie last in memory; one listed twice stays one object."""
+    copies: dict[int, ContextItem] = {}
+    for item in reversed(items):
+        if id(item) not in copies:
+            copies[id(item)] = copy(item)
+    return [copies[id(item)] for item in items]
+
+
+def positions(returned: Iterable[ContextItem], items: Sequence[ContextItem]) -> list[int]:
+    """Return where each returned item stands first."""
+    places: dict[int, int] = {}
+    for position, item in enumerate(items):
+        places.setdefault(id(item), position)
+    return [places.get(id(item), -1) for item in returned]
 
 
 def listed(name: str, values: Iterable[Any]) -> str:

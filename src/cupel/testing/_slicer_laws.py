@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from cupel._columns import Candidates
-from cupel.model import ContextBudget
+from cupel.model import ContextBudget, ScoredItem
 from cupel.slicers import Slicer
 from cupel.testing import strategies
-from cupel.testing._search import as_items, attempt, listed, referred, same, search, violation
+from cupel.testing._search import as_items, attempt, copied, listed, positions, referred, same, search, violation
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from cupel.model import ContextItem, ScoredItem
+    from cupel.model import ContextItem
     from cupel.slicers import Chooser
 
 __tracebackhide__ = True  # pytest leaves these frames out of a failure
@@ -29,6 +29,10 @@ class _Case:
     scored: list[ScoredItem]
     budget: ContextBudget
     other: ContextBudget
+
+    @property
+    def matters(self) -> bool:
+        return bool(self.scored) and self.budget.target_tokens > 0
 
     def __str__(self) -> str:
         return f"{listed('scored', self.scored)}\nbudget = {self.budget!r}"
@@ -60,6 +64,7 @@ def search_slicer(
         if not may_exceed_target:
             _stays_within_the_target(slicer, case, chosen)
         _has_no_memory(slicer, case, chosen)
+        _looks_at_values(slicer, case, chosen)
         if type(slicer).fit is not Slicer.fit:
             _fits_as_it_slices(slicer, case, chosen)
 
@@ -112,6 +117,21 @@ def _has_no_memory(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> No
                 f"{referred('returned', chosen, case.scored)}\n{referred(f'returned {when}', repeated, case.scored)}"
             )
             raise violation(slicer, "the same case always gives the same selection", case, found)
+
+
+def _looks_at_values(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
+    """Slice equal items that lie elsewhere in memory, in a list that held others before."""
+    items = [entry.item for entry in case.scored]
+    twins = copied(items)
+    reused = [ScoredItem(twin, entry.score) for twin, entry in zip(twins, case.scored, strict=True)]
+    twin_choice = _slice(slicer, case, reused, case.budget)
+    if positions(twin_choice, twins) != positions(chosen, items):
+        both = referred("returned", chosen, case.scored), referred("for equal copies, returned", twin_choice, reused)
+        raise violation(slicer, "the same case always gives the same selection", case, "\n".join(both))
+    reused.clear()
+    if leftover := _slice(slicer, replace(case, scored=[]), reused, case.budget):
+        found = referred("for the same list, emptied, returned", leftover, case.scored)
+        raise violation(slicer, "the same case always gives the same selection", case, found)
 
 
 def _fits_as_it_slices(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
