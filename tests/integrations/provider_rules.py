@@ -214,6 +214,8 @@ def _anthropic(messages: list[Message], original: list[Message]):
 
 def _anthropic_blocks(messages: list[Message]):
     for index, message in enumerate(messages):
+        for extra in sorted(message.keys() - {"role", "content"}):
+            yield f"{index}.{extra}: extra inputs are not permitted"
         blocks = _blocks(message)
         if not blocks:
             yield f"{index}: all messages must have non-empty content"

@@ -184,6 +184,22 @@ def test_an_empty_list_of_calls_is_not_sent():
     assert said["tool_calls"] == [], "the caller's own is left as it is"
 
 
+def test_a_dumped_response_is_sent_without_what_only_responses_hold():
+    response = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": [{"type": "text", "text": "Hello."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 3, "output_tokens": 2},
+    }
+    fitted = fit([user("Hi"), response, user("Go")], LARGE)
+    assert fitted.messages == [user("Hi"), assistant(response["content"]), user("Go")]
+    assert violations("anthropic", fitted.messages) == []
+    assert "id" in response, "the caller's own is left as it is"
+
+
 # --- formats -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("history", "provider"),

@@ -90,6 +90,7 @@ def test_good_requests_pass(provider: str, messages: list[Any]):
         ("openai-responses", [USER, BY_PROGRAM, OUTPUT], "no program found"),
         ("openai-responses", [USER, {**FUNCTION, "type": "computer_call"}, OUTPUT], "no tool call found"),
         ("openai-responses", [USER, {**SAID, "id": "m"}, USER, {**SAID, "id": "m"}], "duplicate item found with id m"),
+        ("anthropic", [USER, {**SAID, "id": "msg_1"}], "1.id: extra inputs are not permitted"),
         ("anthropic", [USER, said(SERVED), USER], "unexpected tool_use_id s"),
         ("anthropic", [USER, said(SERVER), USER], "without a corresponding tool result block"),
         ("anthropic", [USER, said(SERVER, BY_CODE), USED, SAID, USER], "without a corresponding tool result block"),

@@ -22,13 +22,13 @@ _NULLS: dict[object, tuple[str, ...]] = {
 def sendable(message: Any, path: str) -> Any:
     """Return `message` itself if it is plain data that can be sent, or else a copy that can.
 
-    An SDK's object, whole or inside a message, becomes the dict that its provider takes; so does a dict with an empty
-    `tool_calls`, which OpenAI refuses.
+    An SDK's object, whole or inside a message, becomes the dict that its provider takes; so does a dict that holds what
+    only Anthropic's responses may, or an empty `tool_calls`, which OpenAI refuses.
     """
-    if not _has_models(message) and not _has_empty_calls(message):
+    if not _has_models(message) and not _has_empty_calls(message) and not _is_response(message):
         return message
     copy = _copied(message, path)
-    if copy.get("type") == "message" and "model" in copy:
+    if _is_response(copy):
         return {key: copy[key] for key in _ANTHROPIC}
     if "id" in (audio := fields(copy.get("audio"))):
         copy["audio"] = {"id": audio["id"]}
@@ -38,6 +38,11 @@ def sendable(message: Any, path: str) -> Any:
     return {
         key: value for key, value in copy.items() if key not in _RESPONSE_ONLY and (value is not None or key in needed)
     }
+
+
+def _is_response(message: object) -> bool:
+    entries = fields(message)
+    return entries.get("type") == "message" and "model" in entries
 
 
 def _has_empty_calls(message: object) -> bool:
