@@ -61,11 +61,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     running.add_argument(
         "--scheduler", metavar="ADDRESS", help="the cluster's scheduler; default: a cluster of its own"
     )
-    running.add_argument("--workers", type=whole_number, metavar="N", help="processes to start; default: one a core")
+    running.add_argument(
+        "--workers", type=whole_number, metavar="N", help="processes to start; default: one for each core"
+    )
     running.add_argument("--resume", action="store_true", help="go on with an interrupted run, if there is one")
     running.add_argument("--restart", action="store_true", help="discard an interrupted run")
     running.add_argument("--max-errors", type=whole_number, metavar="N", help="stop when more than N rows have failed")
-    running.add_argument("--shard-rows", type=whole_number, metavar="N", help="rows a shard; default: by their size")
+    running.add_argument(
+        "--shard-rows", type=whole_number, metavar="N", help="rows in each shard; default: by their size"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

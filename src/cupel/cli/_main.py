@@ -116,7 +116,7 @@ def _explain(arguments: list[str]) -> int:
     if command is not None:
         from difflib import get_close_matches
 
-        close = get_close_matches(command, COMMANDS, n=1)
+        close = get_close_matches(str(command), list(COMMANDS), n=1)
         likely = f"; did you mean {close[0]!r}?" if close else ""
         parser.error(f"unknown command {command!r}{likely} (commands: {', '.join(COMMANDS)})")
     parser.print_help(sys.stderr)

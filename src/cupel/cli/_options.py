@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from cupel.cli._formats import NAMES as INPUT_FORMATS
 from cupel.cli._imports import imported
@@ -30,6 +30,12 @@ _ITEMS_HELP: Final = (
     "a file of items (.json, .jsonl, .csv, .parquet), a text file, a directory or a glob of text files "
     "(each file becomes one item of kind Document), or - for standard input"
 )
+
+
+class Arguments(Protocol):
+    """A parser, or a group of one."""
+
+    def add_argument(self, *names: str, **options: Any) -> object: ...
 
 
 def describe(parser: argparse.ArgumentParser, examples: str = "") -> None:
@@ -96,7 +102,7 @@ def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     add_import(group)
 
 
-def add_import(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+def add_import(parser: Arguments) -> None:
     """Add the modules that bring strategies of one's own."""
     parser.add_argument(
         "--import",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any, Protocol
 
 from cupel.cli._description import describe_policy
 from cupel.cli._items_out import to_json
@@ -32,9 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     schema.set_defaults(format="json")
 
 
-def _action(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, about: str
-) -> argparse.ArgumentParser:
+class _Actions(Protocol):
+    """What `add_subparsers` returns; argparse does not publish the type's name."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser: ...
+
+
+def _action(actions: _Actions, name: str, about: str) -> argparse.ArgumentParser:
     return actions.add_parser(
         name,
         help=about,
