@@ -1,4 +1,4 @@
-"""Throughput and peak memory of batch jobs with one and two processes.
+"""Throughput and peak memory of batch jobs with one and two processes, and where the time of a line goes.
 
     python benchmarks/batch.py [--rows 20000] [--items 50] [--row-group 10000] [--runs 3] [--json results.json]
     python benchmarks/batch.py --requests requests.parquet
@@ -6,7 +6,8 @@
 Prints a table, and the same as JSON. Each job runs in a process of its own, alternating between one and two workers, so
 that a busy machine disturbs both alike; the fastest of the runs counts. CPU seconds are those of all processes. Peak
 memory is the largest sum, over the job's processes, of the memory that is theirs alone plus their share of what is
-shared (PSS), sampled while the job runs.
+shared (PSS), sampled while the job runs. The same requests are tried as Parquet and as JSON lines; for lines, the steps
+of a row are timed one by one in this process (CPU time, the fastest of many passes).
 """
 
 import argparse
@@ -19,11 +20,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from cupel import ContextBudget, presets
+from cupel.batch import BatchSelector
+from cupel.batch._items import read_items
+from cupel.batch._jsonl import answer_lines
 
 WORDS = ["alpha", "build", "delta", "error", "failed", "gamma", "stack", "step", "tabs", "trace", "user", "wants"]
 ITEM = pa.struct(
@@ -121,19 +130,62 @@ def main() -> None:
         requests = args.requests or Path(folder) / "requests.parquet"
         if args.requests is None:
             write_requests(requests, args.rows, args.items, args.row_group)
-        results = measure(requests, Path(folder), args.runs)
-    print(f"{'workers':>7} {'seconds':>8} {'rows/s':>8} {'CPU s':>8} {'peak MB':>8}")
-    for workers, row in results["workers"].items():
-        print(f"{workers:>7} {row['seconds']:>8} {row['rows_a_second']:>8} {row['cpu_seconds']:>8} {row['peak_mb']:>8}")
-    print(f"speed-up {results['speedup']}, same output: {results['same_output']}")
+        lines = write_lines(requests, Path(folder) / "requests.jsonl")
+        results: dict[str, Any] = {
+            "parquet": measure(requests, Path(folder), args.runs),
+            "jsonl": {**measure(lines, Path(folder), args.runs), "steps_us": steps(lines)},
+        }
+    print(f"{'form':>8} {'workers':>7} {'seconds':>8} {'rows/s':>8} {'CPU s':>8} {'peak MB':>8}")
+    for form, result in results.items():
+        for workers, row in result["workers"].items():
+            figures = [row[name] for name in ("seconds", "rows_a_second", "cpu_seconds", "peak_mb")]
+            print(f"{form:>8} {workers:>7} " + " ".join(f"{figure:>8}" for figure in figures))
+        print(f"{form}: speed-up {result['speedup']}, same output: {result['same_output']}")
+    print("a line takes, in microseconds:", results["jsonl"]["steps_us"])
     print(json.dumps(results))
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
+def write_lines(requests: Path, path: Path) -> Path:
+    """Write the same requests as JSON lines."""
+    with path.open("wb") as file:
+        for batch in pq.ParquetFile(requests).iter_batches(1000):
+            file.write(msgspec.json.Encoder().encode_lines(batch.to_pylist()))
+    return path
+
+
+def steps(lines: Path) -> dict[str, float]:
+    """Time the steps of a row one by one."""
+    with lines.open("rb") as file:
+        rows = [line.rstrip() for line in islice(file, 200)]
+    selector = BatchSelector(presets.chat())
+    pipeline, budget = selector.policy.pipeline(), ContextBudget(3000, 3000)
+    keys = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    texts = [keys.decode(row)["items"] for row in rows]
+    items = [read_items(text) for text in texts]
+    return {
+        "decode": fastest_us(lambda: [msgspec.json.decode(row) for row in rows], len(rows)),
+        "decode and build items": fastest_us(lambda: [read_items(text) for text in texts], len(rows)),
+        "select": fastest_us(lambda: [pipeline.run(pool, budget) for pool in items], len(rows)),
+        "all": fastest_us(lambda: answer_lines(selector, iter(enumerate(rows)), as_table=False), len(rows)),
+    }
+
+
+def fastest_us(work: Callable[[], object], rows: int) -> float:
+    """Return the microseconds of CPU time that a row takes, the fastest of many passes."""
+    found: list[float] = []
+    for _ in range(25):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return round(min(found) / rows * 1e6, 1)
+
+
 def measure(requests: Path, folder: Path, runs: int) -> dict[str, Any]:
-    rows = pq.ParquetFile(requests).metadata.num_rows
-    outputs = {workers: folder / f"out{workers}.parquet" for workers in (1, 2)}
+    with requests.open("rb") as file:
+        rows = pq.ParquetFile(requests).metadata.num_rows if requests.suffix == ".parquet" else sum(1 for _ in file)
+    outputs = {workers: folder / f"out{workers}{requests.suffix}" for workers in (1, 2)}
     found: dict[int, list[Measured]] = {workers: [] for workers in outputs}
     for _ in range(runs):
         for workers, output in outputs.items():

@@ -132,6 +132,15 @@ def test_the_bar_is_drawn_for_people_and_gone_afterwards(capsys, monkeypatch, wi
         assert drawn.endswith("\r")
 
 
+def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr("cupel.cli._progress._SECONDS_BETWEEN_BEATS", 0.0)
+    with progress_bar("selecting", "rows") as show:
+        show(1, 2, 1)
+    with progress_bar("selecting", "rows", quiet=True) as show:
+        show(2, 2, 1)
+    assert capsys.readouterr().err == "selecting 1/2 rows (50%)\n"
+
+
 def test_nothing_is_drawn_where_nobody_watches(capsys):
     with progress_bar("selecting", "rows") as show:
         show(1, 2, 0)

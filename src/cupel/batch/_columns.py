@@ -202,7 +202,7 @@ def _metadata_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: entry for key, entry in cast("Mapping[str, Any]", value).items() if entry is not None}
     if isinstance(value, list):
-        return _of_pairs(value)
+        return _of_pairs(value)  # pyright: ignore[reportUnknownArgumentType]
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, TypeError):

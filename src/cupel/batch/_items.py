@@ -60,7 +60,7 @@ def read_items(text: msgspec.Raw) -> list[ContextItem]:
             else "items is missing"
         )
         raise TypeError(msg)
-    return [read_item(form, position) for position, form in enumerate(forms)]
+    return list(map(read_item, forms, range(len(forms))))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def decoded(text: bytes | msgspec.Raw) -> Any:
@@ -104,9 +104,12 @@ def _reader(field: Field) -> Callable[[tuple[Any, ...]], list[Any]] | None:
         return partial(_names, type(default), default)
     if not isinstance(value, Value) or not value.convert:
         return None
-    read = value.read
-    each = lambda column: [default if entry is None else read(entry) for entry in column]  # noqa: E731
+    each = partial(_read_each, value.read, default)
     return partial(_instants, each) if field.name == "timestamp" else each
+
+
+def _read_each(read: Callable[[Any], Any], default: object, column: tuple[Any, ...]) -> list[Any]:
+    return [default if value is None else read(value) for value in column]
 
 
 def _names(name_type: type[ContextKind | ContextSource], default: object, column: tuple[Any, ...]) -> list[Any]:
