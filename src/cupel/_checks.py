@@ -151,7 +151,7 @@ def as_counter(name: str, value: object) -> Callable[[str], int]:
     return cast("Callable[[str], int]", count)
 
 
-def as_instance(name: str, value: object, expected: type[T], *, hint: str = "") -> T:
+def as_instance(name: str, value: Any, expected: type[T], *, hint: str = "") -> T:
     """Return an instance of a class; the class itself is answered with the missing parentheses."""
     if isinstance(value, expected):
         return value
@@ -187,8 +187,9 @@ def as_tuple(name: str, values: Iterable[T], kind: type[T], *, expected: str = "
     return copied
 
 
-def as_mapping(name: str, value: object) -> Mapping[Any, Any]:
+def as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     """Return a mapping."""
     if not isinstance(value, Mapping):
         raise wrong_type(name, "a mapping", value)
-    return value
+    found: Mapping[Any, Any] = value
+    return found

@@ -114,7 +114,7 @@ def test_an_overflow_reaches_the_callback_and_travels() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: ContextBudget.from_dict({"maxTokens": 5}), InvalidBudgetError, r"^\$: targetTokens is missing"),
+        (lambda: ContextBudget.from_dict({"maxTokens": 5}), InvalidBudgetError, r"^\$: target_tokens is missing"),
         (
             lambda: ContextBudget.from_dict({"maxTokens": 5, "target": 3}),
             InvalidBudgetError,

@@ -1,6 +1,6 @@
 """Documents: JSON and TOML within limits of our own, and the one form that items and budgets have in them."""
 
-from cupel._wire._fields import COUNT, DURATION, INTEGER, NUMBER, TEXT, Aside, Field, Nested, Value
+from cupel._wire._fields import COUNT, DURATION, INSTANT, INTEGER, NUMBER, TEXT, Aside, Field, Nested, Value
 from cupel._wire._form import Form
 from cupel._wire._json import decode_json, decode_toml, encode_json, strict_decoder
 from cupel._wire._limits import MAX_DEPTH, MAX_DIGITS, TOO_DEEP, RefusedError, check_depth
@@ -12,6 +12,7 @@ __all__ = [
     "BUDGET",
     "COUNT",
     "DURATION",
+    "INSTANT",
     "INTEGER",
     "ITEM",
     "MAX_DEPTH",

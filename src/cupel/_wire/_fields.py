@@ -170,9 +170,10 @@ def _text(value: Any) -> str:
 
 
 def _words(value: Any) -> list[str]:
-    if type(value) is not list or not all(type(word) is str for word in value):
-        raise ValueError(value)
-    return value
+    words: list[Any] = value
+    if type(value) is not list or not all(type(word) is str for word in words):
+        raise ValueError(words)
+    return words
 
 
 def _words_cell(text: str) -> list[str]:
@@ -182,11 +183,12 @@ def _words_cell(text: str) -> list[str]:
 
 
 def _object(value: Any) -> Any:
+    members: Mapping[str, Any] = value
     if type(value) is not dict and not isinstance(value, Mapping):
         raise ValueError(value)
-    if any(isinstance(entry, _CONTAINERS) for entry in value.values()):
-        check_depth(value)
-    return value
+    if any(isinstance(entry, _CONTAINERS) for entry in members.values()):
+        check_depth(members)
+    return members
 
 
 def _integers(value: Any) -> dict[str, int]:

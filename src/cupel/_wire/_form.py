@@ -110,7 +110,8 @@ class Form(Generic[T]):
             _refuse(at, str(wrong_type(self.noun, "an object", form)), raised)
         found: dict[str, tuple[Field, Any]] = {}
         unknown: dict[str, Any] = {}
-        for key, value in form.items():
+        members: Mapping[Any, Any] = form
+        for key, value in members.items():
             field = self.spellings.get(key) if isinstance(key, str) else None
             if field is None:
                 unknown[key] = value
@@ -122,7 +123,7 @@ class Form(Generic[T]):
             self._put_aside(unknown, at, raised, aside)
         for field in () if partial else self.fields:
             if field.required and field.name not in found:
-                _refuse(at, f"{field.key} is missing", raised)
+                _refuse(at, f"{field.name} is missing", raised)
         return list(found.values())
 
     def write(self, value: T) -> dict[str, Any]:

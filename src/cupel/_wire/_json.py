@@ -115,9 +115,11 @@ def _path_of_twice(value: Any) -> Path:
         if type(node) is _Twice:
             return (*path, node.key)
         if isinstance(node, dict):
-            pending.extend([((*path, key), entry) for key, entry in node.items()])
+            members: dict[str, Any] = node
+            pending.extend([((*path, key), entry) for key, entry in members.items()])
         elif isinstance(node, list):
-            pending.extend([((*path, index), entry) for index, entry in enumerate(node)])
+            entries: list[Any] = node
+            pending.extend([((*path, index), entry) for index, entry in enumerate(entries)])
     return ()  # pragma: no cover - it is somewhere
 
 

@@ -38,7 +38,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
     A value that JSON cannot write is a TypeError, one that is too deep or too long a ValueError.
     """
-    kind: type[Any] = type(value)
+    kind: Any = type(value)
     if kind in _ATOMS:
         return value
     if kind is int:
@@ -48,7 +48,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple, set, frozenset)):
         raise RefusedError(TOO_DEEP)
     if isinstance(value, Mapping):
-        return {_key(key): plain(entry, depth + 1) for key, entry in value.items()}
+        members: Mapping[Any, Any] = value
+        return {_key(key): plain(entry, depth + 1) for key, entry in members.items()}
     if not isinstance(value, (list, tuple, set, frozenset)):
         return _leaf(value, depth)
     entries = [plain(entry, depth + 1) for entry in cast("list[Any]", value)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from cupel._checks import as_list, shown, wrong_type
 from cupel.analytics._arguments import check
@@ -75,8 +75,9 @@ def policy_sensitivity(
 
 
 def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
-    given = variants.items() if isinstance(variants, Mapping) else variants
+    given: Any = variants.items() if isinstance(variants, Mapping) else variants
     pipelines: list[tuple[str, Pipeline]] = []
+    pair: Any
     for position, pair in enumerate(as_list("variants", given, "a mapping or an iterable of (label, variant) pairs")):
         if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004 - a label and a variant
             raise wrong_type(f"variants[{position}]", "a (label, variant) pair", pair)

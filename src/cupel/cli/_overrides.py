@@ -78,7 +78,8 @@ def _put(node: Any, step: str, value: Any, assignment: str) -> None:
 
 def _no_place(node: Any, step: str) -> str:
     if isinstance(node, list):
-        return f"{shown(step)} is not a place in a list of {len(node)}"
+        entries: list[Any] = node
+        return f"{shown(step)} is not a place in a list of {len(entries)}"
     return f"{shown(step)} cannot be set in {shown(node)}"
 
 

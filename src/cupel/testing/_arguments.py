@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cupel._checks import shown
 from cupel.diagnostics import ExclusionReason
@@ -17,7 +17,7 @@ def require_kind(kind: ContextKind | str) -> ContextKind:
     return ContextKind.of(kind)
 
 
-def require_reason(reason: object) -> tuple[str, Callable[[ExclusionReason], bool]]:
+def require_reason(reason: Any) -> tuple[str, Callable[[ExclusionReason], bool]]:
     """Give the reason's name and a test for it, which ignores the reason's fields (ruling 12.5)."""
     if isinstance(reason, type) and issubclass(reason, ExclusionReason) and reason is not ExclusionReason:
         wanted = reason
