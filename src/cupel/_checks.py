@@ -189,7 +189,7 @@ def as_tuple(name: str, values: Iterable[T], kind: type[T], *, expected: str = "
 
 def as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     """Return a mapping."""
-    if not isinstance(value, Mapping):
-        raise wrong_type(name, "a mapping", value)
     found: Mapping[Any, Any] = value
+    if not isinstance(value, Mapping):
+        raise wrong_type(name, "a mapping", found)
     return found

@@ -106,11 +106,11 @@ class Form(Generic[T]):
     ) -> list[tuple[Field, Any]]:
         """Return the known fields that are there; with `partial` none has to be."""
         raised = error or self.error
+        members = cast("Mapping[Any, Any]", form)
         if not isinstance(form, Mapping):
             _refuse(at, str(wrong_type(self.noun, "an object", form)), raised)
         found: dict[str, tuple[Field, Any]] = {}
         unknown: dict[str, Any] = {}
-        members: Mapping[Any, Any] = form
         for key, value in members.items():
             field = self.spellings.get(key) if isinstance(key, str) else None
             if field is None:

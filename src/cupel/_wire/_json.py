@@ -114,11 +114,11 @@ def _path_of_twice(value: Any) -> Path:
         path, node = pending.pop()
         if type(node) is _Twice:
             return (*path, node.key)
+        members: dict[str, Any] = node
+        entries: list[Any] = node
         if isinstance(node, dict):
-            members: dict[str, Any] = node
             pending.extend([((*path, key), entry) for key, entry in members.items()])
         elif isinstance(node, list):
-            entries: list[Any] = node
             pending.extend([((*path, index), entry) for index, entry in enumerate(entries)])
     return ()  # pragma: no cover - it is somewhere
 

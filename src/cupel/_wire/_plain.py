@@ -47,8 +47,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         return plain_number(value)
     if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple, set, frozenset)):
         raise RefusedError(TOO_DEEP)
+    members: Mapping[Any, Any] = value
     if isinstance(value, Mapping):
-        members: Mapping[Any, Any] = value
         return {_key(key): plain(entry, depth + 1) for key, entry in members.items()}
     if not isinstance(value, (list, tuple, set, frozenset)):
         return _leaf(value, depth)

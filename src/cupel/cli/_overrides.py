@@ -77,8 +77,8 @@ def _put(node: Any, step: str, value: Any, assignment: str) -> None:
 
 
 def _no_place(node: Any, step: str) -> str:
+    entries: list[Any] = node
     if isinstance(node, list):
-        entries: list[Any] = node
         return f"{shown(step)} is not a place in a list of {len(entries)}"
     return f"{shown(step)} cannot be set in {shown(node)}"
 
