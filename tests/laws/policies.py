@@ -44,6 +44,17 @@ def _leaf_scorers() -> st.SearchStrategy[dict[str, Any]]:
             }
         ),
         st.fixed_dictionaries(
+            {"type": st.just("relevance"), "query": st.sampled_from(["a", "A b, b?", "1 march", "z"])},
+            optional={
+                "neighbours": st.sampled_from([0.0, 0.2, 0.5]),
+                "k1": st.sampled_from([0.0, 1.2, 2.0]),
+                "b": st.sampled_from([0.0, 0.75, 1.0]),
+                "stem": st.sampled_from([True, False, "german"]),
+                "stop": st.sampled_from([[], ["B", "c"]]),
+                "dates": st.booleans(),
+            },
+        ),
+        st.fixed_dictionaries(
             {
                 "type": st.just("decay"),
                 "now": st.just(NOW.isoformat()),

@@ -1,4 +1,4 @@
-"""The eleven scorers, one function each; every one looks at the whole list again for every item."""
+"""The scorers, one function each; every one looks at the whole list again for every item."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.oracle.records import Item, fold
+from tests.oracle.relevance import relevance
 
 Spec = Mapping[str, Any]
 
@@ -178,4 +179,5 @@ SCORERS = {
     "metadata_trust": _metadata_trust,
     "metadata_key": _metadata_key,
     "decay": _decay,
+    "relevance": relevance,
 }

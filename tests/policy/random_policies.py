@@ -28,6 +28,7 @@ from cupel import (
     QuotaSlice,
     RecencyScorer,
     ReflexiveScorer,
+    RelevanceScorer,
     ScaledScorer,
     ScarcityBehavior,
     Step,
@@ -36,6 +37,7 @@ from cupel import (
     UShapedPlacer,
     Window,
 )
+from cupel.scorers import ENGLISH
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KINDS = ["Message", "Document", "ToolOutput", "Memory", "two words", 'quo"te', "é", "K\u212a"]
@@ -62,6 +64,16 @@ leaf_scorers = st.one_of(
     ),
     st.builds(MetadataTrustScorer, units),
     st.builds(MetadataKeyScorer, texts.filter(bool), texts, positive),
+    st.builds(
+        RelevanceScorer,
+        neighbours=st.floats(0.0, 0.99).map(lambda share: share + 0.0),
+        k1=units,
+        b=units,
+        stem=st.sampled_from([True, False, "german"]),
+        stop=st.just(ENGLISH) | st.lists(st.sampled_from(["The", "der", "é"])),
+        dates=st.booleans(),
+        query=st.sampled_from(["a b", "C"]),
+    ),
     st.builds(DecayScorer, st.builds(FixedClock, instants), curves, null_timestamp_score=units),
 )
 scorers = st.recursive(

@@ -25,6 +25,7 @@ from cupel import (
     PriorityScorer,
     RecencyScorer,
     ReflexiveScorer,
+    RelevanceScorer,
     ScaledScorer,
     ScorerConfigError,
     Step,
@@ -127,6 +128,7 @@ SCORERS = [
     DecayScorer(CLOCK, Exponential(HOUR)),
     DecayScorer(SystemClock(), Step([(HOUR, 0.5)]), null_timestamp_score=0),
     DecayScorer(CLOCK, Window(HOUR)),
+    RelevanceScorer(neighbours=0.5, stop=["a"], query="b"),
 ]
 
 

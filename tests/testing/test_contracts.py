@@ -30,6 +30,7 @@ from cupel import (
     QuotaSlice,
     RecencyScorer,
     ReflexiveScorer,
+    RelevanceScorer,
     ScaledScorer,
     ScarcityBehavior,
     Scorer,
@@ -64,6 +65,8 @@ BUILT_IN_SCORERS = [
     DecayScorer(CLOCK, Exponential(HOUR)),
     DecayScorer(CLOCK, Window(3 * HOUR)),
     DecayScorer(CLOCK, Step([(HOUR, 0.9), (4 * HOUR, 0.3)])),
+    RelevanceScorer(query="a b"),
+    RelevanceScorer(neighbours=0.5, stem=False, dates=False).bind("c 2026"),
     CompositeScorer([(RecencyScorer(), 3), (ScaledScorer(FrequencyScorer()), 0.1)]),
     ScaledScorer(KindScorer()),
 ]

@@ -21,6 +21,7 @@ from cupel.scorers import (
     PriorityScorer,
     RecencyScorer,
     ReflexiveScorer,
+    RelevanceScorer,
     ScaledScorer,
     Scorer,
     Step,
@@ -156,6 +157,11 @@ def _decay(table: Table) -> Scorer:
     return DecayScorer(clock, shape, null_timestamp_score=table.option("null_timestamp_score", default=0.5))
 
 
+def _relevance(table: Table) -> Scorer:
+    keys = ("neighbours", "k1", "b", "stem", "stop", "dates", "query")
+    return RelevanceScorer(**{key: table.option(key) for key in keys if table.option(key) is not None})
+
+
 def _seconds(table: Table, key: str) -> timedelta:
     try:
         return timedelta(seconds=table.need(key))
@@ -216,6 +222,7 @@ SCORERS: dict[str, Callable[[Table], Scorer]] = {
     "metadata_trust": _metadata_trust,
     "metadata_key": _metadata_key,
     "decay": _decay,
+    "relevance": _relevance,
 }
 CURVES: dict[str, Callable[[Table], Exponential | Window | Step]] = {
     "exponential": lambda curve: Exponential(_seconds(curve, "half_life_secs")),

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from cupel._wire import at_key
-from cupel.errors import ConfigurationError, CupelError
+from cupel.errors import ConfigurationError, CupelError, MissingExtraError
 from cupel.policy._errors import malformed, placed, unknown_word
 from cupel.policy._forms import Form, Json, Schema, read_object
 
@@ -80,6 +80,8 @@ def construct(build: Callable[..., T], path: str, /, *args: Any, **kwargs: Any) 
     """Call a constructor; its own error comes back with the path in front, anything else as a malformed document."""
     try:
         return build(*args, **kwargs)
+    except MissingExtraError:  # the document is fine
+        raise
     except ConfigurationError as error:
         problem = placed(error, path)
         if problem is error:

@@ -6,11 +6,13 @@ from datetime import timedelta
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
-from cupel.policy._errors import malformed
+from cupel.policy._annotations import OneOf
+from cupel.policy._errors import malformed, mismatch
 from cupel.policy._forms import Boolean, Instant, Json, ListOf, MapOf, Number, Schema, Seconds, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import CURVES, SCORERS
 from cupel.scorers import (
+    ENGLISH,
     Clock,
     CompositeScorer,
     Curve,
@@ -24,6 +26,7 @@ from cupel.scorers import (
     PriorityScorer,
     RecencyScorer,
     ReflexiveScorer,
+    RelevanceScorer,
     ScaledScorer,
     Scorer,
     Step,
@@ -67,6 +70,21 @@ class _FixedNow:
         return Instant().schema()
 
 
+class _Stem:
+    """Whether words are stemmed, or in which language."""
+
+    def read(self, value: object, path: str, /) -> bool | str:
+        if not isinstance(value, (bool, str)):
+            raise mismatch(path, "a boolean or the name of a language", value)
+        return value
+
+    def write(self, value: bool | str, _path: str, /) -> Json:  # noqa: FBT001 - a form's signature
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": ["boolean", "string"]}
+
+
 def _exponential(half_life_seconds: timedelta) -> Exponential:
     return Exponential(half_life_seconds)
 
@@ -75,6 +93,7 @@ def _window(max_age_seconds: timedelta) -> Window:
     return Window(max_age_seconds)
 
 
+_QUERY_NOTE: Final = "A query for every run that brings none; usually the run brings it."
 _NOW_NOTE: Final = "A fixed clock; without it the system clock decides."
 _WEIGHTED: Final = Record(
     _pair("scorer", "weight"),
@@ -112,9 +131,27 @@ def add_scorers() -> None:
         Field("null_timestamp_score", Number(), default=0.5),
     )
     SCORERS.add("decay", DecayScorer, Record(_decay, decay_fields))
+    SCORERS.add("relevance", RelevanceScorer, Record(RelevanceScorer, _relevance_fields()))
 
     half_life = (Field("half_life_seconds", Seconds(), get=attrgetter("half_life")),)
     CURVES.add("exponential", Exponential, Record(_exponential, half_life))
     max_age = (Field("max_age_seconds", Seconds(), get=attrgetter("max_age")),)
     CURVES.add("window", Window, Record(_window, max_age))
     CURVES.add("step", Step, Record(Step, (Field("windows", ListOf(_STEP)),)))
+
+
+def _relevance_fields() -> tuple[Field, ...]:
+    return (
+        Field("method", OneOf(("bm25",)), default="bm25"),
+        Field("neighbours", Number(), default=0.0, note="The share of its score that an item passes on; below 1."),
+        Field("k1", Number(), default=1.2),
+        Field("b", Number(), default=0.75),
+        Field("stem", _Stem(), default=True, note="English, the language named, or false for words as they are."),
+        Field("stop", ListOf(Text()), default=ENGLISH, get=lambda scorer: _sorted_unless_default(scorer.stop)),
+        Field("dates", Boolean(), default=True),
+        Field("query", Text(), default=None, note=_QUERY_NOTE),
+    )
+
+
+def _sorted_unless_default(stop: frozenset[str]) -> frozenset[str] | list[str]:
+    return stop if stop == ENGLISH else sorted(stop)

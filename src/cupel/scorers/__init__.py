@@ -11,11 +11,14 @@ from cupel.scorers._metadata_trust import MetadataTrustScorer
 from cupel.scorers._priority import PriorityScorer
 from cupel.scorers._recency import RecencyScorer
 from cupel.scorers._reflexive import ReflexiveScorer
+from cupel.scorers._relevance import RelevanceScorer
 from cupel.scorers._scaled import ScaledScorer
 from cupel.scorers._tag import TagScorer
+from cupel.scorers._words import ENGLISH
 
 __all__ = [
     "DEFAULT_KIND_WEIGHTS",
+    "ENGLISH",
     "Clock",
     "CompositeScorer",
     "Curve",
@@ -29,6 +32,7 @@ __all__ = [
     "PriorityScorer",
     "RecencyScorer",
     "ReflexiveScorer",
+    "RelevanceScorer",
     "ScaledScorer",
     "Scorer",
     "Step",

@@ -41,6 +41,11 @@ class Scorer(Strategy):
         score = self.score
         return [score(item, items) for item in items]
 
+    def bind(self, query: str) -> Scorer:
+        """Return the scorer for one query: itself, unless it or a scorer inside it asks what the query is."""
+        del query
+        return self
+
 
 class PassScorer(Scorer):
     """Base of the built-ins: both methods come from `_scores`, a whole pass at once."""

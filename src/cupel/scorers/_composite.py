@@ -55,6 +55,10 @@ class CompositeScorer(PassScorer):
         """The scorers that are averaged, in order."""
         return tuple(scorer for scorer, _ in self.entries)
 
+    def bind(self, query: str) -> CompositeScorer:
+        """Return the scorer with its children bound to a query."""
+        return CompositeScorer([(scorer.bind(query), weight) for scorer, weight in self.entries])
+
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         # One pass of each child, summed in the order of the entries (ruling 1.1).
         totals: list[float] = []

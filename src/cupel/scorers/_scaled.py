@@ -43,6 +43,10 @@ class ScaledScorer(PassScorer):
         """The one scorer that is stretched."""
         return (self.inner,)
 
+    def bind(self, query: str) -> ScaledScorer:
+        """Return the scorer around its inner one, bound to a query."""
+        return ScaledScorer(self.inner.bind(query))
+
     def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
         """Score one item among all scoreable items; one that is not among them has no place in their range."""
         if not any(peer is item for peer in as_tuple("all_items", all_items, ContextItem)):

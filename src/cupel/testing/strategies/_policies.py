@@ -22,6 +22,7 @@ from cupel.scorers import (
     PriorityScorer,
     RecencyScorer,
     ReflexiveScorer,
+    RelevanceScorer,
     ScaledScorer,
     Scorer,
     Step,
@@ -50,6 +51,7 @@ _NOW: Final = datetime(2026, 1, 1, 6, tzinfo=UTC)
 _KINDS: Final = ("Message", "Document", "ToolOutput")
 _WEIGHTS: Final = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 _UNITS: Final = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+_SHARES: Final = st.sampled_from([0.0, 0.5])
 _SPANS: Final = st.integers(1, 12).map(lambda hours: timedelta(hours=hours))
 
 
@@ -74,6 +76,14 @@ def scorers(*, max_leaves: int = 4) -> SearchStrategy[Scorer]:
         st.builds(MetadataTrustScorer, _UNITS),
         st.builds(
             MetadataKeyScorer, st.just("cupel:priority"), st.sampled_from(["high", "low"]), st.sampled_from([1.5, 3.0])
+        ),
+        # Not stemmed, which would take an extra.
+        st.builds(
+            RelevanceScorer,
+            neighbours=_SHARES,
+            stem=st.just(value=False),
+            dates=st.booleans(),
+            query=st.sampled_from(["a", "b c"]),
         ),
         st.builds(DecayScorer, st.just(FixedClock(_NOW)), curves, null_timestamp_score=_UNITS),
     )
