@@ -146,7 +146,7 @@ def as_function(name: str, value: object) -> Callable[..., Any]:
 def as_counter(name: str, value: object) -> Callable[[str], int]:
     """Return the `count` of a token counter; strings and lists have one as well, which counts something else."""
     count = getattr(value, "count", None)
-    if not callable(count) or isinstance(value, (str, bytes, bytearray, list, tuple, range)):
+    if not callable(count) or issubclass(type(value), (str, bytes, bytearray, list, tuple, range)):
         raise wrong_type(name, "a TokenCounter", value)
     return cast("Callable[[str], int]", count)
 
@@ -155,8 +155,9 @@ def as_instance(name: str, value: Any, expected: type[T], *, hint: str = "") -> 
     """Return an instance of a class; the class itself is answered with the missing parentheses."""
     if isinstance(value, expected):
         return value
-    if isinstance(value, type) and issubclass(value, expected):
-        hint = f"; did you mean {value.__name__}()?"
+    given: object = value
+    if isinstance(given, type) and issubclass(given, expected):
+        hint = f"; did you mean {given.__name__}()?"
     raise TypeError(f"{wrong_type(name, _article(expected), value)}{hint}")
 
 

@@ -38,12 +38,11 @@ def plain(value: Any, depth: int = 0) -> Any:
 
     A value that JSON cannot write is a TypeError, one that is too deep or too long a ValueError.
     """
-    kind: Any = type(value)
-    if kind in _ATOMS:
+    if type(value) in _ATOMS:
         return value
-    if kind is int:
+    if type(value) is int:
         return plain_integer(value)
-    if kind is float:
+    if type(value) is float:
         return plain_number(value)
     if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple, set, frozenset)):
         raise RefusedError(TOO_DEEP)

@@ -75,13 +75,14 @@ def policy_sensitivity(
 
 
 def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
-    given: Any = variants.items() if isinstance(variants, Mapping) else variants
+    given = cast("Iterable[Any]", variants.items() if isinstance(variants, Mapping) else variants)
     pipelines: list[tuple[str, Pipeline]] = []
     pair: Any
     for position, pair in enumerate(as_list("variants", given, "a mapping or an iterable of (label, variant) pairs")):
-        if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004 - a label and a variant
-            raise wrong_type(f"variants[{position}]", "a (label, variant) pair", pair)
-        label, variant = cast("tuple[str, object]", pair)
+        try:
+            label, variant = pair
+        except (TypeError, ValueError):
+            raise wrong_type(f"variants[{position}]", "a (label, variant) pair", pair) from None
         if not isinstance(variant, (Policy, Pipeline)):
             raise TypeError(f"variants: {shown(label)} must be a Policy or a Pipeline, got {shown(variant)}")
         pipelines.append((label, variant.pipeline() if isinstance(variant, Policy) else quiet(variant)))

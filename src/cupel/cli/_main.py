@@ -112,7 +112,7 @@ def _explain(arguments: list[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"cupel {__version__}")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
-    command = parser.parse_args(arguments[:1]).command
+    command: str | None = parser.parse_args(arguments[:1]).command
     if command is not None:
         from difflib import get_close_matches
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 from cupel._wire import ITEM
 from cupel.model import ContextItem
@@ -28,12 +28,13 @@ class BadRecordError(Exception):
 def item_of(record: Record, count: Callable[[str], int]) -> ContextItem:
     """Build the item of a record; a record without a token count gets the counter's."""
     form = _row(cast("Mapping[str, str]", record.fields)) if record.textual else record.fields
-    if isinstance(form, Mapping):
-        fields = cast("Mapping[str, Any]", form)
-        content = fields.get("content")
-        if fields.get("tokens") is None and isinstance(content, str):
-            form = {**fields, "tokens": count(content) if content else 0}
+    if _is_object(form) and form.get("tokens") is None and isinstance(content := form.get("content"), str):
+        return ITEM.read({**form, "tokens": count(content) if content else 0}, error=BadRecordError)
     return ITEM.read(form, error=BadRecordError)
+
+
+def _is_object(form: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(form, Mapping)
 
 
 def _row(cells: Mapping[str, str]) -> dict[str, Any]:

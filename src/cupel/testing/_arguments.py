@@ -19,6 +19,7 @@ def require_kind(kind: ContextKind | str) -> ContextKind:
 
 def require_reason(reason: Any) -> tuple[str, Callable[[ExclusionReason], bool]]:
     """Give the reason's name and a test for it, which ignores the reason's fields (ruling 12.5)."""
+    given: object = reason
     if isinstance(reason, type) and issubclass(reason, ExclusionReason) and reason is not ExclusionReason:
         wanted = reason
         return wanted.__name__, lambda found: isinstance(found, wanted)
@@ -27,4 +28,4 @@ def require_reason(reason: Any) -> tuple[str, Callable[[ExclusionReason], bool]]
         return label, lambda found: type(found) is variant and found.name == label
     if isinstance(reason, str) and reason:
         return reason, lambda found: found.name == reason
-    raise TypeError(f"reason must be a class of ExclusionReason, an instance or a name, got {shown(reason)}")
+    raise TypeError(f"reason must be a class of ExclusionReason, an instance or a name, got {shown(given)}")
