@@ -45,8 +45,11 @@ if TYPE_CHECKING:
         TableTooLargeError,
     )
     from cupel.model import (
+        EXCLUSIVE_KEY,
+        GROUP_KEY,
         ID_KEY,
         PRIORITY_KEY,
+        REQUIRES_KEY,
         SOURCE_TYPE_KEY,
         TRUST_KEY,
         WORTH_KEY,
@@ -95,8 +98,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "EXCLUSIVE_KEY",
+    "GROUP_KEY",
     "ID_KEY",
     "PRIORITY_KEY",
+    "REQUIRES_KEY",
     "SOURCE_TYPE_KEY",
     "TRUST_KEY",
     "WORTH_KEY",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from cupel._checks import as_tuple
+from cupel._relations import Relations, read_relations
 from cupel.model import ScoredItem
 
 if TYPE_CHECKING:
@@ -51,13 +52,16 @@ class Candidates(msgspec.Struct, frozen=True):
     items: Items
     scores: list[float]
     tokens: list[int]
+    relations: Relations | None = None
+    """What must or must not be in together; None where nothing is related."""
 
     @classmethod
     def of(cls, scored: Iterable[ScoredItem]) -> Candidates:
         """Take scored items apart into columns."""
         pairs = as_tuple("scored", scored, ScoredItem)
         items = [pair.item for pair in pairs]
-        return cls(items, [pair.score for pair in pairs], [item.tokens for item in items])
+        scores = [pair.score for pair in pairs]
+        return cls(items, scores, [item.tokens for item in items], read_relations(items, scores))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -67,7 +71,7 @@ class Candidates(msgspec.Struct, frozen=True):
         return list(map(ScoredItem, self.items, self.scores))
 
     def at(self, positions: Sequence[int]) -> Candidates:
-        """Give the columns of these positions, in this order."""
+        """Give the columns of these positions, in this order, without their relations."""
         if not positions:
             return Candidates([], [], [])
         if len(positions) == 1:  # an itemgetter of one position gives no tuple
@@ -77,7 +81,9 @@ class Candidates(msgspec.Struct, frozen=True):
         return Candidates(list(pick(self.items)), list(pick(self.scores)), list(pick(self.tokens)))
 
     def part(self, positions: list[int]) -> Candidates:
-        """Give the same as `at`, for slicers: few of them look at the items, and then at few of those."""
+        """Give the same as `at`, for slicers: with relations, and few of them look at the items."""
+        if self.relations is not None:
+            return msgspec.structs.replace(self.at(positions), relations=self.relations.part(positions))
         if len(positions) < 2:  # noqa: PLR2004 - as above
             return self.at(positions)
         pick = itemgetter(*positions)

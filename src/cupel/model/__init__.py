@@ -3,7 +3,17 @@
 from cupel.model._budget import ContextBudget
 from cupel.model._folded import FoldedName, fold_ascii, folded_map
 from cupel.model._frozen import EMPTY, FrozenDict
-from cupel.model._item import ID_KEY, PRIORITY_KEY, SOURCE_TYPE_KEY, TRUST_KEY, WORTH_KEY, ContextItem
+from cupel.model._item import (
+    EXCLUSIVE_KEY,
+    GROUP_KEY,
+    ID_KEY,
+    PRIORITY_KEY,
+    REQUIRES_KEY,
+    SOURCE_TYPE_KEY,
+    TRUST_KEY,
+    WORTH_KEY,
+    ContextItem,
+)
 from cupel.model._kind import ContextKind
 from cupel.model._overflow import OverflowStrategy
 from cupel.model._scored import ScoredItem
@@ -11,8 +21,11 @@ from cupel.model._source import ContextSource
 
 __all__ = [
     "EMPTY",
+    "EXCLUSIVE_KEY",
+    "GROUP_KEY",
     "ID_KEY",
     "PRIORITY_KEY",
+    "REQUIRES_KEY",
     "SOURCE_TYPE_KEY",
     "TRUST_KEY",
     "WORTH_KEY",

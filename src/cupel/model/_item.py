@@ -31,6 +31,12 @@ ID_KEY = "cupel:id"
 """Metadata key: the name of the thing that the item is a form of; set by `forms`."""
 WORTH_KEY = "cupel:worth"
 """Metadata key: the share of its thing's score that a form keeps, from 0 to 1; set by `forms`."""
+REQUIRES_KEY = "cupel:requires"
+"""Metadata key: a list of ids, each of which must be in, in any form, for the item to be in."""
+GROUP_KEY = "cupel:group"
+"""Metadata key: a label; all things that carry it are in, or none is."""
+EXCLUSIVE_KEY = "cupel:exclusive"
+"""Metadata key: a label; at most one of the things that carry it is in."""
 
 
 class TokenCounter(Protocol):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from cupel._relations import marks_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from cupel._columns import Candidates
+    from cupel.model import ContextItem
+
+    _Identity: TypeAlias = "str | tuple[str, str | None, str | None]"
 
 
 class Copies(NamedTuple):
@@ -17,16 +22,18 @@ class Copies(NamedTuple):
     dropped: list[int]
 
 
-def find_copies(candidates: Candidates, known: Collection[str] = ()) -> Copies | None:
+def find_copies(candidates: Candidates, known: Collection[str] = (), *, related: bool = False) -> Copies | None:
     """Find items whose content another item has too, or is `known`; None when all contents differ.
 
     The highest score stays, of equal scores the first; contents are compared code point by code point (ruling 3.9).
+    Where items are `related`, one content in two things or groups is no copy: either would be incomplete without it.
     """
     distinct = {item.content for item in candidates.items}
     if len(distinct) == len(candidates) and distinct.isdisjoint(known):
         return None
-    contents, scores = [item.content for item in candidates.items], candidates.scores
-    best: dict[str, int] = {}
+    contents: list[_Identity] = [_identity(item) if related else item.content for item in candidates.items]
+    scores = candidates.scores
+    best: dict[_Identity, int] = {}
     for position, content in enumerate(contents):
         # Any comparison with NaN is false, so the first copy stays then (ruling 1.5).
         if content not in known and (content not in best or scores[position] > scores[best[content]]):
@@ -34,3 +41,8 @@ def find_copies(candidates: Candidates, known: Collection[str] = ()) -> Copies |
     kept = [position for position, content in enumerate(contents) if best.get(content) == position]
     dropped = [position for position, content in enumerate(contents) if best.get(content) != position]
     return Copies(kept, dropped)
+
+
+def _identity(item: ContextItem) -> _Identity:
+    marks = marks_of(item)
+    return item.content if marks.id is marks.group is None else (item.content, marks.id, marks.group)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from cupel._columns import Candidates, descending
+from cupel._relations import are_related, read_relations
 from cupel.pipeline._classify import classify
 from cupel.pipeline._deduplicate import find_copies
 from cupel.pipeline._score import score
@@ -33,8 +36,13 @@ def examine(
     watch.classified(classified)
     candidates = score(classified, pipeline.scorer)
     watch.scored(candidates)
-    copies = find_copies(candidates, known) if pipeline.deduplicate else None
+    related = are_related(classified.scoreable) or are_related(classified.pinned)
+    copies = find_copies(candidates, known, related=related) if pipeline.deduplicate else None
     watch.deduplicated(candidates, copies)
     if copies is not None:
         candidates = candidates.at(copies.kept)
-    return candidates.at(descending(candidates.scores))  # equal scores keep their input order
+    candidates = candidates.at(descending(candidates.scores))  # equal scores keep their input order
+    if related:
+        relations = read_relations(candidates.items, candidates.scores, classified.pinned, classified.negative)
+        candidates = msgspec.structs.replace(candidates, relations=relations)
+    return candidates

@@ -1,0 +1,17 @@
+"""Relations between items, read from their metadata: forms of one thing, groups, requirements and exclusive sets."""
+
+from cupel._relations._marks import Marks, are_related, marks_of
+from cupel._relations._read import read_relations
+from cupel._relations._relations import Form, Pins, Relations, Thing, Unit
+
+__all__ = [
+    "Form",
+    "Marks",
+    "Pins",
+    "Relations",
+    "Thing",
+    "Unit",
+    "are_related",
+    "marks_of",
+    "read_relations",
+]
