@@ -71,6 +71,7 @@ SOUND = {
     "estimated": 5,
     "pipeline": PIPELINE,
     "placer": UShapedPlacer(),
+    "policy": Policy(ReflexiveScorer()),
     "prepared": PREPARED,
     "quotas": [],
     "report": REPORT,

@@ -14,6 +14,7 @@ CupelError
 │   ├ BudgetOverflowError
 │   ├ TableTooLargeError
 │   ├ ScarcityError
+│   ├ SearchStoppedError
 │   └ StrategyContractError
 ├ ReportFormatError           (also ValueError)   a serialised report cannot be read
 └ MissingExtraError           (also ImportError)  an optional dependency is not installed
@@ -43,6 +44,7 @@ __all__ = [
     "ReportFormatError",
     "ScarcityError",
     "ScorerConfigError",
+    "SearchStoppedError",
     "SelectionError",
     "SlicerConfigError",
     "StrategyContractError",
@@ -149,6 +151,18 @@ class ScarcityError(SelectionError):
             f"{self.slicer}: candidate pool for kind '{self.kind}' has {shown(self.satisfied_count)} items "
             f"but RequireCount is {shown(self.required_count)}."
         )
+
+
+class SearchStoppedError(SelectionError):
+    """An exact search would take too long; `enough` is a budget that works, if one is known, not always the least."""
+
+    def __init__(self, enough: int | None) -> None:
+        super().__init__(enough)
+        self.enough = enough
+
+    def __str__(self) -> str:
+        known = "no budget that works was found" if self.enough is None else f"a budget of {shown(self.enough)} works"
+        return f"The search for the smallest budget would take too long and was stopped; {known}"
 
 
 class StrategyContractError(SelectionError):

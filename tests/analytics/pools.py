@@ -22,6 +22,13 @@ class Alternating(Slicer):
         return [entry.item for entry in scored] if budget.target_tokens % 3 == 2 else []
 
 
+class FarAway(Slicer):
+    """Selects everything from a million tokens on: too far to be found budget by budget."""
+
+    def slice(self, scored, budget):
+        return [entry.item for entry in scored] if budget.target_tokens >= 1_000_000 else []
+
+
 small_items = st.lists(
     st.builds(
         ContextItem,

@@ -22,10 +22,9 @@ from cupel import (
     Slicer,
 )
 from cupel.analytics import counterfactual, counterfactuals
-from cupel.analytics._least_budget import _least_greedy_target
 from cupel.slicers import _bucket_choice
 from tests.analytics.counting import CountingScorer
-from tests.analytics.pools import small_items, small_slicers
+from tests.analytics.pools import FarAway, small_items, small_slicers
 
 FAR = 400  # beyond anything that could change for the small pools
 
@@ -244,24 +243,49 @@ def test_questions_about_no_item():
     assert counterfactuals(Pipeline(scorer=ReflexiveScorer()).prepare([]), ContextBudget(10, 10), []) == []
 
 
-@given(
-    denser=st.lists(st.integers(1, 30), max_size=8),
-    cost=st.integers(0, 30),
-    lowest=st.integers(1, 60),
-    highest=st.integers(0, 300),
+def test_an_item_that_gets_in_far_away():
+    """Two tools share a cap of one: the second gets in only where the first does not fit and it does itself."""
+    messages = [item(str(n), 400 + n % 131, 0.5 + n * 7919 % 1000 / 2000, kind="Message") for n in range(3_000)]
+    tools = [item("wide", 700, 0.3, kind="ToolOutput"), item("narrow", 600, 0.1, kind="ToolOutput")]
+    slicer = CountQuotaSlice([CountQuotaEntry("ToolOutput", 0, 1)])
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).prepare([*messages, *tools])
+    found = counterfactual(prepared, 100_000, tools[1])
+    assert found.exact
+    assert found.extra_tokens > 1_000_000
+    assert selects(prepared, found.budget, tools[1])
+    assert not selects(prepared, found.budget.extended(-1), tools[1])
+
+
+def test_a_search_that_stops_says_so():
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=FarAway()).prepare([BIG, SMALL])
+    found = counterfactual(prepared, 10, SMALL)
+    assert (found.exact, found.extra_tokens) == (False, None)  # four times what is there is as far as it looks
+    large = item("large", 10**6)
+    found = counterfactual(Pipeline(scorer=ReflexiveScorer(), slicer=FarAway()).prepare([large]), 10, large)
+    assert (found.exact, found.extra_tokens) == (False, 999_990)
+
+
+def test_answers_on_three_thousand_items_are_exact():
+    kinds = ("Message", "Document", "ToolOutput", "Memory")
+    items = [item(str(n), 20 + n * 7919 % 981, n * 104729 % 9973 / 9973, kind=kinds[n % 4]) for n in range(3_000)]
+    for slicer in (GreedySlice(), QuotaSlice(SHARES), CountQuotaSlice(COUNTS), KnapsackSlice()):
+        prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).prepare(items)
+        found = counterfactuals(prepared, 50_000, items[::300])
+        assert all(one.exact for one in found)
+        assert all(one.budget is None or selects(prepared, one.budget, one.item) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, 10, BIG), "prepared must be a PreparedSelection, got NoneType"),
+        (
+            (Pipeline(scorer=ReflexiveScorer()).prepare([BIG]), "10", BIG),
+            "budget must be a ContextBudget or an integer",
+        ),
+        ((Pipeline(scorer=ReflexiveScorer()).prepare([BIG]), 10, "big"), "item must be a ContextItem, got str"),
+    ],
 )
-def test_the_set_of_amounts_is_that_of_the_fill(denser, cost, lowest, highest):
-    class Fill:
-        pass
-
-    fill = Fill()
-    fill.denser, fill.cost = denser, cost
-
-    def taken(remaining):
-        for other in denser:
-            if other <= remaining:
-                remaining -= other
-        return cost <= remaining
-
-    expected = next((target for target in range(lowest, highest + 1) if taken(target)), None)
-    assert _least_greedy_target(fill, lowest, highest) == expected
+def test_arguments_of_the_wrong_type_are_named(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        counterfactual(*arguments)

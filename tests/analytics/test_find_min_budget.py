@@ -1,5 +1,6 @@
 """The smallest budget for an item: the specified search, and the exact answer."""
 
+import pickle
 import re
 
 import pytest
@@ -26,12 +27,14 @@ from cupel import (
     ReflexiveScorer,
     ScarcityBehavior,
     ScarcityError,
+    SearchStoppedError,
+    Slicer,
     TableTooLargeError,
 )
 from cupel.analytics import find_min_budget_for
 from cupel.slicers import Chooser
 from tests.analytics.counting import CountingScorer
-from tests.analytics.pools import knapsacks, small_items, small_slicers
+from tests.analytics.pools import FarAway, knapsacks, small_items, small_slicers
 
 GUARD = (
     "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and CountQuotaSlice produce non-monotonic "
@@ -254,3 +257,100 @@ def test_the_search_finds_a_budget_that_works(items, slicer, data):
         assert any(item is target for item in selected)
         assert exact is not None
         assert exact <= found <= ceiling
+
+
+def test_a_selection_over_the_budget_ends_the_search():
+    class Everything(Slicer):
+        """Ignores the budget."""
+
+        def slice(self, scored, budget):
+            return [entry.item for entry in scored]
+
+    items = [item("a", 30), item("b", 30)]
+    with pytest.raises(BudgetOverflowError):
+        find_min_budget_for(pipeline(Everything()), items, items[1], 100)
+    assert find_min_budget_for(pipeline(Everything()), items, items[1], 100, exact=True) == 60
+
+
+def test_exact_shares_do_not_wrap():
+    pool = [
+        item("huge", 10**12, kind="Message"),
+        item("large", 12_000_000, kind="Document"),
+        item("small", 5, kind="Memory"),
+    ]
+    slicer = QuotaSlice([QuotaEntry("Document", 90, 90)])
+    assert find_min_budget_for(pipeline(slicer), pool, pool[1], 20_000_000, exact=True) == 13_333_334
+    assert find_min_budget_for(pipeline(slicer), pool, pool[0], 10**13, exact=True) is None
+    assert find_min_budget_for(pipeline(slicer), pool, pool[0], 2 * 10**13, exact=True) == 10**13 + 41
+
+
+@pytest.mark.parametrize("scale", [10**12, 10**19, 10**400])
+@pytest.mark.parametrize(
+    "slicer",
+    [
+        GreedySlice(),
+        KnapsackSlice(1, max_cells=None),
+        QuotaSlice([QuotaEntry("Message", 20, 60)]),
+        CountQuotaSlice([CountQuotaEntry("Message", 0, 1)]),
+    ],
+    ids=repr,
+)
+def test_exact_for_any_integers(scale, slicer):
+    """The budget found selects the item, and one token less does not."""
+    rows = ((6, 0.9, "Message"), (5, 0.5, "Message"), (3, 0.4, "Document"), (4, 0.1, "Document"))
+    pool = [item(str(at), size * scale, hint, kind=kind) for at, (size, hint, kind) in enumerate(rows)]
+    tried = pipeline(slicer)
+    found = [find_min_budget_for(tried, pool, one, 60 * scale, exact=True) for one in pool]
+    assert found[0] is not None
+    for one, least in zip(pool, found, strict=True):
+        if least is not None:
+            assert any(chosen is one for chosen in tried.run(pool, ContextBudget(least, least)))
+            assert not any(chosen is one for chosen in tried.run(pool, ContextBudget(least - 1, least - 1)))
+
+
+def test_exact_raises_only_where_a_run_raises():
+    inner = CountQuotaSlice([CountQuotaEntry("Memory", 1, 2)], scarcity=ScarcityBehavior.THROW)
+    slicer = QuotaSlice([QuotaEntry("Message", cap=20)], inner)
+    pool = [item("a", 1, kind="Message")]
+    assert all(pipeline(slicer).run(pool, ContextBudget(tokens, tokens)) == [] for tokens in range(5))
+    assert find_min_budget_for(pipeline(slicer), pool, pool[0], 4, exact=True) is None
+    with pytest.raises(ScarcityError):
+        find_min_budget_for(pipeline(slicer), pool, pool[0], 5, exact=True)
+
+
+def test_a_search_that_would_take_too_long_says_so():
+    pool = [item(str(at), 10**12 + 7**at, at * 29 % 20 / 20 + 0.01) for at in range(15)]
+    with pytest.raises(SearchStoppedError, match="was stopped; no budget that works was found"):
+        find_min_budget_for(pipeline(KnapsackSlice(1, max_cells=None)), pool, pool[3], 10**14, exact=True)
+    with pytest.raises(SearchStoppedError, match="was stopped; a budget of 1000000 works") as stopped:
+        find_min_budget_for(pipeline(FarAway()), [BIG], BIG, 10**9, exact=True)
+    assert pickle.loads(pickle.dumps(stopped.value)).enough == 1_000_000
+
+
+def test_the_refusal_names_the_exact_search():
+    with pytest.raises(PipelineConfigError) as refused:
+        find_min_budget_for(pipeline(QuotaSlice([])), [LONE], LONE, 100)
+    assert "exact=True" in refused.value.__notes__[0]
+
+
+def test_a_prepared_selection_stands_for_pipeline_and_items():
+    prepared = pipeline().prepare([BIG, SMALL])
+    assert find_min_budget_for(prepared, None, SMALL, 20) == 11
+    assert find_min_budget_for(prepared, None, SMALL, 20, exact=True) == 5
+    with pytest.raises(TypeError, match="items must be None beside a PreparedSelection"):
+        find_min_budget_for(prepared, [BIG, SMALL], SMALL, 20, exact=True)
+    assert find_min_budget_for(prepared, None, LONE, 60) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, [LONE], LONE, 60), "pipeline must be a Pipeline or a PreparedSelection, got NoneType"),
+        ((pipeline(), None, LONE, 60), "items must be an iterable of ContextItem, got NoneType"),
+        ((pipeline(), [1], LONE, 60), r"items\[0\] must be a ContextItem, got int"),
+        ((pipeline(), [LONE], "lone", 60), "target_item must be a ContextItem, got str"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_named(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        find_min_budget_for(*arguments)

@@ -1,7 +1,8 @@
 """The optimality gap is a certificate: no selection beats the bound."""
 
 import math
-from itertools import combinations
+from fractions import Fraction
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +44,8 @@ def item(name, tokens, score, **fields):
 
 def test_a_full_budget_proves_the_best_selection():
     found = gap([item("a", 40, 0.9), item("b", 60, 0.5), item("c", 60, 0.1)], ContextBudget(100, 100))
-    assert (found.selected_score, found.upper_bound, found.gap, found.ratio) == (1.4, 1.4, 0.0, 1.0)
+    assert (found.selected_score, found.gap, found.ratio) == (1.4, 0.0, 1.0)
+    assert found.upper_bound == 1.4000000000000001  # rounded upwards
     assert found.capacity_tokens == 100
 
 
@@ -70,7 +72,7 @@ def test_what_is_no_candidate_and_what_is_free():
         item("bad", 200, -0.4),
     ]
     found = gap(items, ContextBudget(100, 100))
-    assert (found.selected_score, found.upper_bound, found.gap) == (1.4, 1.4, 0.0)
+    assert (found.selected_score, found.upper_bound, found.gap) == (1.4, 1.4000000000000001, 0.0)
 
 
 def test_harmful_items_that_were_taken_count_against_the_selection():
@@ -146,3 +148,32 @@ def test_infinite_scores():
     assert (found.selected_score, found.upper_bound, found.gap, found.ratio) == (math.inf, math.inf, 0.0, 1.0)
     found = optimality_gap(Pipeline(scorer=Endless()).dry_run(items[1:], budget), budget)
     assert (found.selected_score, found.upper_bound, found.gap, found.ratio) == (0.0, math.inf, math.inf, 0.0)
+
+
+class ByHint(Scorer):
+    def score(self, item, all_items):
+        return item.future_relevance_hint
+
+
+def bound_of(pool, capacity):
+    items = [ContextItem(str(at), tokens, future_relevance_hint=score) for at, (tokens, score) in enumerate(pool)]
+    budget = ContextBudget(capacity, capacity)
+    return optimality_gap(Pipeline(scorer=ByHint()).dry_run(items, budget), budget).upper_bound
+
+
+def test_the_bound_is_not_below_a_real_selection_by_a_last_bit():
+    bound = bound_of([(17, 0.85), (4, 0.2)], 17)
+    assert bound >= 0.85
+    assert bound == pytest.approx(0.85)
+
+
+@given(
+    pool=st.lists(st.tuples(st.integers(0, 30), st.floats(0, 1)), min_size=1, max_size=7),
+    capacity=st.integers(1, 60),
+)
+def test_the_bound_holds_for_every_selection_exactly(pool, capacity):
+    bound = Fraction(bound_of(pool, capacity))
+    for chosen in product([False, True], repeat=len(pool)):
+        taken = [row for row, is_in in zip(pool, chosen, strict=True) if is_in]
+        if sum(tokens for tokens, _ in taken) <= capacity:
+            assert sum(Fraction(score) for _, score in taken) <= bound

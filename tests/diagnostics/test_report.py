@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import cProfile
 import pickle
+import re
 from math import nan
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from cupel import (
@@ -25,6 +28,7 @@ from cupel import (
     SelectionReport,
 )
 from cupel.diagnostics import (
+    KNOWN_REASONS,
     BudgetExceeded,
     CountCapExceeded,
     CountRequireCandidatesExhausted,
@@ -39,6 +43,7 @@ from cupel.diagnostics import (
     ScoredTooLow,
     UnknownInclusionReason,
     UnknownReason,
+    vocabulary,
 )
 from cupel.model import FrozenDict
 
@@ -183,7 +188,7 @@ def test_quota_exclusions_are_budget_exclusions_even_with_room() -> None:
     pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=QuotaSlice([QuotaEntry("Message", cap=10)]))
     report = pipeline.dry_run([hinted("a", 50, 0.9)], ContextBudget(100, 100))
     assert report.excluded[0].reason == BudgetExceeded(50, 100)
-    assert "the slicer gave it no share" in report.explain()
+    assert "needs 50, 100 left unspent." in report.explain()
 
 
 class TestHelpers:
@@ -231,8 +236,7 @@ class TestExplain:
     def test_an_excluded_item_with_the_budget_that_lets_it_in(self) -> None:
         report, (_, drop, _) = TestHelpers.REPORT, TestHelpers.ITEMS
         assert report.explain(drop) == (
-            "'drop me' is dropped at Slice (score 0.1): it needs 60 tokens and the selection leaves 40. "
-            "It gets in with 20 more tokens of budget."
+            "'drop me' is dropped at Slice (score 0.1): needs 60, 40 left. It gets in with 20 more tokens of budget."
         )
 
     def test_an_item_no_budget_lets_in(self) -> None:
@@ -243,7 +247,7 @@ class TestExplain:
     def test_a_report_that_was_read_explains_without_origin(self) -> None:
         report = SelectionReport.from_json(TestHelpers.REPORT.to_json())
         text = report.explain(TestHelpers.ITEMS[1])
-        assert text == "'drop me' is out (score 0.1): it needs 60 tokens and the selection leaves 40."
+        assert text == "'drop me' is out (score 0.1): needs 60, 40 left."
 
     def test_everything(self) -> None:
         lines = TestHelpers.REPORT.explain().splitlines()
@@ -254,22 +258,22 @@ class TestExplain:
         items = [ContextItem("p " * 50, 5, pinned=True), ContextItem("z", 0)]
         lines = PIPELINE.dry_run(items, ContextBudget(10, 10)).explain().splitlines()
         assert lines[1].endswith(
-            "…' is in: it is pinned, so it was neither scored nor weighed against the budget (5 tokens)."
+            "…' is in: it is pinned, so its 5 tokens come off the budget before anything else is weighed."
         )
         assert lines[2] == "'z' is in: it costs no tokens."
 
     @pytest.mark.parametrize(
         ("reason", "says"),
         [
-            (PinnedOverride("p"), "is out (score 0): it would fit if pinned items did not take the room"),
-            (CountCapExceeded("T", 2, 2), "is dropped at Slice (score 0): 2 items of kind T are in and the cap is 2."),
-            (Deduplicated("x"), "is dropped at Deduplicate (score 0): another item has the same content"),
-            (NegativeTokens(-1), "is dropped at Classify (score 0): its token count is -1."),
-            (ScoredTooLow(0.1, 0.2), "its score of 0.1 is under the threshold of 0.2."),
+            (PinnedOverride("p"), "is out (score 0): fits without the pinned “p”."),
+            (CountCapExceeded("T", 2, 2), "is dropped at Slice (score 0): 2 of kind T are enough."),
+            (Deduplicated("x"), "is dropped at Deduplicate (score 0): same text as another item."),
+            (NegativeTokens(-1), "is dropped at Classify (score 0): token count is -1."),
+            (ScoredTooLow(0.1, 0.2), "score 0.1 is under the threshold of 0.2."),
             (QuotaCapExceeded("T", 3, 4), "kind T has used 4 of its quota of 3."),
-            (QuotaRequireDisplaced("T"), "the requirement of kind T took the room."),
-            (Filtered("age"), "the filter 'age' removed it."),
-            (CountRequireCandidatesExhausted("T"), "kind T has fewer candidates than its quota requires."),
+            (QuotaRequireDisplaced("T"), "what kind T requires took the room."),
+            (Filtered("age"), "the filter “age” removed it."),
+            (CountRequireCandidatesExhausted("T"), "kind T has fewer candidates than required."),
             (UnknownReason("Eaten", FrozenDict({"by": "dog"})), "Eaten (by='dog')."),
             (UnknownReason("Eaten", FrozenDict()), "Eaten."),
         ],
@@ -277,6 +281,51 @@ class TestExplain:
     def test_every_reason_has_words(self, reason: Any, says: str) -> None:
         report = SelectionReport((), (), (ExcludedItem(ContextItem("x", 1), 0.0, reason),), 1, 1)
         assert says in report.explain()
+
+    def test_a_cap_is_not_named_as_a_remedy_that_no_run_confirms(self) -> None:
+        tools = [ContextItem(str(n), 100, kind="ToolOutput", future_relevance_hint=0.9 - n / 10) for n in range(3)]
+        slicer = CountQuotaSlice([CountQuotaEntry("ToolOutput", 0, 1)])
+        report = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).dry_run(tools, ContextBudget(250, 250))
+        assert report.explain(tools[2]) == (
+            "'2' is dropped at Slice (score 0.7): 1 of kind ToolOutput are enough. No larger budget would let it in."
+        )
+
+    def test_duplicates_are_not_told_that_both_would_fit(self) -> None:
+        twins = [hinted("x", 60, 0.9), hinted("x", 60, 0.5)]
+        report = PIPELINE.dry_run(twins, ContextBudget(100, 100))
+        assert report.explain(twins[1]) == "'x' is dropped at Deduplicate (score 0.5): same text as another item."
+
+    def test_an_item_is_ranked_among_those_it_competed_with(self) -> None:
+        items = [ContextItem("pin", 5, pinned=True), hinted("a", 5, 0.9), hinted("b", 5, 0.5), hinted("b", 5, 0.4)]
+        report = PIPELINE.dry_run(items, ContextBudget(100, 100))
+        assert report.explain(items[1]) == "'a' is in: its score of 0.9 (rank 1 of 2) won it 5 tokens."
+
+    def test_a_text_finds_its_item(self) -> None:
+        report = TestHelpers.REPORT
+        assert report.explain("drop too") == report.explain(TestHelpers.ITEMS[2])
+        assert report.explain("keep") == report.explain(TestHelpers.ITEMS[0])
+        with pytest.raises(SelectionError, match="starts with 'nothing'"):
+            report.explain("nothing")
+
+    def test_the_work_grows_with_the_pool_and_no_faster(self) -> None:
+        def calls(count: int) -> int:
+            items = [hinted(str(n), 10, n / count) for n in range(count)]
+            report = PIPELINE.dry_run(items, ContextBudget(100, 100))
+            profile = cProfile.Profile()
+            profile.runcall(report.explain)
+            return sum(entry.callcount for entry in profile.getstats())
+
+        assert calls(800) < 10 * calls(100)
+
+    def test_every_known_reason_is_in_the_vocabulary(self) -> None:
+        words = vocabulary()
+        assert list(words) == list(KNOWN_REASONS)
+        assert all(entry["title"] and entry["sayings"] for entry in words.values())
+        for name, entry in words.items():
+            fields = {field.name for field in msgspec.structs.fields(KNOWN_REASONS[name])}
+            used = {found for saying in entry["sayings"] for found in re.findall(r"\{-?(\w+)\}", saying["text"])}
+            assert used <= fields
+            assert entry["sayings"][-1]["when"] is None
 
     def test_an_inclusion_reason_from_the_future(self) -> None:
         entry = IncludedItem(ContextItem("x", 1), 0.5, UnknownInclusionReason("Lucky"))

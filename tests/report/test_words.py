@@ -25,7 +25,7 @@ from cupel.report import Cell, Column, Table, excluded_words, percent, plain, pr
         (Deduplicated("x"), "same text as another item"),
         (NegativeTokens(-1), "token count is -1"),
         (CountCapExceeded("ToolOutput", 4, 4), "4 of kind ToolOutput are enough"),
-        (Filtered("mine"), "Filtered"),
+        (Filtered("mine"), "the filter “mine” removed it"),
     ],
 )
 def test_reasons(reason, words):

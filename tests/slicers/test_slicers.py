@@ -28,7 +28,7 @@ from cupel import (
 )
 from cupel._columns import Candidates
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
-from cupel.slicers._base import Chooser, FittedSlicer
+from cupel.slicers._base import Chooser, FittingSlicer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -360,7 +360,7 @@ def test_count_spans_are_those_of_the_inner_slicer_after_what_is_committed() -> 
 
 
 def test_a_slicer_that_chooses_nothing_cannot_be_built() -> None:
-    for base in (Slicer, FittedSlicer, Chooser):
+    for base in (Slicer, FittingSlicer, Chooser):
         with pytest.raises(TypeError, match="abstract"):
             type("Idle", (base,), {})()
 
@@ -375,19 +375,6 @@ def test_knapsack_spans_are_buckets_and_end_at_the_guard() -> None:
     assert KnapsackSlice(5, max_cells=20).fit(pool)(budget(49)).chosen == [1, 0]
     assert KnapsackSlice(5).fit(Candidates.of([])).span(budget(0)) == (0, None)
     assert KnapsackSlice(5).fit(Candidates.of([])).span(budget(7)) == (1, None)
-
-
-@pytest.mark.parametrize("bucket", [1, 4])
-@given(pool=POOLS, target=st.integers(0, 70))
-def test_knapsack_takes_what_it_chooses(bucket: int, pool: list[tuple[str, int, float, str]], target: int) -> None:
-    chooser = KnapsackSlice(bucket).fit(Candidates.of(scored(*pool)))
-    taken = [position for position in range(len(pool)) if chooser.takes(position, target)]
-    assert taken == sorted(chooser(budget(target)).chosen)
-
-
-def test_knapsack_takes_nothing_it_was_not_given() -> None:
-    chooser = KnapsackSlice(1).fit(Candidates.of(scored(("neg", -5, 1.0), ("a", 5, 1.0))))
-    assert [chooser.takes(position, 10) for position in (0, 1)] == [False, True]
 
 
 def test_quota_spans_are_bounded() -> None:

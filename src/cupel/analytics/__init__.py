@@ -14,7 +14,9 @@ from cupel.analytics._optimality import OptimalityGap, optimality_gap
 from cupel.analytics._policy_sensitivity import (
     ItemStatus,
     PolicySensitivityDiff,
+    PolicySensitivityDiffEntry,
     PolicySensitivityReport,
+    dry_run_with_policy,
     policy_sensitivity,
 )
 from cupel.analytics._sweep import SweepRow, sweep
@@ -24,6 +26,7 @@ __all__ = [
     "ItemStatus",
     "OptimalityGap",
     "PolicySensitivityDiff",
+    "PolicySensitivityDiffEntry",
     "PolicySensitivityReport",
     "QuotaMode",
     "QuotaUtilization",
@@ -31,6 +34,7 @@ __all__ = [
     "budget_utilization",
     "counterfactual",
     "counterfactuals",
+    "dry_run_with_policy",
     "find_min_budget_for",
     "get_marginal_items",
     "kind_diversity",

@@ -1,27 +1,59 @@
-"""What the analyses take: the same names mean the same types everywhere."""
+"""What the questions take: checked arguments, and pools that are prepared once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
-from cupel._checks import as_instance
+from msgspec.structs import replace as with_fields
+
+from cupel._checks import as_instance, as_integer, as_tuple, wrong_type
 from cupel.diagnostics import SelectionReport
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline, PreparedSelection
 from cupel.slicers import Slicer
 
-_TYPES: Final[dict[str, type]] = {
-    "budget": ContextBudget,
-    "item": ContextItem,
-    "pipeline": Pipeline,
-    "prepared": PreparedSelection,
-    "report": SelectionReport,
-    "slicer": Slicer,
-    "target_item": ContextItem,
-}
+_TYPES: Final[dict[str, type]] = {"budget": ContextBudget, "report": SelectionReport, "slicer": Slicer}
 
 
 def check(**given: object) -> None:
     """Refuse arguments that are not of the type their name says."""
     for name, value in given.items():
         as_instance(name, value, _TYPES[name])
+
+
+def quiet(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline without its callback: what-if questions are nobody's business."""
+    return pipeline if pipeline.on_overflow is None else replace(pipeline, on_overflow=None)
+
+
+def prepared_of(pipeline: Pipeline | PreparedSelection, items: Iterable[ContextItem] | None) -> PreparedSelection:
+    """Score, deduplicate and sort once, for any number of questions, unless that has been done."""
+    if isinstance(pipeline, PreparedSelection):
+        if items is not None:
+            raise TypeError("items must be None beside a PreparedSelection, which has its items already")
+        return with_fields(pipeline, pipeline=quiet(pipeline.pipeline))
+    if not isinstance(pipeline, Pipeline):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise wrong_type("pipeline", "a Pipeline or a PreparedSelection", pipeline)
+    return quiet(pipeline).prepare(as_items("items", items))
+
+
+def as_budget(name: str, budget: ContextBudget | int) -> ContextBudget:
+    """Return a budget; an integer stands for one with that window and that target."""
+    if isinstance(budget, ContextBudget):
+        return budget
+    tokens = as_integer(name, budget, expected="a ContextBudget or an integer")
+    return ContextBudget(tokens, tokens)
+
+
+def as_items(name: str, items: Iterable[ContextItem] | None) -> list[ContextItem]:
+    """Return a list of items."""
+    if items is None:
+        raise wrong_type(name, "an iterable of ContextItem", items)
+    return list(as_tuple(name, items, ContextItem))
+
+
+def as_prepared(prepared: PreparedSelection) -> PreparedSelection:
+    """Make sure that a pool is prepared."""
+    return as_instance("prepared", prepared, PreparedSelection, hint="; see Pipeline.prepare")

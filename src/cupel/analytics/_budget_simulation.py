@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cupel._checks import as_integer, as_list
-from cupel.analytics._arguments import check
-from cupel.analytics._least_budget import least_extension
-from cupel.analytics._probe import Probe, probe_for
-from cupel.analytics._quiet import prepare_quietly
-from cupel.errors import InvalidBudgetError, InvalidItemError, PipelineConfigError
-from cupel.model import ContextBudget
+from cupel._checks import as_instance, as_integer, shown
+from cupel.analytics._arguments import as_budget, as_items, prepared_of
+from cupel.analytics._search import Search
+from cupel.errors import (
+    InvalidBudgetError,
+    InvalidItemError,
+    PinnedExceedsBudgetError,
+    PipelineConfigError,
+    SearchStoppedError,
+)
+from cupel.model import ContextBudget, ContextItem
+from cupel.pipeline import PreparedSelection
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, QuotaSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.model import ContextItem
     from cupel.pipeline import Pipeline
+    from cupel.slicers import Slicer
 
 _NOTHING: Final = ContextBudget(0, 0)  # so that a probe's extra tokens are its window and its target (ruling 9.5)
 
 
 def get_marginal_items(
-    pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget, slack_tokens: int
+    pipeline: Pipeline | PreparedSelection,
+    items: Iterable[ContextItem] | None,
+    budget: ContextBudget | int,
+    slack_tokens: int,
 ) -> list[ContextItem]:
-    """The items that the budget selects and the same budget with `slack_tokens` fewer does not, in placed order.
+    """Return the items that the budget selects and the same budget with `slack_tokens` fewer does not, in placed order.
 
-    Window and target both shrink; reserve, slots and margin stay. A `QuotaSlice` is refused, because its shares move
-    with the budget.
+    Window and target both shrink; reserve, slots and margin stay. The answer assumes that a smaller budget selects
+    nothing new; where it does, as greedy may when a large item no longer fits, what is new is not listed. Refuses a
+    `QuotaSlice`, because its shares move with the budget; other slicers, your own among them, are taken at their word.
+    For a `PreparedSelection` the items are None.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem("a", 60, future_relevance_hint=0.9), ContextItem("b", 30, future_relevance_hint=0.1)]
@@ -36,37 +46,41 @@ def get_marginal_items(
     >>> [item.content for item in marginal]
     ['b']
     """
-    check(pipeline=pipeline, budget=budget)
-    if isinstance(pipeline.slicer, QuotaSlice):
+    if isinstance(_slicer_of(pipeline), QuotaSlice):
         raise PipelineConfigError(
             "GetMarginalItems requires monotonic item inclusion. "
             "QuotaSlice produces non-monotonic inclusion as budget changes shift percentage allocations."
         )
     slack_tokens = as_integer("slack_tokens", slack_tokens)
+    primary = as_budget("budget", budget)
     if slack_tokens == 0:  # ruling 9.11
         return []
-    reduced = _reduced(budget, slack_tokens)
-    prepared = prepare_quietly(pipeline, items)
-    full = prepared.run(budget)
+    reduced = _reduced(primary, slack_tokens)
+    prepared = prepared_of(pipeline, items)
+    full = prepared.run(primary)
     kept = {id(item) for item in prepared.included(reduced)}
     return [item for item in full if id(item) not in kept]
 
 
 def find_min_budget_for(
-    pipeline: Pipeline,
-    items: Iterable[ContextItem],
+    pipeline: Pipeline | PreparedSelection,
+    items: Iterable[ContextItem] | None,
     target_item: ContextItem,
     search_ceiling: int,
     *,
     exact: bool = False,
 ) -> int | None:
-    """A small budget that selects `target_item`, or None if the search finds none up to `search_ceiling`.
+    """Return a small budget that selects `target_item`, or None if the search finds none up to `search_ceiling`.
 
-    Probes are budgets with window and target alike and nothing reserved. The binary search is the specified one: it
-    returns a budget that works, and the smallest only if a larger budget never drops the item. No built-in slicer
-    promises that: a large item that starts to fit can push a smaller one out. `exact=True` answers without the
-    assumption: the smallest budget of all, or None if there really is none; it is therefore open to quota slicers,
-    which the search refuses.
+    Probes are budgets with window and target alike and nothing reserved. One that does not hold the pinned items
+    selects nothing; other errors of a run propagate. The binary search is the specified one: it returns a budget that
+    works, and the smallest only if a larger budget never drops the item. No built-in slicer promises that: a large item
+    that starts to fit can push a smaller one out. A slicer of your own is taken at its word.
+
+    `exact=True` answers without the assumption: the smallest budget of all, or None if there really is none; it is
+    therefore open to quota slicers, which the search refuses. A budget whose selection overflows is one that does not
+    work, and the search goes on. Where it would take too long it raises `SearchStoppedError`. For a `PreparedSelection`
+    the items are None.
 
     >>> from cupel import ContextItem, Pipeline, ReflexiveScorer
     >>> big = ContextItem("big", 6, future_relevance_hint=0.9)
@@ -77,38 +91,51 @@ def find_min_budget_for(
     >>> find_min_budget_for(pipeline, [big, small], small, 20, exact=True)
     5
     """
-    check(pipeline=pipeline, target_item=target_item)
     if not exact:
-        _require_monotonic(pipeline)
-    search_ceiling = as_integer("search_ceiling", search_ceiling)
-    candidates = as_list("items", items, "an iterable of ContextItem")
-    if not any(item is target_item for item in candidates):
+        _require_monotonic(_slicer_of(pipeline))
+    target = as_instance("target_item", target_item, ContextItem)
+    ceiling = as_integer("search_ceiling", search_ceiling)
+    candidates = None if isinstance(pipeline, PreparedSelection) else as_items("items", items)
+    if candidates is not None and not any(item is target for item in candidates):
         raise InvalidItemError("targetItem must be an element of items")
-    if search_ceiling < target_item.tokens:
+    if ceiling < target.tokens:
         error = InvalidBudgetError("searchCeiling must be >= targetItem.Tokens")
-        error.add_note(f"search_ceiling is {search_ceiling}, target_item.tokens is {target_item.tokens}")
+        error.add_note(f"search_ceiling is {shown(ceiling)}, target_item.tokens is {shown(target.tokens)}")
         raise error
-    if target_item.tokens < 0:  # ruling 9.8
+    if target.tokens < 0:  # ruling 9.8
         return None
-    prepared = prepare_quietly(pipeline, candidates)
-    if exact:
-        return least_extension(prepared, _NOTHING, target_item, search_ceiling)
-    return _search(probe_for(prepared, _NOTHING, target_item), target_item.tokens, search_ceiling)
+    prepared = prepared_of(pipeline, items if candidates is None else candidates)
+    return _least(prepared, target, ceiling) if exact else _search(prepared, target, ceiling)
 
 
-def _search(probe: Probe, low: int, high: int) -> int | None:
-    lowest, ceiling = low, high
+def _least(prepared: PreparedSelection, target: ContextItem, ceiling: int) -> int | None:
+    found = Search(prepared, _NOTHING, most=ceiling, raising=True).least([target])[0]
+    if not found.exact:
+        raise SearchStoppedError(found.extra)
+    return found.extra
+
+
+def _search(prepared: PreparedSelection, target: ContextItem, ceiling: int) -> int | None:
+    low, high = target.tokens, ceiling
     while high - low > 1:
         middle = low + (high - low) // 2
-        if probe(middle):
+        if _selects(prepared, target, middle):
             high = middle
         else:
             low = middle
-    if low == lowest and probe(low):  # any other low has failed in the loop: ruling 9.4
+    if low == target.tokens and _selects(prepared, target, low):  # any other low has failed in the loop: ruling 9.4
         return low
-    if high == ceiling and not probe(high):
+    if high == ceiling and not _selects(prepared, target, high):
         return None
     return high
+
+
+def _selects(prepared: PreparedSelection, target: ContextItem, tokens: int) -> bool:
+    try:
+        selected = prepared.included(ContextBudget(tokens, tokens))
+    except PinnedExceedsBudgetError:  # ruling 9.6
+        return False
+    return any(item is target for item in selected)
 
 
 def _reduced(budget: ContextBudget, slack_tokens: int) -> ContextBudget:
@@ -120,10 +147,18 @@ def _reduced(budget: ContextBudget, slack_tokens: int) -> ContextBudget:
         raise InvalidBudgetError(f"slack_tokens={slack_tokens} is more than the budget can give up: {error}") from error
 
 
-def _require_monotonic(pipeline: Pipeline) -> None:
-    if isinstance(pipeline.slicer, (QuotaSlice, CountQuotaSlice, CountConstrainedKnapsackSlice)):  # ruling 9.9
-        raise PipelineConfigError(
+def _slicer_of(pipeline: Pipeline | PreparedSelection) -> Slicer | None:
+    """Return the slicer; None for what is no pipeline, which is refused later, by name."""
+    source = pipeline.pipeline if isinstance(pipeline, PreparedSelection) else pipeline
+    return getattr(source, "slicer", None)
+
+
+def _require_monotonic(slicer: Slicer | None) -> None:
+    if isinstance(slicer, (QuotaSlice, CountQuotaSlice, CountConstrainedKnapsackSlice)):  # ruling 9.9
+        error = PipelineConfigError(
             "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and CountQuotaSlice produce "
             "non-monotonic inclusion as budget changes shift allocations. "
             "Use a GreedySlice or KnapsackSlice inner slicer for budget simulation."
         )
+        error.add_note("exact=True answers for any slicer: find_min_budget_for(..., exact=True)")
+        raise error

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from cupel.analytics._arguments import check
 from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens
-from cupel.pipeline._slice import effective_budget
+from cupel.pipeline import effective_budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,28 +56,51 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget) -> Optimality
     capacity = max(target, sum(e.item.tokens for e in chosen))
     values = [(_worth(e.score), e.item.tokens) for e in chosen]
     values += [(_worth(e.score), e.item.tokens) for e in passed]
-    bound = _fractional_bound(values, capacity) if target > 0 else 0.0
-    return _compare(_total(_number(e.score) for e in chosen), bound, capacity)
+    bound = _fractional_bound(values, capacity) if target > 0 else Fraction(0)
+    return _compare([_number(e.score) for e in chosen], bound, capacity)
 
 
-def _fractional_bound(values: list[tuple[float, int]], capacity: int) -> float:
-    """Fill the capacity in order of density and cut the first item that does not fit."""
-    gains = [worth for worth, tokens in values if tokens == 0]
-    remaining = capacity
-    for worth, tokens in sorted((pair for pair in values if pair[1]), key=lambda pair: pair[0] / pair[1], reverse=True):
+def _fractional_bound(values: list[tuple[float, int]], capacity: int) -> Fraction | None:
+    """Fill the capacity in order of density and cut the first item that does not fit; None if it is infinite.
+
+    The order is that of rounded densities, which may put two almost equal items the wrong way round; so the bound is
+    taken from the density at which the fill breaks off, which is one for every order: no item gains more than its
+    worth beyond that density, and no token more than the density.
+    """
+    if any(worth == math.inf for worth, _ in values):
+        return None
+    costly = [(Fraction(worth), tokens) for worth, tokens in values if tokens and worth > 0]
+    free = sum((Fraction(worth) for worth, tokens in values if not tokens), Fraction(0))
+    costly.sort(key=lambda pair: float(pair[0] / pair[1]), reverse=True)
+    remaining, density = capacity, Fraction(0)
+    for worth, tokens in costly:
         if tokens >= remaining:
-            gains.append(worth * (remaining / tokens))
+            density = worth / tokens
             break
-        gains.append(worth)
         remaining -= tokens
-    return _total(gains)
+    surplus = sum((max(Fraction(0), worth - density * tokens) for worth, tokens in costly), Fraction(0))
+    return free + density * capacity + surplus
 
 
-def _compare(selected: float, bound: float, capacity: int) -> OptimalityGap:
-    bound = max(bound, selected)  # the last bit of a float must not turn the certificate against itself
-    gap = 0.0 if bound == selected else bound - selected
-    ratio = 1.0 if gap == 0.0 else max(0.0, selected / bound) if 0.0 < bound < math.inf else 0.0
-    return OptimalityGap(selected, bound, capacity, gap, ratio)
+def _upwards(exact: Fraction) -> float:
+    try:
+        rounded = float(exact)
+    except OverflowError:
+        return math.inf
+    return rounded if rounded >= exact else math.nextafter(rounded, math.inf)
+
+
+def _compare(scores: list[float], bound: Fraction | None, capacity: int) -> OptimalityGap:
+    """Compare exactly; only what is reported is rounded, the bound and the gap upwards."""
+    selected = _total(scores)
+    if bound is None or not all(map(math.isfinite, scores)):
+        upper = math.inf if bound is None else max(_upwards(bound), selected)
+        gap = 0.0 if upper == selected else upper - selected
+    else:
+        total = sum(map(Fraction, scores), Fraction(0))
+        upper, gap = _upwards(max(bound, total)), _upwards(max(bound - total, Fraction(0)))
+    ratio = 1.0 if gap == 0.0 else max(0.0, selected / upper) if 0.0 < upper < math.inf else 0.0
+    return OptimalityGap(selected, upper, capacity, gap, ratio)
 
 
 def _worth(score: float) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from cupel._checks import as_list, shown, wrong_type
-from cupel.analytics._arguments import check
-from cupel.analytics._quiet import quiet
+from msgspec.structs import replace
+
+from cupel._checks import as_text, wrong_type
+from cupel.analytics._arguments import as_budget, as_items, prepared_of, quiet
 from cupel.errors import PipelineConfigError
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline import PreparedSelection
 
+_EXPECTED = "a mapping of labels to policies or pipelines, or pairs of the two"
 Variants: TypeAlias = "Mapping[str, Policy | Pipeline] | Iterable[tuple[str, Policy | Pipeline]]"
 
 
@@ -30,11 +32,15 @@ class ItemStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PolicySensitivityDiff:
+class PolicySensitivityDiffEntry:
     """One content on which the variants disagree."""
 
     content: str
     statuses: list[tuple[str, ItemStatus]]
+
+
+PolicySensitivityDiff = PolicySensitivityDiffEntry
+"""The shorter name of `PolicySensitivityDiffEntry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +48,23 @@ class PolicySensitivityReport:
     """Each variant's report in the order given, and the contents that swing, in the order of the items."""
 
     variants: list[tuple[str, SelectionReport]]
-    diffs: list[PolicySensitivityDiff]
+    diffs: list[PolicySensitivityDiffEntry]
+
+
+def dry_run_with_policy(
+    items: Iterable[ContextItem], budget: ContextBudget | int, policy: Policy | Pipeline
+) -> SelectionReport:
+    """Report what a policy selects, without telling its pipeline's `on_overflow`.
+
+    >>> from cupel import ContextItem, Policy, RecencyScorer
+    >>> dry_run_with_policy([ContextItem("a", 60), ContextItem("b", 30)], 50, Policy(RecencyScorer()))
+    <SelectionReport: 1 in (30 tokens), 1 out: 1 BudgetExceeded>
+    """
+    return prepared_of(_pipeline("policy", policy), items).dry_run(as_budget("budget", budget))
 
 
 def policy_sensitivity(
-    items: Iterable[ContextItem], budget: ContextBudget, variants: Variants
+    items: Iterable[ContextItem], budget: ContextBudget | int, variants: Variants
 ) -> PolicySensitivityReport:
     """Run every variant on the same candidates and list what at least two of them disagree about.
 
@@ -65,28 +83,35 @@ def policy_sensitivity(
     spec ['Included', 'Excluded']
     log ['Excluded', 'Included']
     """
-    check(budget=budget)
     pipelines = _pipelines(variants)
     if len(pipelines) < 2:  # noqa: PLR2004 - one variant has nothing to differ from
         raise PipelineConfigError("policy_sensitivity requires at least 2 variants")
-    candidates = as_list("items", items, "an iterable of ContextItem")
-    reports = _reports(candidates, budget, pipelines)
+    candidates = as_items("items", items)
+    reports = _reports(candidates, as_budget("budget", budget), pipelines)
     return PolicySensitivityReport(reports, _diffs(candidates, reports))
 
 
 def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
-    given = cast("Iterable[Any]", variants.items() if isinstance(variants, Mapping) else variants)
+    """Check the variants and give each its pipeline."""
+    if isinstance(variants, str) or not isinstance(variants, Iterable):
+        raise wrong_type("variants", _EXPECTED, variants)
+    pairs: list[object] = list(variants.items() if isinstance(variants, Mapping) else variants)
     pipelines: list[tuple[str, Pipeline]] = []
-    pair: Any
-    for position, pair in enumerate(as_list("variants", given, "a mapping or an iterable of (label, variant) pairs")):
-        try:
-            label, variant = pair
-        except (TypeError, ValueError):
-            raise wrong_type(f"variants[{position}]", "a (label, variant) pair", pair) from None
-        if not isinstance(variant, (Policy, Pipeline)):
-            raise TypeError(f"variants: {shown(label)} must be a Policy or a Pipeline, got {shown(variant)}")
-        pipelines.append((label, variant.pipeline() if isinstance(variant, Policy) else quiet(variant)))
+    for position, pair in enumerate(pairs):
+        if not isinstance(pair, (tuple, list)) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004
+            raise wrong_type(f"variants[{position}]", "a pair of a label and a Policy or Pipeline", pair)
+        label, variant = cast("Sequence[object]", pair)
+        label = as_text(f"variants[{position}][0]", label)
+        pipelines.append((label, _pipeline(f"variants: {label!r}", variant)))
     return pipelines
+
+
+def _pipeline(name: str, policy: object) -> Pipeline:
+    if isinstance(policy, Policy):
+        return policy.pipeline()
+    if isinstance(policy, Pipeline):
+        return quiet(policy)
+    raise wrong_type(name, "a Policy or a Pipeline", policy)
 
 
 def _reports(
@@ -100,7 +125,7 @@ def _reports(
             own = pipeline.prepare(items)
             prepared.append(own)
         else:
-            own = shared.with_pipeline(pipeline)
+            own = replace(shared, pipeline=pipeline, chooser=pipeline.slicer.fit(shared.candidates))
         reports.append((label, own.dry_run(budget)))
     return reports
 
@@ -115,9 +140,9 @@ def _same_ranking(one: Pipeline, other: Pipeline) -> bool:
     return one.scorer is other.scorer or (one.scorer == other.scorer and repr(one.scorer) == repr(other.scorer))
 
 
-def _diffs(items: list[ContextItem], reports: list[tuple[str, SelectionReport]]) -> list[PolicySensitivityDiff]:
+def _diffs(items: list[ContextItem], reports: list[tuple[str, SelectionReport]]) -> list[PolicySensitivityDiffEntry]:
     selected = [(label, {entry.item.content for entry in report.included}) for label, report in reports]
-    diffs: list[PolicySensitivityDiff] = []
+    diffs: list[PolicySensitivityDiffEntry] = []
     for content in dict.fromkeys(item.content for item in items):
         inclusions = [content in contents for _, contents in selected]
         if any(inclusions) and not all(inclusions):
@@ -125,5 +150,5 @@ def _diffs(items: list[ContextItem], reports: list[tuple[str, SelectionReport]])
                 (label, ItemStatus.INCLUDED if included else ItemStatus.EXCLUDED)
                 for (label, _), included in zip(selected, inclusions, strict=True)
             ]
-            diffs.append(PolicySensitivityDiff(content, statuses))
+            diffs.append(PolicySensitivityDiffEntry(content, statuses))
     return diffs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_integer, as_list
-from cupel.analytics._arguments import check
-from cupel.analytics._quiet import prepare_quietly
+from cupel._checks import wrong_type
+from cupel.analytics._arguments import as_budget, prepared_of
 from cupel.errors import (
     BudgetOverflowError,
     PinnedExceedsBudgetError,
@@ -15,12 +15,9 @@ from cupel.errors import (
     SelectionError,
     TableTooLargeError,
 )
-from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cupel.model import ContextItem
+    from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline import Pipeline, PreparedSelection
 
 _OUTCOMES = (PinnedExceedsBudgetError, BudgetOverflowError, TableTooLargeError, ScarcityError)
@@ -36,11 +33,16 @@ class SweepRow:
     error: SelectionError | None = None
 
 
-def sweep(pipeline: Pipeline, items: Iterable[ContextItem], budgets: Iterable[ContextBudget | int]) -> list[SweepRow]:
+def sweep(
+    pipeline: Pipeline | PreparedSelection,
+    items: Iterable[ContextItem] | None,
+    budgets: Iterable[ContextBudget | int],
+) -> list[SweepRow]:
     """Select under every budget; scoring, deduplication and sorting happen once.
 
     An integer stands for a budget with that window and that target. A budget that a run would refuse, because the
-    pinned items do not fit for instance, becomes a row with that error and no items.
+    pinned items do not fit for instance, becomes a row with that error and no items. For a `PreparedSelection` the
+    items are None.
 
     >>> from cupel import ContextItem, Pipeline, RecencyScorer
     >>> items = [ContextItem("a", 60), ContextItem("b", 30)]
@@ -50,11 +52,11 @@ def sweep(pipeline: Pipeline, items: Iterable[ContextItem], budgets: Iterable[Co
     50 ['b']
     100 ['a', 'b']
     """
-    check(pipeline=pipeline)
-    prepared = prepare_quietly(pipeline, items)
-    return [
-        _row(prepared, _as_budget(budget)) for budget in as_list("budgets", budgets, "an iterable of ContextBudget")
-    ]
+    if not isinstance(budgets, Iterable):
+        raise wrong_type("budgets", "an iterable of budgets or integers", budgets)
+    asked = [as_budget(f"budgets[{position}]", budget) for position, budget in enumerate(budgets)]
+    prepared = prepared_of(pipeline, items)
+    return [_row(prepared, budget) for budget in asked]
 
 
 def _row(prepared: PreparedSelection, budget: ContextBudget) -> SweepRow:
@@ -63,10 +65,3 @@ def _row(prepared: PreparedSelection, budget: ContextBudget) -> SweepRow:
     except _OUTCOMES as error:
         return SweepRow(budget, [], 0, error)
     return SweepRow(budget, selected, sum(item.tokens for item in selected))
-
-
-def _as_budget(budget: ContextBudget | int) -> ContextBudget:
-    if isinstance(budget, ContextBudget):
-        return budget
-    tokens = as_integer("budgets", budget, expected="an iterable of ContextBudget or integers")
-    return ContextBudget(tokens, tokens)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cupel.analytics import counterfactuals
+from cupel.analytics import Counterfactual, counterfactuals
 from cupel.cli._items_out import to_json
 from cupel.cli._options import (
     add_budget,
@@ -65,13 +65,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _admissions(prepared: PreparedSelection, budget: ContextBudget, report: SelectionReport) -> dict[int, int | None]:
+def _admissions(
+    prepared: PreparedSelection, budget: ContextBudget, report: SelectionReport
+) -> dict[int, Counterfactual]:
     """Find, for each item (by `id`) left out, how many tokens more in budget and window would let it in."""
     left_out = [entry.item for entry in report.excluded]
-    return {id(found.item): found.extra_tokens for found in counterfactuals(prepared, budget, left_out)}
+    return {id(found.item): found for found in counterfactuals(prepared, budget, left_out)}
 
 
-def _table(report: SelectionReport, only: str | None, found: dict[int, int | None] | None) -> Table:
+def _table(report: SelectionReport, only: str | None, found: dict[int, Counterfactual] | None) -> Table:
     columns = [
         Column("", number=True),
         Column("in"),
@@ -103,11 +105,13 @@ def _table(report: SelectionReport, only: str | None, found: dict[int, int | Non
     return table
 
 
-def _admission(found: dict[int, int | None], item: ContextItem, *, inside: bool) -> Cell | str:
+def _admission(found: dict[int, Counterfactual], item: ContextItem, *, inside: bool) -> Cell | str:
     if inside:
         return ""
-    extra = found[id(item)]
-    return Cell("–", "soft") if extra is None else f"+{extra:,}"
+    answer = found[id(item)]
+    if answer.extra_tokens is None:
+        return Cell("–" if answer.exact else "?", "soft")
+    return f"{'' if answer.exact else '≤ '}+{answer.extra_tokens:,}"
 
 
 def _document(
@@ -115,7 +119,7 @@ def _document(
     items: Sequence[ContextItem],
     budget: ContextBudget,
     policy: str,
-    found: dict[int, int | None] | None,
+    found: dict[int, Counterfactual] | None,
 ) -> dict[str, Any]:
     """Return the report's wire form, with the positions of the items in the input beside it."""
     positions = {id(item): position for position, item in enumerate(items)}
@@ -123,5 +127,6 @@ def _document(
     for form, entry in zip(document["included"] + document["excluded"], report, strict=True):
         form["position"] = positions[id(entry.item)]
         if found is not None and not isinstance(entry, IncludedItem):
-            form["extra_tokens"] = found[id(entry.item)]
+            form["extra_tokens"] = found[id(entry.item)].extra_tokens
+            form["exact"] = found[id(entry.item)].exact
     return {"policy": policy, "budget": budget.to_dict(), **document}

@@ -17,6 +17,7 @@ from cupel.diagnostics._reasons import (
     ScoredTooLow,
     UnknownInclusionReason,
     UnknownReason,
+    vocabulary,
 )
 from cupel.diagnostics._report import ExcludedItem, IncludedItem, SelectionReport
 from cupel.diagnostics._schema import report_schema
@@ -63,4 +64,5 @@ __all__ = [
     "UnknownStage",
     "item_to_dict",
     "report_schema",
+    "vocabulary",
 ]

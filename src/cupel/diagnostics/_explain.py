@@ -1,23 +1,12 @@
-"""Reasons in plain English."""
+"""Decisions in plain English."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from math import isnan
 from typing import TYPE_CHECKING
 
-from cupel.diagnostics._reasons import (
-    BudgetExceeded,
-    CountCapExceeded,
-    CountRequireCandidatesExhausted,
-    Deduplicated,
-    ExclusionReason,
-    Filtered,
-    InclusionReason,
-    NegativeTokens,
-    PinnedOverride,
-    QuotaCapExceeded,
-    QuotaRequireDisplaced,
-    ScoredTooLow,
-)
+from cupel.diagnostics._reasons import Deduplicated, InclusionReason, NegativeTokens
 from cupel.diagnostics._report import IncludedItem
 
 if TYPE_CHECKING:
@@ -25,7 +14,6 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 _SHOWN = 60
-_ONLY_STAGE = {"NegativeTokens": "Classify", "Deduplicated": "Deduplicate", "CountCapExceeded": "Slice"}
 
 
 def explain_all(report: SelectionReport) -> str:
@@ -35,7 +23,8 @@ def explain_all(report: SelectionReport) -> str:
         f"{len(report.included)} of {report.total_candidates} items are in, with {used} of the "
         f"{report.total_tokens_considered} tokens considered."
     )
-    lines = [head, *(explain_entry(report, entry) for entry in report)]
+    account = _Account(report)
+    lines = [head, *map(account.of, report)]
     lines.extend(
         f"Short of {short.kind}: {short.required_count} required, {short.satisfied_count} found."
         for short in report.count_requirement_shortfalls
@@ -44,89 +33,63 @@ def explain_all(report: SelectionReport) -> str:
 
 
 def explain_item(report: SelectionReport, item: ContextItem) -> str:
-    """Explain the decision on one item, with the exact budget that would have let it in where one exists."""
+    """Explain the decision on one item, with the budget that would have let it in, found by running it."""
     entry = report.why(item)
-    text = explain_entry(report, entry)
-    if report.origin is None or not isinstance(entry.reason, BudgetExceeded | PinnedOverride):
+    text = _Account(report).of(entry)
+    if report.origin is None or isinstance(entry, IncludedItem):
         return text
-    extra = report.counterfactual(item).extra_tokens
-    if extra is None:
-        return f"{text} No larger budget would let it in."
-    return f"{text} It gets in with {extra} more tokens of budget."
+    if isinstance(entry.reason, (Deduplicated, NegativeTokens)):  # gone before any budget counts
+        return text
+    return f"{text} {_remedy(report, item)}"
 
 
-def explain_entry(report: SelectionReport, entry: IncludedItem | ExcludedItem) -> str:
-    """Explain one decision: in or out, at which stage, against which number, and what would have changed it."""
-    if isinstance(entry, IncludedItem):
-        return f"{_shown(entry.item.content)} is in: {_why_in(entry, report)}"
-    why, remedy = why_out(entry.reason)
-    stage = _stage_of(report, entry)
-    dropped = f"dropped at {stage}" if stage else "out"
-    return f"{_shown(entry.item.content)} is {dropped} (score {entry.score:.4g}): {why}{f' {remedy}' if remedy else ''}"
+def _remedy(report: SelectionReport, item: ContextItem) -> str:
+    found = report.counterfactual(item)
+    if found.extra_tokens is None:
+        return "No larger budget would let it in." if found.exact else "No larger budget was found that lets it in."
+    enough = f"It gets in with {found.extra_tokens} more tokens of budget"
+    return f"{enough}." if found.exact else f"{enough}; fewer may do."
 
 
-def _stage_of(report: SelectionReport, entry: ExcludedItem) -> str | None:
-    """Name the stage that dropped an item; a report that was read does not always know."""
-    if report.origin is not None:
-        for snapshot in report.origin.stages:
-            if any(dropped is entry for dropped in snapshot.excluded):
-                return str(snapshot.stage.value)
-    return _ONLY_STAGE.get(entry.reason.name)
+class _Account:
+    """What one line needs to know about all of a report, looked up once."""
+
+    __slots__ = ("_scores", "_stages")
+
+    def __init__(self, report: SelectionReport) -> None:
+        self._stages: dict[int, str] = {}
+        if report.origin is not None:  # a report that was read does not know which stage dropped an item
+            for snapshot in report.origin.stages:
+                self._stages.update((id(entry), str(snapshot.stage.value)) for entry in snapshot.excluded)
+        peers = (entry for entry in report if _competed(entry))
+        self._scores = sorted(-entry.score for entry in peers if not isnan(entry.score))
+
+    def of(self, entry: IncludedItem | ExcludedItem) -> str:
+        """Explain one decision: in or out, at which stage, and against which numbers."""
+        shown = _shown(entry.item.content)
+        if isinstance(entry, IncludedItem):
+            return f"{shown} is in: {self._why_in(entry)}"
+        stage = self._stages.get(id(entry), entry.reason.stage)
+        dropped = f"dropped at {stage}" if stage else "out"
+        return f"{shown} is {dropped} (score {entry.score:.4g}): {entry.reason.say()}."
+
+    def _why_in(self, entry: IncludedItem) -> str:
+        tokens = entry.item.tokens
+        if entry.reason is InclusionReason.PINNED:
+            return f"it is pinned, so its {tokens} tokens come off the budget before anything else is weighed."
+        if entry.reason is InclusionReason.ZERO_TOKEN:
+            return "it costs no tokens."
+        if entry.reason is InclusionReason.SCORED:
+            rank = 1 + bisect_left(self._scores, -entry.score)
+            return f"its score of {entry.score:.4g} (rank {rank} of {len(self._scores)}) won it {tokens} tokens."
+        return f"{entry.reason.value}."
 
 
-def _why_in(entry: IncludedItem, report: SelectionReport) -> str:
-    if entry.reason is InclusionReason.PINNED:
-        return f"it is pinned, so it was neither scored nor weighed against the budget ({entry.item.tokens} tokens)."
-    if entry.reason is InclusionReason.ZERO_TOKEN:
-        return "it costs no tokens."
-    if entry.reason is InclusionReason.SCORED:
-        rank = 1 + sum(other.score > entry.score for other in report)
-        return f"its score of {entry.score:.4g} (rank {rank} of {len(report)}) won it {entry.item.tokens} tokens."
-    return f"{entry.reason.value}."
-
-
-def why_out(reason: ExclusionReason) -> tuple[str, str]:  # noqa: PLR0911  (one a reason)
-    """Give the cause of an exclusion and what would have prevented it, as sentences; the second may be empty."""
-    match reason:
-        case BudgetExceeded(item_tokens=tokens, available_tokens=available) if tokens > available:
-            return f"it needs {tokens} tokens and the selection leaves {available}.", ""
-        case BudgetExceeded(item_tokens=tokens, available_tokens=available):
-            return (
-                f"its {tokens} tokens would fit in the {available} left over, but the slicer gave it no share of them.",
-                "A higher score, a larger quota for its kind or a finer bucket could let it in.",
-            )
-        case PinnedOverride(displaced_by=pinned):
-            return (
-                f"it would fit if pinned items did not take the room, first of them {_shown(pinned)}.",
-                "Unpin something or enlarge the budget.",
-            )
-        case CountCapExceeded(kind=kind, cap=cap, count=count):
-            return (
-                f"{count} items of kind {kind} are in and the cap is {cap}.",
-                f"A cap of {count + 1}, or a higher score, would let it in.",
-            )
-        case Deduplicated():
-            return (
-                "another item has the same content and scores at least as high.",
-                "Turn deduplication off to keep both.",
-            )
-        case NegativeTokens(tokens=tokens):
-            return f"its token count is {tokens}.", "Give it a count of 0 or more."
-        case ScoredTooLow(score=score, threshold=threshold):
-            return f"its score of {score:.4g} is under the threshold of {threshold:.4g}.", "Raise its score."
-        case QuotaCapExceeded(kind=kind, cap=cap, actual=actual):
-            return f"kind {kind} has used {actual} of its quota of {cap}.", "Enlarge the quota."
-        case QuotaRequireDisplaced(displaced_by_kind=kind):
-            return f"the requirement of kind {kind} took the room.", "Lower that requirement."
-        case CountRequireCandidatesExhausted(kind=kind):
-            return f"kind {kind} has fewer candidates than its quota requires.", ""
-        case Filtered(filter_name=name):
-            return f"the filter {name!r} removed it.", ""
-        case _:
-            fields = ", ".join(f"{key}={value!r}" for key, value in reason.to_dict().items() if key != "reason")
-            return f"{reason.name}{f' ({fields})' if fields else ''}.", ""
+def _competed(entry: IncludedItem | ExcludedItem) -> bool:
+    """Tell whether an item was weighed against others: not the pinned, nor what was dropped before."""
+    return entry.reason is not InclusionReason.PINNED and not isinstance(entry.reason, (Deduplicated, NegativeTokens))
 
 
 def _shown(content: str) -> str:
-    line = " ".join(content.split())
+    line = " ".join(content[: _SHOWN * 4].split())
     return repr(line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…")

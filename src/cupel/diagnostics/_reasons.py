@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+import re
+from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -24,6 +27,18 @@ class UnknownInclusionReason(msgspec.Struct, frozen=True):
     value: str
 
 
+class Saying(NamedTuple):
+    """A short account of an exclusion, for as long as `when` holds: two fields, or a field and a number, compared."""
+
+    text: str
+    """Fields stand in braces; a minus before one turns its sign."""
+    when: tuple[str, str, str | int] | None = None
+
+
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, ">=": operator.ge}
+_SHOWN: Final = 24
+
+
 class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason"):
     """Base of the exclusion reasons; each carries the numbers behind the decision.
 
@@ -31,10 +46,34 @@ class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason")
     {'reason': 'BudgetExceeded', 'item_tokens': 400, 'available_tokens': 50}
     """
 
+    title: ClassVar[str] = ""
+    """The reason in two or three words; its name where it has none."""
+    sayings: ClassVar[tuple[Saying, ...]] = ()
+    """What is said of an item, from the special to the general; the first that holds is the one."""
+    stage: ClassVar[str | None] = None
+    """The one stage that gives this reason, if there is only one."""
+
     @property
     def name(self) -> str:
         """The reason's name on the wire."""
         return type(self).__name__
+
+    def say(self) -> str:
+        """Say in a few words why the item is out, with the numbers behind it.
+
+        >>> BudgetExceeded(item_tokens=1400, available_tokens=50).say()
+        'needs 1,400, 50 left'
+        """
+        for saying in self.sayings:
+            if self._holds(saying.when):
+                return re.sub(r"\{(-?)(\w+)\}", lambda found: _shown(getattr(self, found[2]), found[1]), saying.text)
+        return self.name
+
+    def _holds(self, when: tuple[str, str, str | int] | None) -> bool:
+        if when is None:
+            return True
+        field, comparison, other = when
+        return _COMPARISONS[comparison](getattr(self, field), getattr(self, other) if isinstance(other, str) else other)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the wire form: the name under `reason`, the fields beside it."""
@@ -45,12 +84,22 @@ class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason")
 class BudgetExceeded(ExclusionReason, frozen=True, tag="BudgetExceeded"):
     """The item was not chosen for the budget; `available_tokens` is what the whole selection left over."""
 
+    title = "no room"
+    sayings = (
+        Saying("needs {item_tokens}, already {-available_tokens} over", ("available_tokens", "<", 0)),
+        Saying("needs {item_tokens}, {available_tokens} left unspent", ("available_tokens", ">=", "item_tokens")),
+        Saying("needs {item_tokens}, {available_tokens} left"),
+    )
+
     item_tokens: int
     available_tokens: int
 
 
 class ScoredTooLow(ExclusionReason, frozen=True, tag="ScoredTooLow"):
     """The score is under a threshold; reserved for custom strategies."""
+
+    title = "score too low"
+    sayings = (Saying("score {score} is under the threshold of {threshold}"),)
 
     score: float
     threshold: float
@@ -59,11 +108,18 @@ class ScoredTooLow(ExclusionReason, frozen=True, tag="ScoredTooLow"):
 class Deduplicated(ExclusionReason, frozen=True, tag="Deduplicated"):
     """Another item with the same content, named here, scored at least as high."""
 
+    title = "duplicate"
+    sayings = (Saying("same text as another item"),)
+    stage = "Deduplicate"
+
     deduplicated_against: str
 
 
 class QuotaCapExceeded(ExclusionReason, frozen=True, tag="QuotaCapExceeded"):
     """The kind used up its token quota; reserved for custom strategies."""
+
+    title = "quota used up"
+    sayings = (Saying("kind {kind} has used {actual} of its quota of {cap}"),)
 
     kind: str
     cap: int
@@ -73,11 +129,18 @@ class QuotaCapExceeded(ExclusionReason, frozen=True, tag="QuotaCapExceeded"):
 class QuotaRequireDisplaced(ExclusionReason, frozen=True, tag="QuotaRequireDisplaced"):
     """Another kind's requirement took the room; reserved for custom strategies."""
 
+    title = "displaced by a requirement"
+    sayings = (Saying("what kind {displaced_by_kind} requires took the room"),)
+
     displaced_by_kind: str
 
 
 class NegativeTokens(ExclusionReason, frozen=True, tag="NegativeTokens"):
     """The token count is negative, so the item cannot be budgeted."""
+
+    title = "no valid token count"
+    sayings = (Saying("token count is {tokens}"),)
+    stage = "Classify"
 
     tokens: int
 
@@ -85,17 +148,27 @@ class NegativeTokens(ExclusionReason, frozen=True, tag="NegativeTokens"):
 class PinnedOverride(ExclusionReason, frozen=True, tag="PinnedOverride"):
     """The item would have fitted but for the pinned items; `displaced_by` is the first of them that costs tokens."""
 
+    title = "displaced by pins"
+    sayings = (Saying("fits without the pinned “{displaced_by}”"),)
+
     displaced_by: str
 
 
 class Filtered(ExclusionReason, frozen=True, tag="Filtered"):
     """A named filter removed the item; reserved for custom strategies and integrations."""
 
+    title = "filtered"
+    sayings = (Saying("the filter “{filter_name}” removed it"),)
+
     filter_name: str
 
 
 class CountCapExceeded(ExclusionReason, frozen=True, tag="CountCapExceeded"):
     """The kind reached the most items its count quota allows."""
+
+    title = "enough of its kind"
+    sayings = (Saying("{cap} of kind {kind} are enough"),)
+    stage = "Slice"
 
     kind: str
     cap: int
@@ -104,6 +177,9 @@ class CountCapExceeded(ExclusionReason, frozen=True, tag="CountCapExceeded"):
 
 class CountRequireCandidatesExhausted(ExclusionReason, frozen=True, tag="CountRequireCandidatesExhausted"):
     """A count requirement ran out of candidates; reserved for custom strategies."""
+
+    title = "none left of its kind"
+    sayings = (Saying("kind {kind} has fewer candidates than required"),)
 
     kind: str
 
@@ -118,6 +194,11 @@ class UnknownReason(ExclusionReason, frozen=True):
     def name(self) -> str:
         """The name the producer gave."""
         return self.unknown_name
+
+    def say(self) -> str:
+        """Give the name and the fields, which is all there is to say."""
+        fields = ", ".join(f"{key}={value!r}" for key, value in self.fields.items())
+        return f"{self.unknown_name}{f' ({fields})' if fields else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Give back exactly what was read."""
@@ -142,3 +223,24 @@ KNOWN_REASONS: FrozenDict[str, type[ExclusionReason]] = FrozenDict(
     }
 )
 """The ten reasons this version knows, by name."""
+
+
+def vocabulary() -> dict[str, dict[str, Any]]:
+    """Return the words of all known reasons as plain values, for those who say them in another language."""
+    return {
+        name: {
+            "title": reason.title,
+            "sayings": [{"text": saying.text, "when": saying.when and list(saying.when)} for saying in reason.sayings],
+        }
+        for name, reason in KNOWN_REASONS.items()
+    }
+
+
+def _shown(value: object, sign: str) -> str:
+    """Write a field: numbers in groups, contents on one short line."""
+    if isinstance(value, int):
+        return f"{-value if sign else value:,}"
+    if isinstance(value, float):
+        return f"{-value if sign else value:.4g}"
+    line = " ".join(str(value)[: _SHOWN * 4].split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

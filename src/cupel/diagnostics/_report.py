@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from cupel._checks import as_text
+from cupel._checks import as_text, shown
 from cupel._portable import Portable
 from cupel.diagnostics._events import CountRequirementShortfall, TraceEvent
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
@@ -95,14 +95,24 @@ class SelectionReport:
         prefix = as_text("content_prefix", content_prefix)
         return [entry for entry in self if entry.item.content.startswith(prefix)]
 
-    def explain(self, item: ContextItem | None = None) -> str:
+    def explain(self, item: ContextItem | str | None = None) -> str:
         """Say in plain English why an item is in or out, or, without one, why each of them is.
 
-        For a single item that more budget would let in, the smallest such budget is looked up by re-running.
+        A text stands for the first item with that content, or else the first whose content starts with it. For a single
+        item that more budget would let in, the smallest such budget is looked up by re-running.
         """
         from cupel.diagnostics._explain import explain_all, explain_item  # words only on request
 
+        if isinstance(item, str):
+            item = self._item_of(item)
         return explain_all(self) if item is None else explain_item(self, item)
+
+    def _item_of(self, content: str) -> ContextItem:
+        found = self.find(content)
+        if not found:
+            msg = f"the report has no decision on an item that starts with {shown(content)}"
+            raise SelectionError(msg)
+        return next((entry.item for entry in found if entry.item.content == content), found[0].item)
 
     def counterfactual(self, item: ContextItem) -> Counterfactual:
         """Find the smallest extra budget at which the pipeline would include an item it left out."""

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from cupel._version import __version__
 from cupel._wire import plain_number
+from cupel.diagnostics import vocabulary
 from cupel.model import ContextBudget, ContextItem, ContextKind
 from cupel.report._positions import distinct
 from cupel.report._probes import Probes
-from cupel.report._slicer_form import bucket_size, slicer_form
+from cupel.report._replay import bucket_size
 from cupel.report._variant import Variant, variant_payload
 
 CONTENT_LIMIT: Final = 20_000
@@ -51,11 +52,12 @@ def page_payload(
     candidates = distinct(items)
     kinds = _kinds(candidates)
     numbers = {key: position for position, key in enumerate(kinds)}
-    buckets = (bucket_size(slicer_form(variant.policy.slicer, numbers)) for variant in variants)
+    prepared = [variant.policy.pipeline().prepare(candidates) for variant in variants]
+    buckets = (bucket_size(one.chooser.replay(numbers)) for one in prepared)
     probes = Probes.covering(candidates, budget, buckets, fixed_window=fixed_window)
     policies: list[dict[str, Any]] = []
-    for variant in variants:
-        policies.append(variant_payload(variant, candidates, numbers, probes))
+    for variant, one in zip(variants, prepared, strict=True):
+        policies.append(variant_payload(variant, one, candidates, numbers, probes))
         if on_progress is not None:
             on_progress(len(policies), len(variants))
     return {
@@ -73,6 +75,7 @@ def page_payload(
         "slider": {"min": probes.lowest, "max": probes.highest},
         "start": 0,
         "kinds": list(kinds.values()),
+        "reasons": vocabulary(),
         "total_tokens": sum(item.tokens for item in candidates),
         "items": [_item(item, numbers) for item in candidates],
         "policies": policies,

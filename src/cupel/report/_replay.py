@@ -9,12 +9,12 @@ from typing import Any, Final
 from cupel._columns import Candidates, descending
 from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport
 from cupel.model import ContextItem
+from cupel.pipeline import PreparedSelection
 from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
 from cupel.policy import Policy
 from cupel.report._answers import excluded_rows
 from cupel.report._positions import Positions
-from cupel.report._slicer_form import Form, bucket_size, has_knapsack, slicer_form
-from cupel.slicers import GreedyChooser
+from cupel.slicers import GreedyChooser, scaled_score
 
 _PLACERS: Final[dict[type[Placer], str]] = {ChronologicalPlacer: "chronological", UShapedPlacer: "u_shaped"}
 _BEFORE_SLICING: Final = (NegativeTokens.__name__, Deduplicated.__name__)
@@ -22,16 +22,29 @@ _SAFE_INTEGER: Final = 2**53
 _MOST_CELLS: Final = 2**31
 
 
-def replayable(policy: Policy, candidates: Candidates, kinds: dict[str, int], highest: int) -> Form | None:
+def replayable(
+    policy: Policy, prepared: PreparedSelection, kinds: dict[str, int], highest: int
+) -> dict[str, Any] | None:
     """Describe the slicer to the script, if the script can do exactly what the policy does up to the highest budget."""
-    form = slicer_form(policy.slicer, kinds)
+    form, candidates = prepared.chooser.replay(kinds), prepared.candidates
     if form is None or type(policy.placer) not in _PLACERS:
         return None
-    if not has_knapsack(form):
+    if not _has_knapsack(form):
         return form
     fits_a_double = sum(_values(candidates)) < _SAFE_INTEGER
     fits_an_index = len(candidates) * (highest // bucket_size(form) + 1) < _MOST_CELLS
     return form if fits_a_double and fits_an_index else None
+
+
+def bucket_size(form: dict[str, Any] | None) -> int:
+    """Return the bucket of the knapsack inside a slicer, 1 if there is none."""
+    if form is None:
+        return 1
+    return int(form.get("bucket_size", 0)) or bucket_size(form.get("inner"))
+
+
+def _has_knapsack(form: dict[str, Any]) -> bool:
+    return form["type"] == "knapsack" or ("inner" in form and _has_knapsack(form["inner"]))
 
 
 def ranks(
@@ -56,9 +69,8 @@ def ranks(
 
 
 def _values(candidates: Candidates) -> list[int]:
-    """Scale scores as the knapsack does; a score without a finite value is too large for the script."""
-    scaled = (score * 10_000 for score in candidates.scores)
-    return [max(0, math.floor(value)) if math.isfinite(value) else _SAFE_INTEGER for value in scaled]
+    """Return scores as the knapsack sees them; the largest are too large for the script."""
+    return [scaled_score(score) for score in candidates.scores]
 
 
 def _score_ranks(scores: list[float]) -> list[int]:

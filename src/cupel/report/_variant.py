@@ -39,7 +39,7 @@ class Variant:
 
 
 def variant_payload(
-    variant: Variant, items: list[ContextItem], kinds: dict[str, int], probes: Probes
+    variant: Variant, prepared: PreparedSelection, items: list[ContextItem], kinds: dict[str, int], probes: Probes
 ) -> dict[str, Any]:
     """Compute what the page needs of one policy.
 
@@ -47,7 +47,6 @@ def variant_payload(
     against; any other comes with the library's answers at the budgets it was run at.
     """
     policy, positions = variant.policy, Positions(items)
-    prepared = policy.pipeline().prepare(items)
     everything = _generous(prepared, items)
     scores = {positions.of(entry.item): entry.score for entry in everything}
     payload: dict[str, Any] = {
@@ -59,7 +58,7 @@ def variant_payload(
         "scores": [plain_number(scores[position]) for position in range(len(items))],
         "pinned": positions.all(prepared.pinned),
         "stages": _stages(prepared, probes.at(probes.budget.target_tokens)),
-        "slicer": replayable(policy, prepared.candidates, kinds, probes.highest),
+        "slicer": replayable(policy, prepared, kinds, probes.highest),
         "checks": [],
         "answers": [],
     }

@@ -5,31 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from cupel.diagnostics import (
-    BudgetExceeded,
-    CountCapExceeded,
-    Deduplicated,
-    ExclusionReason,
-    IncludedItem,
-    InclusionReason,
-    NegativeTokens,
-    PinnedOverride,
-    SelectionReport,
-)
+from cupel.diagnostics import KNOWN_REASONS, ExclusionReason, IncludedItem, InclusionReason, SelectionReport
 from cupel.model import ContextBudget
-from cupel.report._text import percent, plural, preview
+from cupel.report._text import percent, plural, visible
 
 _INCLUDED: Final = {
     InclusionReason.PINNED: "pinned",
     InclusionReason.ZERO_TOKEN: "costs nothing",
     InclusionReason.SCORED: "chosen for its score",
-}
-_NAMES: Final = {
-    "BudgetExceeded": "no room",
-    "PinnedOverride": "displaced by pins",
-    "Deduplicated": "duplicate",
-    "NegativeTokens": "no valid token count",
-    "CountCapExceeded": "enough of its kind",
 }
 
 
@@ -39,7 +22,7 @@ def reason_name(name: str) -> str:
     >>> reason_name("BudgetExceeded"), reason_name("TooOld")
     ('no room', 'TooOld')
     """
-    return _NAMES.get(name, name)
+    return KNOWN_REASONS[name].title if name in KNOWN_REASONS else name
 
 
 def included_words(entry: IncludedItem) -> str:
@@ -56,29 +39,14 @@ def included_words(entry: IncludedItem) -> str:
     )
 
 
-def excluded_words(reason: ExclusionReason) -> str:  # noqa: PLR0911  (one sentence a reason)
-    """Say why an item is out, with the numbers behind it.
+def excluded_words(reason: ExclusionReason) -> str:
+    """Say why an item is out, with the numbers behind it, so that a terminal can show it.
 
+    >>> from cupel.diagnostics import BudgetExceeded
     >>> excluded_words(BudgetExceeded(item_tokens=400, available_tokens=50))
     'needs 400, 50 left'
     """
-    match reason:
-        case BudgetExceeded(item_tokens=needed, available_tokens=left) if left < 0:
-            return f"needs {needed:,}, already {-left:,} over"
-        case BudgetExceeded(item_tokens=needed, available_tokens=left) if left >= needed:
-            return f"needs {needed:,}, {left:,} left unspent"
-        case BudgetExceeded(item_tokens=needed, available_tokens=left):
-            return f"needs {needed:,}, {left:,} left"
-        case PinnedOverride(displaced_by=content):
-            return f"fits without the pinned “{preview(content, 24)}”"
-        case Deduplicated():
-            return "same text as another item"
-        case NegativeTokens(tokens=tokens):
-            return f"token count is {tokens:,}"
-        case CountCapExceeded(kind=kind, cap=cap):
-            return f"{cap:,} of kind {kind} are enough"
-        case _:
-            return reason.name
+    return visible(reason.say())
 
 
 def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:

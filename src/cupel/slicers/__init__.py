@@ -1,11 +1,11 @@
 """Slicers decide what fits the budget."""
 
-from cupel.slicers._base import Chooser, Selection, Slicer, Span
+from cupel.slicers._base import Chooser, Reach, Selection, Slicer, Span
 from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior
 from cupel.slicers._count_constrained_knapsack import CountConstrainedKnapsackSlice
 from cupel.slicers._count_quota import CountQuotaSlice
 from cupel.slicers._greedy import GreedyChooser, GreedySlice
-from cupel.slicers._knapsack import KnapsackSlice
+from cupel.slicers._knapsack import KnapsackSlice, scaled_score
 from cupel.slicers._quota import QuotaEntry, QuotaSlice
 from cupel.slicers._stream import StreamSlice
 
@@ -19,9 +19,11 @@ __all__ = [
     "KnapsackSlice",
     "QuotaEntry",
     "QuotaSlice",
+    "Reach",
     "ScarcityBehavior",
     "Selection",
     "Slicer",
     "Span",
     "StreamSlice",
+    "scaled_score",
 ]

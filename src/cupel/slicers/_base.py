@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -13,8 +13,9 @@ from cupel._strategy import Strategy
 from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from cupel._targets import Targets, Wanted, Work
     from cupel.diagnostics import CountRequirementShortfall, ExclusionReason
     from cupel.model import ContextItem, ScoredItem
 
@@ -38,8 +39,30 @@ class Span(NamedTuple):
     stop: int | None
 
 
+class Reach(NamedTuple):
+    """How far the targets matter to a fitted slicer."""
+
+    settled: int
+    """From this target on, the choice stays the same or is refused."""
+    within: int = 0
+    """From this target on, the choice costs no more than the target."""
+    early: frozenset[int] = frozenset()
+    """The only positions that smaller targets choose."""
+    sure: bool = True
+    """Whether `targets` is what is chosen; otherwise it holds more, and only a run can tell."""
+
+
 class Chooser(ABC):
-    """A slicer that has seen its candidates: everything that does not depend on the budget is done."""
+    """A slicer that has seen its candidates: everything that does not depend on the budget is done.
+
+    Only `__call__` must be written. The rest is what a slicer knows about itself, for those who ask about many budgets
+    at once or show it elsewhere. The defaults promise nothing, and then every budget is asked for by itself:
+
+    - `span`: around one target, how far its choice holds;
+    - `reach`, `order`, `targets`, `refused`: for all targets, which of them choose a position and which are refused;
+    - `effort`: what a choice costs, for those who must not wait too long;
+    - `replay`: what a page's script needs to repeat the choice.
+    """
 
     __slots__ = ()
 
@@ -48,8 +71,43 @@ class Chooser(ABC):
         """Choose for one effective budget."""
 
     def span(self, budget: ContextBudget) -> Span:
-        """Give targets, `budget.target_tokens` among them, that are sure to give the same selection."""
+        """Return targets, `budget.target_tokens` among them, that are sure to give the same selection."""
         return Span(budget.target_tokens, budget.target_tokens + 1)
+
+    def reach(self) -> Reach | None:
+        """Return how far the targets matter; None if nothing is known."""
+        return None
+
+    @property
+    def order(self) -> list[int] | None:
+        """The order in which positions are chosen, if no target changes it; what is never chosen may be missing."""
+        return None
+
+    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
+        """Return the targets up to `highest` under which a position is chosen; None if they have to be asked for.
+
+        What the set says about targets above `highest` means nothing, unless that is where the choice has settled.
+        """
+        del wanted, highest, work
+        return None
+
+    def refused(self, work: Work) -> Targets | None:
+        """Return the targets under which the choice raises an error; None if there are none."""
+        del work
+        return None
+
+    def effort(self, target: int) -> int:
+        """Return about how many nanoseconds a choice takes beyond a look at each candidate."""
+        del target
+        return 0
+
+    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any] | None:
+        """Describe the slicer to the page's script; None if only Python can run it.
+
+        `kinds` numbers the folded kinds of the candidates.
+        """
+        del kinds
+        return None
 
 
 class Slicer(Strategy):
@@ -76,7 +134,7 @@ class Slicer(Strategy):
         return _SliceChooser(self, candidates)
 
 
-class FittedSlicer(Slicer):
+class FittingSlicer(Slicer):
     """Base of the built-ins: both methods come from `_fit`."""
 
     __slots__ = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cupel.slicers._base import FittedSlicer
-from cupel.slicers._count import CountChooser, CountQuotaEntry, ScarcityBehavior, check_scarcity
+from cupel.slicers._base import FittingSlicer
+from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior, check_scarcity
+from cupel.slicers._count_chooser import CountChooser
 from cupel.slicers._entries import checked_entries
 from cupel.slicers._knapsack import KnapsackSlice
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CountConstrainedKnapsackSlice(FittedSlicer):
+class CountConstrainedKnapsackSlice(FittingSlicer):
     """Commits the required number of items of each kind, fills the rest with a knapsack, then enforces the caps.
 
     The caps keep the highest scores. The knapsack does not know about them, so room it spent on items that a cap then

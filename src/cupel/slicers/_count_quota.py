@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cupel.errors import SlicerConfigError
-from cupel.slicers._base import FittedSlicer, Slicer
-from cupel.slicers._count import CountChooser, CountQuotaEntry, ScarcityBehavior, check_scarcity
+from cupel.slicers._base import FittingSlicer, Slicer
+from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior, check_scarcity
+from cupel.slicers._count_chooser import CountChooser
 from cupel.slicers._entries import check_inner, checked_entries
 from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._knapsack import KnapsackSlice
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CountQuotaSlice(FittedSlicer):
+class CountQuotaSlice(FittingSlicer):
     """Commits the required number of items of each kind, lets `inner` fill the rest, then enforces the caps.
 
     Required items are taken even when they exceed the budget; the pipeline's overflow strategy deals with that. The

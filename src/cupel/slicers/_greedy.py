@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from sys import float_info
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cupel._columns import descending
 from cupel._ratios import quotient
-from cupel.slicers._base import Chooser, FittedSlicer, Selection, Span
+from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cupel._columns import Candidates
+    from cupel._targets import Targets, Wanted, Work
     from cupel.model import ContextBudget
+    from cupel.slicers._fill_back import BackwardFill
 
 
 @dataclass(frozen=True, slots=True)
-class GreedySlice(FittedSlicer):
+class GreedySlice(FittingSlicer):
     """Takes items by score per token, highest first, skipping what no longer fits; items without tokens always fit.
 
     Fast, and usually close to the best: `cupel.analytics.optimality_gap` says how close in a given case.
@@ -36,13 +40,14 @@ class GreedySlice(FittedSlicer):
 class GreedyChooser(Chooser):
     """Fills budgets in one fixed order."""
 
-    __slots__ = ("_order", "_scores", "_smallest", "_tokens")
+    __slots__ = ("_backward", "_order", "_scores", "_smallest", "_tokens")
 
     def __init__(self, scores: list[float], tokens: list[int]) -> None:
         self._scores = scores
         self._tokens = tokens
         self._smallest = min(tokens, default=0)
         self._order: list[int] | None = None
+        self._backward: tuple[BackwardFill, dict[int, int]] | None = None
 
     @property
     def order(self) -> list[int]:
@@ -84,6 +89,29 @@ class GreedyChooser(Chooser):
             elif missing is None or cost - remaining < missing:
                 missing = cost - remaining
         return Span(max(target - remaining, 1), None if missing is None else target + missing)
+
+    def reach(self) -> Reach:
+        """Everything fits into the sum."""
+        return Reach(sum(self._tokens[position] for position in self.order))
+
+    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
+        """Work back from the item to what may be left before the first."""
+        from cupel.slicers._fill_back import BackwardFill  # brings NumPy
+
+        if self._backward is None:
+            ranks = {position: rank for rank, position in enumerate(self.order)}
+            self._backward = BackwardFill([self._tokens[position] for position in self.order]), ranks
+        fill, ranks = self._backward
+        rank = ranks.get(wanted.position)
+        rivals = {ranks[position] for position in wanted.rivals if position in ranks}
+        if rank is None or max(rivals, default=-1) > rank:  # a negative count, or a cap that counts in another order
+            return None
+        return fill.targets(rank, rivals, wanted.room, highest, work)
+
+    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
+        """The script has the order."""
+        del kinds
+        return {"type": "greedy"}
 
 
 def _densities(scores: list[float], tokens: list[int]) -> list[float]:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import floor, gcd, isfinite
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cupel._checks import as_integer
 from cupel.errors import SlicerConfigError, TableTooLargeError
-from cupel.slicers._base import Chooser, FittedSlicer, Selection, Span
-from cupel.slicers._bucket_choice import solve_finest
+from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
+from cupel.slicers._bucket_choice import BUCKETS, COARSEST, solve_finest
 from cupel.slicers._greedy import GreedySlice
-from cupel.slicers._knapsack_solver import solve, takes
+from cupel.slicers._knapsack_solver import solve
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cupel._columns import Candidates
+    from cupel._targets import Stretches, Targets, Wanted, Work
     from cupel.model import ContextBudget
+    from cupel.slicers._knapsack_table import Table
 
 DEFAULT_BUCKET_SIZE = 100
 DEFAULT_MAX_CELLS = 50_000_000
 SCORE_SCALE = 10_000
 LARGEST_VALUE = 2**63 - 1
+_REDUCTION = 500  # roughly; ties and few items leave more
 
 
 @dataclass(frozen=True, slots=True)
-class KnapsackSlice(FittedSlicer):
+class KnapsackSlice(FittingSlicer):
     """Chooses the items with the greatest total score that fit, counting tokens in steps of `bucket_size`.
 
     Token counts are rounded up and the target down to whole buckets, so a coarse bucket leaves room unused; an item
@@ -64,12 +70,12 @@ class KnapsackSlice(FittedSlicer):
 class KnapsackChooser(Chooser):
     """Solves the knapsack in buckets of one size, for one target at a time."""
 
-    __slots__ = ("bucket_size", "free", "max_cells", "positions", "rows", "values", "weights")
+    __slots__ = ("_table", "bucket_size", "free", "max_cells", "positions", "rows", "values", "weights")
 
     def __init__(self, candidates: Candidates, bucket_size: int, max_cells: int | None) -> None:
         tokens = candidates.tokens
         costly = [position for position, cost in enumerate(tokens) if cost > 0]
-        values = [_scaled(candidates.scores[position]) for position in costly]
+        values = [scaled_score(candidates.scores[position]) for position in costly]
         self.bucket_size = bucket_size
         self.max_cells = max_cells
         self.rows = len(costly)
@@ -82,6 +88,7 @@ class KnapsackChooser(Chooser):
         unit = gcd(*values)  # a common factor changes no comparison
         self.values = [value // unit for value in values if value > 0]
         self.weights = [-(-tokens[position] // bucket_size) for position in self.positions]
+        self._table: Table | None = None
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the zero-token items, then the best of the others from the last to the first (ruling 5.13)."""
@@ -93,17 +100,6 @@ class KnapsackChooser(Chooser):
             return Selection(list(self.free))
         best = solve(self.values, self.weights, capacity)
         return Selection(self.free + [self.positions[index] for index in reversed(best)])
-
-    def takes(self, position: int, target: int) -> bool:
-        """Tell whether the choice for a target has one position, in less time than the whole choice takes."""
-        if target <= 0:
-            return False
-        capacity = self.capacity(target)
-        if position in self.free:
-            return True
-        if position not in self.positions or capacity == 0:
-            return False
-        return takes(self.values, self.weights, capacity, self.positions.index(position))
 
     def capacity(self, target: int) -> int:
         """Give a target in buckets, if the table for it is allowed."""
@@ -123,23 +119,69 @@ class KnapsackChooser(Chooser):
         everything = sum(self.weights)
         if capacity < everything:
             return Span(max(1, capacity * bucket), (capacity + 1) * bucket)
+        return Span(max(1, everything * bucket), self._refused_from())
+
+    @property
+    def order(self) -> list[int]:
+        """Zero-token items, then the others from the last to the first."""
+        return self.free + self.positions[::-1]
+
+    def reach(self) -> Reach:
+        """Everything fits into the sum of the buckets."""
+        return Reach(sum(self.weights) * self.bucket_size)
+
+    def targets(self, wanted: Wanted, highest: int, work: Work) -> Stretches:
+        """Read the specification's table back from every capacity at the same time."""
+        from cupel._targets import Stretches
+        from cupel.slicers._knapsack_table import Table  # brings NumPy
+
+        refused = self._refused_from()
+        needed = highest if refused is None else min(highest, refused - 1)
+        if self._table is None or not self._table.answers(needed):
+            self._table = Table.of(self, needed, work)
+        edges = self._table.edges(wanted)
+        if refused is not None and refused <= highest:
+            edges = [edge for edge in edges if edge < refused]
+            edges += [refused] * (len(edges) % 2)
+        return Stretches(edges)
+
+    def refused(self, work: Work) -> Stretches | None:
+        """Every table from a certain size on is too large."""
+        del work
+        from cupel._targets import Stretches
+
+        refused = self._refused_from()
+        return None if refused is None else Stretches([refused])
+
+    def _refused_from(self) -> int | None:
         if self.max_cells is None or not self.rows:
-            return Span(max(1, everything * bucket), None)
-        return Span(max(1, everything * bucket), max(1, self.max_cells // self.rows) * bucket)
+            return None
+        return max(1, self.max_cells // self.rows) * self.bucket_size
+
+    def effort(self, target: int) -> int:
+        """The reductions leave a small part of the table."""
+        return len(self.weights) * min(target // self.bucket_size, sum(self.weights)) // _REDUCTION
+
+    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
+        """The script fills the table itself."""
+        del kinds
+        return {"type": "knapsack", "bucket_size": self.bucket_size, "max_cells": self.max_cells}
 
 
 class FinestKnapsackChooser(Chooser):
     """Solves the knapsack in the finest buckets that keep the work small, which each target decides anew."""
 
-    __slots__ = ("_free", "_greedy", "_positions", "_scores", "_tokens", "_values")
+    __slots__ = ("_costly", "_free", "_greedy", "_knapsacks", "_positions", "_scores", "_tokens", "_values")
 
     def __init__(self, candidates: Candidates) -> None:
         self._free = [position for position, cost in enumerate(candidates.tokens) if cost == 0]
         self._positions = [position for position, cost in enumerate(candidates.tokens) if cost > 0]
         costly = candidates.at(self._positions)
+        self._costly = costly
         self._scores, self._tokens = costly.scores, costly.tokens
-        self._values = [_scaled(score) for score in costly.scores]
+        self._values = [scaled_score(score) for score in costly.scores]
         self._greedy = GreedySlice().fit(costly)
+        self._knapsacks: list[KnapsackChooser] = []
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the zero-token items, then the best of the others from the last to the first (ruling 5.13)."""
@@ -151,8 +193,30 @@ class FinestKnapsackChooser(Chooser):
         best = solve_finest(self._scores, self._values, self._tokens, target, self._greedy(budget).chosen)
         return Selection(self._free + [self._positions[index] for index in reversed(best)])
 
+    @property
+    def order(self) -> list[int]:
+        """Zero-token items, then the others from the last to the first."""
+        return self._free + self._positions[::-1]
 
-def _scaled(score: float) -> int:
+    def reach(self) -> Reach:
+        """Everything fits into the sum of the coarsest buckets; before, it takes a run to tell which size it is."""
+        return Reach(sum(-(-cost // COARSEST) * COARSEST for cost in self._tokens), sure=False)
+
+    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets:
+        """Return where any size of bucket, or greedy, takes the item: whatever none of them takes is not taken."""
+        from cupel._targets import AnyOf, Stretches, Wanted
+
+        at = bisect_left(self._positions, wanted.position)
+        if at == len(self._positions) or self._positions[at] != wanted.position:
+            return Stretches([1])  # it costs nothing
+        alone = Wanted(at)
+        if not self._knapsacks:
+            self._knapsacks += [KnapsackChooser(self._costly, size, None) for size in (*BUCKETS, COARSEST)]
+        sets = [chooser.targets(alone, highest, work) for chooser in (self._greedy, *self._knapsacks)]
+        return AnyOf([found for found in sets if found is not None])
+
+
+def scaled_score(score: float) -> int:
     """Turn a score into the solver's whole number; beyond the finite it saturates (rulings 5.6, 5.9)."""
     scaled = score * SCORE_SCALE
     if not isfinite(scaled):

@@ -66,24 +66,11 @@ class Relaxation(NamedTuple):
 
 def choose(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[int]:
     """Positions of the best subset; every value is positive, every weight fits, and not all fit together."""
-    positions: list[int] = np.flatnonzero(_taken(*find_core(values, weights, capacity))).tolist()
-    return positions
-
-
-def chooses(values: Sequence[int], weights: Sequence[int], capacity: int, position: int) -> bool:
-    """Whether the best subset has one position, which is nearly always known without a table."""
-    relaxation = _relax(values, weights, capacity)
-    if relaxation.loss[position] <= relaxation.gap:
-        relaxation, core = _find_core(relaxation)
-        if position in core:
-            return bool(_taken(relaxation, core)[position])
-    return bool(relaxation.inside[position])
-
-
-def _taken(relaxation: Relaxation, core: Array) -> Array:
+    relaxation, core = find_core(values, weights, capacity)
     taken = relaxation.inside.copy()
     taken[core], _ = _run_table(relaxation, core)
-    return taken
+    positions: list[int] = np.flatnonzero(taken).tolist()
+    return positions
 
 
 def count_cells(values: Sequence[int], weights: Sequence[int], capacity: int) -> int:

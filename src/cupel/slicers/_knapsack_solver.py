@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -26,23 +25,6 @@ def solve(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[
     from cupel.slicers._knapsack_core import choose
 
     return [positions[i] for i in choose(values, weights, capacity)]
-
-
-def takes(values: Sequence[int], weights: Sequence[int], capacity: int, position: int) -> bool:
-    """Whether :func:`solve` chooses one position, which seldom needs the whole answer.
-
-    >>> takes([60, 100, 120], [10, 20, 30], 50, 0)
-    False
-    """
-    positions, values, weights, capacity = _simplify(values, weights, capacity)
-    index = bisect_left(positions, position)
-    if index == len(positions) or positions[index] != position:
-        return False
-    if sum(weights) <= capacity:
-        return True
-    from cupel.slicers._knapsack_core import chooses
-
-    return chooses(values, weights, capacity, index)
 
 
 def table_cells(values: Sequence[int], weights: Sequence[int], capacity: int) -> int:

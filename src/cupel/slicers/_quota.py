@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from cupel._checks import as_finite, is_number, wrong_type
-from cupel._ratios import floor_share
 from cupel.errors import SlicerConfigError
-from cupel.model import ContextBudget, ContextKind
-from cupel.slicers._base import Chooser, FittedSlicer, Selection, Slicer, Span
+from cupel.model import ContextKind
+from cupel.slicers._base import FittingSlicer, Slicer
 from cupel.slicers._entries import as_kind, check_inner, checked_entries
 from cupel.slicers._greedy import GreedySlice
-from cupel.slicers._partition import positions_by_kind
+from cupel.slicers._quota_chooser import QuotaChooser
+from cupel.slicers._shares import portion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from cupel._columns import Candidates
 
 _ALL = 100.0
-_LOOK_AHEAD = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +52,12 @@ class QuotaEntry:
             raise SlicerConfigError(msg)
 
     def limits(self, target: int) -> tuple[int, int]:
-        """Give the least and the most tokens of a target, rounded down in this order of operations (ruling 5.17)."""
-        return floor_share(target, self.require / 100.0), floor_share(target, self.cap / 100.0)
+        """Return the least and the most tokens of a target, rounded down."""
+        return portion(self.require, target), portion(self.cap, target)
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaSlice(FittedSlicer):
+class QuotaSlice(FittingSlicer):
     """Shares the target among the kinds, then lets `inner` choose within each share.
 
     Every kind gets its required percentage; the rest is shared by how many tokens each kind offers, up to its cap.
@@ -90,70 +87,4 @@ class QuotaSlice(FittedSlicer):
 
     def _fit(self, candidates: Candidates) -> QuotaChooser:
         """Split the candidates by kind and let the inner slicer see each part once."""
-        return QuotaChooser(self, candidates)
-
-
-class Part(msgspec.Struct, frozen=True):
-    """The candidates of one kind."""
-
-    positions: list[int]
-    chooser: Chooser
-    mass: int
-    """The tokens of all of them."""
-    quota: QuotaEntry | None
-
-
-class QuotaChooser(Chooser):
-    """Shares targets among kinds whose parts are already fitted."""
-
-    __slots__ = ("absent", "parts")
-
-    def __init__(self, slicer: QuotaSlice, candidates: Candidates) -> None:
-        quota_of = {entry.kind.key: entry for entry in slicer.quotas}
-        self.parts: list[Part] = []
-        for kind, positions in positions_by_kind(candidates).items():
-            part = candidates.part(positions)
-            self.parts.append(Part(positions, slicer.inner.fit(part), sum(part.tokens), quota_of.pop(kind, None)))
-        self.absent = list(quota_of.values())
-
-    def __call__(self, budget: ContextBudget) -> Selection:
-        """Choose within each kind's share, kinds in the order they first appear."""
-        chosen: list[int] = []
-        target = budget.target_tokens
-        if target <= 0:
-            return Selection(chosen)
-        for part, (share, cap) in zip(self.parts, self.shares(target), strict=True):
-            if share > 0:
-                positions = part.positions
-                chosen += [positions[index] for index in part.chooser(ContextBudget(cap, share)).chosen]
-        return Selection(chosen)
-
-    def span(self, budget: ContextBudget) -> Span:
-        """Step through the targets that follow for as long as every kind's share stays within its own span."""
-        target = budget.target_tokens
-        if target <= 0:
-            return Span(target, 1)
-        spans = [
-            part.chooser.span(ContextBudget(cap, share)) if share > 0 else Span(0, 1)
-            for part, (share, cap) in zip(self.parts, self.shares(target), strict=True)
-        ]
-        for probe in range(target + 1, target + _LOOK_AHEAD):
-            for (start, stop), (share, _) in zip(spans, self.shares(probe), strict=True):
-                if share < start or (stop is not None and share >= stop):
-                    return Span(target, probe)
-        return Span(target, target + _LOOK_AHEAD)
-
-    def shares(self, target: int) -> list[tuple[int, int]]:
-        """Share a target: tokens and cap for each part."""
-        # What kinds without candidates require is lost to the others as well (ruling 5.20).
-        unassigned = target - sum([entry.limits(target)[0] for entry in self.absent])
-        growing = 0
-        limits: list[tuple[int, int, int]] = []
-        for part in self.parts:
-            require, cap = (0, target) if part.quota is None else part.quota.limits(target)
-            mass = part.mass if cap > require else 0
-            unassigned -= require
-            growing += mass
-            limits.append((require, cap, mass))
-        unassigned, growing = max(0, unassigned), max(1, growing)
-        return [(min(require + unassigned * mass // growing, cap), cap) for require, cap, mass in limits]
+        return QuotaChooser(candidates, self.quotas, self.inner)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from cupel._checks import as_integer
 from cupel._columns import descending
 from cupel.errors import SlicerConfigError
-from cupel.slicers._base import Chooser, FittedSlicer
+from cupel.slicers._base import Chooser, FittingSlicer
 from cupel.slicers._greedy import GreedySlice
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSlice(FittedSlicer):
+class StreamSlice(FittingSlicer):
     """Takes scored items as they come, `batch_size` at a time, and stops reading once the budget is full.
 
     Each batch is taken by score, highest first, skipping what no longer fits; items without tokens always fit, but no
@@ -60,7 +60,7 @@ class StreamSlice(FittedSlicer):
             return self._read(scored, budget)
         return GreedySlice().slice(scored, budget)
 
-    fit = FittedSlicer.fit  # its own `slice` chooses the same
+    fit = FittingSlicer.fit  # its own `slice` chooses the same
 
     def _fit(self, candidates: Candidates) -> Chooser:
         """See the candidates once; with all of them at hand there is nothing to wait for (ruling 14.2)."""

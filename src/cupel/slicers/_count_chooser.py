@@ -1,0 +1,247 @@
+"""How the count slicers choose: commit what is required, fill up, enforce the caps."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any
+
+from cupel._columns import descending
+from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
+from cupel.errors import ScarcityError
+from cupel.model import ContextBudget
+from cupel.slicers._base import Chooser, Reach, Selection, Span
+from cupel.slicers._count import ScarcityBehavior
+from cupel.slicers._partition import kind_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cupel._columns import Candidates
+    from cupel._targets import Targets, Wanted, Work
+    from cupel.diagnostics import ExclusionReason
+    from cupel.slicers._base import Slicer
+    from cupel.slicers._count import CountQuotaEntry
+
+
+class CountChooser(Chooser):
+    """The three phases both count slicers share: commit what is required, fill up with `inner`, enforce the caps.
+
+    The first phase does not depend on the budget (ruling 5.31), so it happens once, at construction. Items are told
+    apart by position, so that one object listed twice counts twice (ruling 5.34).
+    """
+
+    __slots__ = (
+        "_candidates",
+        "_caps",
+        "_entries",
+        "_keys",
+        "_lines",
+        "_name",
+        "_scarcity",
+        "_shortfalls",
+        "committed",
+        "committed_tokens",
+        "resort",
+        "rest",
+        "rest_chooser",
+        "room",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        candidates: Candidates,
+        entries: Sequence[CountQuotaEntry],
+        inner: Slicer,
+        scarcity: ScarcityBehavior,
+        *,
+        resort: bool,
+    ) -> None:
+        self._name = name
+        self._candidates = candidates
+        self._keys = kind_keys(candidates)
+        self._caps = {entry.kind.key: entry.cap_count for entry in entries}
+        self._entries = entries
+        self._scarcity = scarcity
+        self._lines: dict[int, tuple[list[int], int]] | None = None
+        self.resort = resort
+        self._commit(entries)
+        gone = set(self.committed)
+        # Negative counts take no part (ruling 5.4).
+        self.rest = [place for place, cost in enumerate(candidates.tokens) if place not in gone and cost >= 0]
+        self.rest_chooser = inner.fit(candidates.part(self.rest))
+
+    def _commit(self, entries: Sequence[CountQuotaEntry]) -> None:
+        """Take the best of each kind that is required, whatever the budget."""
+        best = self._best({entry.kind.key: entry.require_count for entry in entries if entry.require_count > 0})
+        self.committed: list[int] = []
+        self.room = dict(self._caps)
+        shortfalls: list[CountRequirementShortfall] = []
+        for entry in entries:
+            taken = best.get(entry.kind.key, [])
+            self.committed.extend(taken)
+            self.room[entry.kind.key] -= len(taken)
+            if len(taken) < entry.require_count:
+                shortfalls.append(CountRequirementShortfall(entry.kind.value, entry.require_count, len(taken)))
+        self._shortfalls = tuple(shortfalls)
+        self.committed_tokens = sum(self._candidates.tokens[position] for position in self.committed)
+
+    def _best(self, missing: dict[str, int]) -> dict[str, list[int]]:
+        """Find so many of each kind, from the highest score down; negative counts take no part (ruling 5.4)."""
+        keys, tokens = self._keys, self._candidates.tokens
+        best: dict[str, list[int]] = {key: [] for key in missing}
+        for position in descending(self._candidates.scores) if missing else ():
+            key = keys[position]
+            if key in missing and tokens[position] >= 0:
+                best[key].append(position)
+                missing[key] -= 1
+                if missing[key] == 0:
+                    del missing[key]
+                    if not missing:
+                        break
+        return best
+
+    def __call__(self, budget: ContextBudget) -> Selection:
+        """Choose for one budget; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
+        if not self._candidates.items or budget.target_tokens <= 0:
+            return Selection([], explain=lambda position: self._cap_reached(position, self._caps, budget))
+        self.check_supply()
+        room = dict(self.room)
+        keys = self._keys
+        chosen = list(self.committed)
+        for position in self._filled(budget):
+            key = keys[position]
+            left = room.get(key)
+            if left is not None:
+                if left == 0:
+                    continue
+                room[key] = left - 1
+            chosen.append(position)
+        return Selection(chosen, self._shortfalls, lambda position: self._cap_reached(position, room, budget))
+
+    def check_supply(self) -> None:
+        """Make sure that there are as many candidates as required, where that is a must."""
+        if self._shortfalls and self._scarcity is ScarcityBehavior.THROW:
+            short = self._shortfalls[0]
+            raise ScarcityError(self._name, short.kind, short.satisfied_count, short.required_count)
+
+    def _filled(self, budget: ContextBudget) -> list[int]:
+        """Let the inner slicer fill what the committed items leave of the target."""
+        return [self.rest[index] for index in self._ranked(self.rest_chooser(self._rest_budget(budget)).chosen)]
+
+    def _ranked(self, chosen: list[int]) -> list[int]:
+        """Put what the inner slicer chose into the order in which the caps look at it."""
+        if not self.resort:
+            return chosen
+        ranks = descending([self._candidates.scores[self.rest[index]] for index in chosen])
+        return [chosen[rank] for rank in ranks]
+
+    def _rest_budget(self, budget: ContextBudget) -> ContextBudget:
+        rest = max(0, budget.target_tokens - self.committed_tokens)
+        return ContextBudget(budget.max_tokens, min(rest, budget.max_tokens))
+
+    def _cap_reached(self, position: int, room: dict[str, int], budget: ContextBudget) -> ExclusionReason | None:
+        """Blame the cap when the kind has reached it and the item is not too large by itself (ruling 7.21)."""
+        kind = self._candidates.items[position].kind
+        if room.get(kind.key) != 0 or self._candidates.tokens[position] > budget.target_tokens:
+            return None
+        cap = self._caps[kind.key]
+        return CountCapExceeded(kind.value, cap, count=cap)
+
+    def span(self, budget: ContextBudget) -> Span:
+        """Follow the inner slicer's span, shifted by what is committed."""
+        target = budget.target_tokens
+        if target <= 0:
+            return Span(target, 1 if self._candidates.items else None)
+        inner = self.rest_chooser.span(self._rest_budget(budget))
+        start = max(1, inner.start + self.committed_tokens) if target > self.committed_tokens else 1
+        return Span(start, None if inner.stop is None else inner.stop + self.committed_tokens)
+
+    @property
+    def order(self) -> list[int] | None:
+        """What is committed, then the rest as the inner slicer, or the score, has it."""
+        inner = self.rest_chooser.order
+        return None if inner is None else self.committed + [self.rest[index] for index in self._ranked(inner)]
+
+    def reach(self) -> Reach | None:
+        """Follow the inner slicer, shifted by what is committed, which smaller targets choose all the same."""
+        inner = self.rest_chooser.reach()
+        if inner is None or inner.within > 0 or not self.committed:
+            return inner if inner is None or inner.within == 0 else None
+        committed = self.committed_tokens
+        return Reach(inner.settled + committed, committed + 1, frozenset(self.committed), inner.sure)
+
+    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
+        """Follow the inner slicer, with those of the kind that come first as rivals for the room under the cap."""
+        from cupel._targets import Shifted, Stretches, Wanted
+
+        committed = wanted.rivals.intersection(self.committed)
+        rivals = frozenset(bisect_left(self.rest, rival) for rival in wanted.rivals - committed)
+        room = wanted.room - len(committed)
+        if room <= 0:
+            return Stretches([])
+        if wanted.position in self.committed:
+            return Stretches([1])
+        index = bisect_left(self.rest, wanted.position)
+        own = self.room.get(self._keys[wanted.position])
+        if own is not None:
+            line = self._line_before(index)
+            if line is None or (len(line) >= own and len(rivals) >= room and rivals != line):
+                return None  # an order that is not known, or two caps that count different items
+            if len(line) >= own:
+                rivals, room = line, min(own, room) if len(rivals) >= room else own
+        if room <= 0 or highest <= self.committed_tokens:
+            return Stretches([])
+        inner = self.rest_chooser.targets(Wanted(index, rivals, room), highest - self.committed_tokens, work)
+        return None if inner is None else Shifted(inner, self.committed_tokens)
+
+    def _line_before(self, index: int) -> frozenset[int] | None:
+        """Return those of the rest which the cap of an index's kind meets before it; None if they change."""
+        if self._lines is None:
+            order = self.rest_chooser.order
+            if order is None:
+                return None
+            self._lines = {}
+            lines: dict[str, list[int]] = {}
+            for each in self._ranked(order):
+                line = lines.setdefault(self._keys[self.rest[each]], [])
+                self._lines[each] = (line, len(line))
+                line.append(each)
+        line, ahead = self._lines.get(index, ([], 0))  # what no target chooses stands in no line
+        return frozenset(line[:ahead])
+
+    def refused(self, work: Work) -> Targets | None:
+        """A shortfall refuses every target there is; otherwise the inner slicer's refusals are shifted."""
+        from cupel._targets import Shifted, Stretches
+
+        if self._shortfalls and self._scarcity is ScarcityBehavior.THROW and self._candidates.items:
+            return Stretches([1])
+        inner = self.rest_chooser.refused(work)
+        return None if inner is None else Shifted(inner, self.committed_tokens)
+
+    def effort(self, target: int) -> int:
+        """Filling the rest is most of it."""
+        return self.rest_chooser.effort(max(0, target - self.committed_tokens))
+
+    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any] | None:
+        """The script commits, fills and counts."""
+        inner = self.rest_chooser.replay(kinds)
+        if inner is None:
+            return None
+        entries = [
+            {
+                "kind": kinds.get(entry.kind.key, -1 - number),
+                "name": entry.kind.value,
+                "require_count": entry.require_count,
+                "cap_count": entry.cap_count,
+            }
+            for number, entry in enumerate(self._entries)
+        ]
+        return {
+            "type": "count_quota",
+            "label": self._name,
+            "entries": entries,
+            "inner": inner,
+            "scarcity": self._scarcity.value,
+            "resort": self.resort,
+        }
