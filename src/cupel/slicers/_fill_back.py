@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cupel._targets import Work
 
-_STEP, _JOIN = 500, 3_000  # what a step costs, and what joining two sets costs however small they are
+_STEP, _JOIN = 4_000, 3_000  # what a step costs, and what joining two sets costs however small they are
 
 
 class _Amounts(NamedTuple):
