@@ -13,6 +13,7 @@ from cupel.cli._options import (
     add_format,
     add_items,
     add_policy,
+    add_query,
     describe,
     preset_names,
     read_budget,
@@ -34,12 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_items(parser)
     add_budget(parser)
     add_policy(parser, several=True)
+    add_query(parser)
     add_format(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    policies = chosen_policies(args.policy, args.overrides)
+    policies = chosen_policies(args.policy, args.overrides, args.query)
     budget = read_budget(args)
     items = read_input(args)
     found = policy_sensitivity(items, budget, [(one.name, one.policy) for one in policies])
@@ -55,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def chosen_policies(names: list[str] | None, overrides: list[str]) -> list[NamedPolicy]:
+def chosen_policies(names: list[str] | None, overrides: list[str], query: str | None) -> list[NamedPolicy]:
     """Return the policies to compare: those named, or one named and then all presets."""
     wanted = names or preset_names()
     if len(wanted) == 1:
         wanted = [*wanted, *(name for name in preset_names() if name != wanted[0].replace("_", "-"))]
-    return [read_policy(name, overrides) for name in wanted]
+    return [read_policy(name, overrides, query) for name in wanted]
 
 
 def _tokens(report: SelectionReport) -> int:

@@ -14,6 +14,7 @@ from cupel.cli._options import (
     add_format,
     add_items,
     add_policy,
+    add_query,
     describe,
     read_budget,
     read_input,
@@ -36,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_items(parser)
     add_budget(parser)
     add_policy(parser)
+    add_query(parser)
     add_format(parser, ("text", "json"))
     parser.add_argument("--only", choices=("in", "out"), help="show only the items that are in, or out")
     parser.add_argument(
@@ -47,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain and print."""
-    chosen = read_policy(args.policy, args.overrides)
+    chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
     items = read_input(args)
     prepared = chosen.policy.pipeline().prepare(items)

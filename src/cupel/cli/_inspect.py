@@ -20,6 +20,7 @@ from cupel.cli._options import (
     add_format,
     add_items,
     add_policy,
+    add_query,
     describe,
     read_budget,
     read_input,
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_items(parser)
     add_budget(parser)
     add_policy(parser, several=True)
+    add_query(parser)
     add_format(parser, ("html", "json"))
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write; default: standard output")
     parser.add_argument("--title", help="the page's heading; default: the name of ITEMS")
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.open and args.output is None:
         print("cupel inspect: error: --open needs -o FILE", file=sys.stderr)
         return 2
-    policies = chosen_policies(args.policy or ["chat"], args.overrides)
+    policies = chosen_policies(args.policy or ["chat"], args.overrides, args.query)
     budget = read_budget(args)
     items = read_input(args)
     title = args.title or ", ".join(Path(name).name if name != "-" else "standard input" for name in args.items[:3])

@@ -102,6 +102,13 @@ def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     add_import(group)
 
 
+def add_query(parser: argparse.ArgumentParser) -> None:
+    """Add the query of the run."""
+    parser.add_argument(
+        "--query", metavar="TEXT", help="what the items are to answer, for policies that score by relevance"
+    )
+
+
 def add_import(parser: Arguments) -> None:
     """Add the modules that bring strategies of one's own."""
     parser.add_argument(
@@ -163,10 +170,10 @@ def read_budget(args: argparse.Namespace) -> ContextBudget:
     )
 
 
-def read_policy(name: str | None, overrides: Sequence[str]) -> NamedPolicy:
-    """Find a policy by preset name or file, and apply the overrides."""
+def read_policy(name: str | None, overrides: Sequence[str], query: str | None = None) -> NamedPolicy:
+    """Find a policy by preset name or file, apply the overrides, and bind it to a query."""
     wanted = name or "chat"
-    found = overridden(_find(wanted), overrides)
+    found = overridden(_find(wanted), overrides).bind(query)
     flags = " ".join([f"--policy {shlex.quote(wanted)}", *(f"--set {shlex.quote(change)}" for change in overrides)])
     label = found.name or Path(wanted).stem
     return NamedPolicy(found, f"{label} ({', '.join(overrides)})" if overrides else label, flags)

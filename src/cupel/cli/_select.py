@@ -15,6 +15,7 @@ from cupel.cli._options import (
     add_format,
     add_items,
     add_policy,
+    add_query,
     describe,
     read_budget,
     read_input,
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_items(parser)
     add_budget(parser)
     add_policy(parser)
+    add_query(parser)
     add_format(parser, ("text", "json", "jsonl", "markdown"))
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write here instead of to standard output")
     parser.add_argument("-q", "--quiet", action="store_true", help="no summary on standard error")
@@ -42,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Select and print."""
-    chosen = read_policy(args.policy, args.overrides)
+    chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
     report = chosen.policy.pipeline().dry_run(read_input(args), budget)
     match args.format:

@@ -19,6 +19,7 @@ from cupel.cli._options import (
     add_format,
     add_items,
     add_policy,
+    add_query,
     describe,
     read_budget,
     read_input,
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_items(parser)
     add_budget(parser)
     add_policy(parser)
+    add_query(parser)
     add_format(parser, ("text", "json"))
     group = parser.add_argument_group("questions")
     group.add_argument("--steps", type=whole_number, default=16, metavar="N", help="budgets in the sweep; default: 16")
@@ -63,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate and print."""
-    chosen = read_policy(args.policy, args.overrides)
+    chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
     items = read_input(args)
     pipeline = chosen.policy.pipeline()

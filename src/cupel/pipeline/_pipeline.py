@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_function, as_instance
@@ -60,31 +60,51 @@ class Pipeline:
                 msg = f"on_overflow goes with OverflowStrategy.PROCEED only, got overflow={self.overflow}"
                 raise PipelineConfigError(msg)
 
+    def bind(self, query: str | None) -> Pipeline:
+        """Return the pipeline for one query, as every method with a `query` uses it; None changes nothing."""
+        if query is None:
+            return self
+        scorer = self.scorer.bind(query)
+        return self if scorer is self.scorer else replace(self, scorer=scorer)
+
     def run(
-        self, items: Iterable[ContextItem], budget: ContextBudget | int, *, trace: TraceSink | None = None
+        self,
+        items: Iterable[ContextItem],
+        budget: ContextBudget | int,
+        *,
+        query: str | None = None,
+        trace: TraceSink | None = None,
     ) -> list[ContextItem]:
         """Select for a budget and return the items in placed order; `trace` observes the run.
 
-        A number as `budget` is a window of so many tokens, all of them to be used.
+        A number as `budget` is a window of so many tokens, all of them to be used. `query` is what the items are to
+        answer, for scorers that ask, such as `RelevanceScorer`; the others take no notice.
         """
         budget = as_budget(budget)
         watch = listening(trace, budget)
-        outcome = complete(prepare(self, items, budget, watch), budget, watch)
+        outcome = complete(prepare(self.bind(query), items, budget, watch), budget, watch)
         watch.finished(outcome)
         return outcome.placed.items
 
-    def dry_run(self, items: Iterable[ContextItem], budget: ContextBudget | int) -> SelectionReport:
+    def dry_run(
+        self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
+    ) -> SelectionReport:
         """Select for a budget and return the report; raises whatever `run` raises, but tells `on_overflow` nothing."""
-        return self._observed(items, as_budget(budget), Recording(), notify=False).report
+        return self._observed(items, as_budget(budget), Recording(), query, notify=False).report
 
-    def select(self, items: Iterable[ContextItem], budget: ContextBudget | int) -> ContextResult:
+    def select(
+        self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
+    ) -> ContextResult:
         """Select for a budget and return the items together with the report."""
-        return self._observed(items, as_budget(budget), Recording())
+        return self._observed(items, as_budget(budget), Recording(), query)
 
-    def prepare(self, items: Iterable[ContextItem]) -> PreparedSelection:
-        """Classify, score, deduplicate and sort once, to select for any number of budgets."""
+    def prepare(self, items: Iterable[ContextItem], *, query: str | None = None) -> PreparedSelection:
+        """Classify, score, deduplicate and sort once, to select for any number of budgets.
+
+        The prepared selection's `with_query` goes on to other queries.
+        """
         recording = Recording()
-        prepared = prepare(self, items, None, recording)
+        prepared = prepare(self.bind(query), items, None, recording)
         recording.paused()
         return prepared
 
@@ -95,6 +115,7 @@ class Pipeline:
         *,
         timeout: Timeout = None,  # noqa: ASYNC109  (for each source on its own, which a scope around the call is not)
         on_error: OnError = "raise",
+        query: str | None = None,
         trace: TraceSink | None = None,
     ) -> GatheredResult:
         """Read one or several sources at the same time, then select as `select` does.
@@ -121,7 +142,7 @@ class Pipeline:
         budget = as_budget(budget)
         items, failures = await gather(sources, timeout, on_error)
         watch = listening(trace, budget)
-        result = self._observed(items, budget, watch if isinstance(watch, Recording) else Recording())
+        result = self._observed(items, budget, watch if isinstance(watch, Recording) else Recording(), query)
         return GatheredResult(result.items, result.report, budget, failures)
 
     async def stream(
@@ -131,6 +152,7 @@ class Pipeline:
         *,
         batch_size: int | None = None,
         slack_tokens: int = 0,
+        query: str | None = None,
         on_excluded: Callable[[ExcludedItem], object] | None = None,
     ) -> StreamResult:
         """Select from a stream, reading no further than the budget needs, and close it.
@@ -155,10 +177,21 @@ class Pipeline:
 
         budget = as_budget(budget)
         return await stream(
-            self, streamed(source), budget, batch_size=batch_size, slack_tokens=slack_tokens, on_excluded=on_excluded
+            self.bind(query),
+            streamed(source),
+            budget,
+            batch_size=batch_size,
+            slack_tokens=slack_tokens,
+            on_excluded=on_excluded,
         )
 
     def _observed(
-        self, items: Iterable[ContextItem], budget: ContextBudget, recording: Recording, *, notify: bool = True
+        self,
+        items: Iterable[ContextItem],
+        budget: ContextBudget,
+        recording: Recording,
+        query: str | None,
+        *,
+        notify: bool = True,
     ) -> ContextResult:
-        return observe(prepare(self, items, budget, recording), budget, recording, notify=notify)
+        return observe(prepare(self.bind(query), items, budget, recording), budget, recording, notify=notify)

@@ -11,10 +11,10 @@ from cupel._checks import as_instance
 from cupel.errors import PipelineConfigError
 from cupel.pipeline._classify import check_pinned
 from cupel.pipeline._place import place, settle
-from cupel.pipeline._recording import SILENCE
+from cupel.pipeline._recording import SILENCE, Recording
 from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import as_budget, effective_budget, slice_candidates
-from cupel.pipeline._stages import examine
+from cupel.pipeline._stages import examine, rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from cupel._columns import Candidates
     from cupel.diagnostics import SelectionReport
     from cupel.model import ContextBudget, ContextItem
+    from cupel.pipeline._classify import Classified
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._place import Placed
-    from cupel.pipeline._recording import Recording, Watch
+    from cupel.pipeline._recording import Watch
     from cupel.slicers import Chooser, Selection
 
 _log = logging.getLogger("cupel")
@@ -47,6 +48,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     pinned_tokens: int
     candidates: Candidates
     chooser: Chooser
+    _classified: Classified
     _watch: Watch
 
     def run(self, budget: ContextBudget | int) -> list[ContextItem]:
@@ -67,6 +69,23 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         chosen, _ = slice_candidates(self.chooser, effective_budget(budget, self.pinned_tokens))
         picked = self.candidates.at(chosen)
         return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
+
+    def with_query(self, query: str) -> PreparedSelection:
+        """Return the same items scored for another query; what the scorer knows about their words is used again.
+
+        >>> from cupel import ContextItem, Pipeline, RelevanceScorer
+        >>> items = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5)]
+        >>> prepared = Pipeline(scorer=RelevanceScorer()).prepare(items, query="parsing")
+        >>> [prepared.with_query(query).run(5)[0].content for query in ("slow parsers", "when is lunch?")]
+        ['The parser is slow.', 'Lunch is at noon.']
+        """
+        watch = Recording()
+        watch.classified(self._classified)
+        pipeline = self.pipeline.bind(query)
+        candidates = rank(pipeline, self._classified, watch)
+        chooser = pipeline.slicer.fit(candidates)
+        watch.paused()
+        return msgspec.structs.replace(self, pipeline=pipeline, candidates=candidates, chooser=chooser, _watch=watch)
 
     def with_pipeline(self, pipeline: Pipeline) -> PreparedSelection:
         """Return the same candidates for another slicer, placer or overflow strategy, without scoring them again."""
@@ -115,17 +134,18 @@ def prepare(
     pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, watch: Watch
 ) -> PreparedSelection:
     """Do what all budgets share; one that is known already is checked against the pinned items before the scoring."""
-    pinned: list[ContextItem] = []
+    classified: Classified
     pinned_tokens = 0
 
-    def admit(found: list[ContextItem]) -> None:
-        nonlocal pinned, pinned_tokens
-        pinned, pinned_tokens = found, sum([item.tokens for item in found])
+    def admit(found: Classified) -> None:
+        nonlocal classified, pinned_tokens
+        classified, pinned_tokens = found, sum([item.tokens for item in found.pinned])
         if budget is not None:
             check_pinned(pinned_tokens, budget)
 
     candidates = examine(pipeline, items, watch, admit)
-    return PreparedSelection(pipeline, pinned, pinned_tokens, candidates, pipeline.slicer.fit(candidates), watch)
+    chooser = pipeline.slicer.fit(candidates)
+    return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, watch)
 
 
 def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *, notify: bool = True) -> Outcome:

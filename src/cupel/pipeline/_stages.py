@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from cupel.model import ContextItem
+    from cupel.pipeline._classify import Classified
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._recording import Watch
 
@@ -24,16 +25,21 @@ def examine(
     pipeline: Pipeline,
     items: Iterable[ContextItem],
     watch: Watch,
-    admit: Callable[[list[ContextItem]], object],
+    admit: Callable[[Classified], object],
     known: Collection[str] = (),
 ) -> Candidates:
     """Classify, score, deduplicate and sort: everything that comes before a slicer's choice.
 
-    `admit` takes the pinned items, before anything is scored; contents that are `known` count as copies.
+    `admit` sees the groups before anything is scored; contents that are `known` count as copies.
     """
     classified = classify(items)
-    admit(classified.pinned)
+    admit(classified)
     watch.classified(classified)
+    return rank(pipeline, classified, watch, known)
+
+
+def rank(pipeline: Pipeline, classified: Classified, watch: Watch, known: Collection[str] = ()) -> Candidates:
+    """Score, deduplicate and sort what is classified already."""
     candidates = score(classified, pipeline.scorer)
     watch.scored(candidates)
     related = are_related(classified.scoreable) or are_related(classified.pinned)

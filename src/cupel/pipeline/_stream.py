@@ -149,8 +149,9 @@ class StreamSelection:
         self.tally.add(truncated_out(placed, self.budget.target_tokens))
         return placed.items
 
-    def _pin(self, pinned: list[ContextItem]) -> None:
+    def _pin(self, classified: Classified) -> None:
         """Reserve room for pinned items; what was chosen before them makes way, from the lowest score up."""
+        pinned = classified.pinned
         if not pinned:
             return
         self.pinned += pinned

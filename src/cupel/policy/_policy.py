@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,6 +80,10 @@ class Policy:
             overflow=self.overflow,
             on_overflow=on_overflow,
         )
+
+    def bind(self, query: str | None) -> Policy:
+        """The policy for one query, where one policy is asked many; None changes nothing."""
+        return self if query is None else replace(self, scorer=self.scorer.bind(query))
 
     def to_dict(self) -> dict[str, Json]:
         """The policy document: defaults left out, a strategy without settings as its bare tag."""

@@ -10,6 +10,7 @@ from cupel._checks import as_instance, as_tuple, shown
 from cupel._strategy import Strategy
 from cupel.errors import StrategyContractError
 from cupel.model import ContextItem
+from cupel.scorers._query import checked_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ class Scorer(Strategy):
 
     def bind(self, query: str) -> Scorer:
         """Return the scorer for one query: itself, unless it or a scorer inside it asks what the query is."""
-        del query
+        checked_query(query)
         return self
 
 

@@ -68,6 +68,7 @@ def fit(
     image_tokens: ImageTokens | None = None,
     alternate: bool = False,
     system_messages: SystemMessages = "keep",
+    query: str | None = None,
 ) -> Fitted[M]:
     """Return the part of a provider's chat history that fits a budget and that the provider will accept.
 
@@ -77,7 +78,8 @@ def fit(
     System prompts, the newest thing the user said and the results that the model has yet to see are always kept, and
     so is whatever `pin` returns True for; an error names what does not fit. `tools` and Anthropic's `system` are
     counted. With `alternate`, the user and the assistant take turns strictly. `system_messages` says what becomes of
-    system messages behind the opening ones: `"keep"`, `"compete"`, or a number, of which the newest stay.
+    system messages behind the opening ones: `"keep"`, `"compete"`, or a number, of which the newest stay. `query` is
+    what a policy that scores by relevance looks for, usually the newest user message.
     Without a `policy` the newest messages win; without a `counter`, tokens are counted by
     `cupel.tokens.default_counter()`. `image_tokens` is what an image costs: a number, or a function of its size;
     without it, the rules published for GPT-4o and for Claude 4.
@@ -105,7 +107,7 @@ def fit(
         system_messages=system_messages,
     )
     history = read_history(messages, options)
-    fitted = _fit_history(messages, history, budget, policy, fixed_items(history, system, tools))
+    fitted = _fit_history(messages, history, budget, _pipeline(policy).bind(query), fixed_items(history, system, tools))
     return replace(fitted, messages=[sendable(message, "messages[]") for message in fitted.messages])
 
 
