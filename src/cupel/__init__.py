@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         ScoredItem,
     )
     from cupel.pipeline import ContextResult, Pipeline, PreparedSelection
-    from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
+    from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
     from cupel.policy import Policy
     from cupel.scorers import (
         CompositeScorer,
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     )
     from cupel.shorten import forms
     from cupel.slicers import (
+        BestFirstSlice,
         CountConstrainedKnapsackSlice,
         CountQuotaEntry,
         CountQuotaSlice,
@@ -107,6 +108,7 @@ __all__ = [
     "SOURCE_TYPE_KEY",
     "TRUST_KEY",
     "WORTH_KEY",
+    "BestFirstSlice",
     "BudgetOverflowError",
     "ChronologicalPlacer",
     "CompositeScorer",
@@ -169,6 +171,7 @@ __all__ = [
     "StrategyContractError",
     "StreamSlice",
     "SystemClock",
+    "SystemFirst",
     "TableTooLargeError",
     "TagScorer",
     "TraceCollector",

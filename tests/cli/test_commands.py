@@ -459,3 +459,20 @@ def test_a_terminal_gets_tables_and_no_escape_sequences_of_an_item(folder, sessi
     assert b"<U+001B>[2Jgone <U+202E>" in seen
     pytest.importorskip("rich")
     assert "─".encode() in seen
+
+
+def test_query_reaches_every_command_that_selects(cupel, tmp_path):
+    """One option for all; without it a policy that needs one says which."""
+    items = tmp_path / "items.jsonl"
+    items.write_text('{"content": "The parser is slow.", "tokens": 5}\n{"content": "Lunch is at noon.", "tokens": 5}\n')
+    policy = tmp_path / "policy.toml"
+    policy.write_text('scorer = "relevance"\nslicer = "best_first"\n')
+    given = [str(items), "--policy", str(policy), "--budget", "5"]
+    assert "Lunch is at noon." in cupel("select", *given, "--query", "when is lunch?").out
+    assert "relevance" in cupel("inspect", *given, "--policy", "chat", "--query", "lunch", "--format", "json").out
+    for command in ("explain", "simulate", "compare"):
+        more = ["--policy", "chat"] if command == "compare" else []
+        assert cupel(command, *given, *more, "--query", "lunch").code == 0
+    failed = cupel("select", *given)
+    assert failed.code == 2
+    assert "RelevanceScorer needs a query: pass query=... to the run, or --query to the command" in failed.err

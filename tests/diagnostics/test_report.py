@@ -270,7 +270,7 @@ class TestExplain:
             (Deduplicated("x"), "is dropped at Deduplicate (score 0): same text as another item."),
             (NegativeTokens(-1), "is dropped at Classify (score 0): token count is -1."),
             (ScoredTooLow(0.1, 0.2), "score 0.1 is under the threshold of 0.2."),
-            (QuotaCapExceeded("T", 3, 4), "kind T has used 4 of its quota of 3."),
+            (QuotaCapExceeded("T", 3, 4), "with it, kind T would take 4, more than its cap of 3."),
             (QuotaRequireDisplaced("T"), "what kind T requires took the room."),
             (Filtered("age"), "the filter “age” removed it."),
             (CountRequireCandidatesExhausted("T"), "kind T has fewer candidates than required."),

@@ -27,7 +27,19 @@ ERROR_KINDS: dict[type[SelectionError], str] = {
 }
 
 NOW = datetime(2025, 3, 1, 12, tzinfo=UTC)
-KINDS = ["Message", "message", "MESSAGE", "Tool", "tool", "Kit", "kit", "\u212ait", "Document"]
+KINDS = [
+    "Message",
+    "message",
+    "MESSAGE",
+    "Tool",
+    "tool",
+    "Kit",
+    "kit",
+    "\u212ait",
+    "Document",
+    "SystemPrompt",
+    "systemprompt",
+]
 TAGS = ["a", "A", "b", "k", "K", "\u212a", "é", "É", "e\u0301"]
 SCORES = [0.0, -0.0, 0.1, 0.3, 0.5, 0.57, 0.5699, 0.9, 1.0, 1.5, -0.4, float("nan"), float("inf"), float("-inf")]
 TRUST = [

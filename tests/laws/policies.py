@@ -119,12 +119,15 @@ def slicer_specs() -> st.SearchStrategy[dict[str, Any]]:
         {"type": st.just("count_constrained_knapsack"), "entries": _count_entries(), "scarcity": _scarcities()},
         optional={"bucket_size": st.sampled_from([1, 3, 10])},
     )
-    leaves = st.one_of(st.just({"type": "greedy"}), _knapsacks(), counted)
+    leaves = st.one_of(st.just({"type": "greedy"}), st.just({"type": "best_first"}), _knapsacks(), counted)
 
     def extend(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
         allowed = inner.filter(lambda spec: spec["type"] != "knapsack")
         return st.one_of(
-            st.fixed_dictionaries({"type": st.just("quota"), "inner": inner, "quotas": _quotas()}),
+            st.fixed_dictionaries(
+                {"type": st.just("quota"), "inner": inner, "quotas": _quotas()},
+                optional={"leftover": st.sampled_from(["leave", "share"])},
+            ),
             st.fixed_dictionaries(
                 {
                     "type": st.just("count_quota"),
@@ -143,7 +146,7 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
         {
             "scorer": scorer_specs(),
             "slicer": slicer_specs(),
-            "placer": st.sampled_from(["chronological", "u_shaped"]),
+            "placer": st.sampled_from(["chronological", "u_shaped", "system_first"]),
             "deduplication": st.booleans(),
             "overflow": st.sampled_from(["throw", "truncate", "truncate", "proceed"]),
         }

@@ -1,4 +1,4 @@
-"""Both placers order as the pseudocode does."""
+"""Every placer orders as the pseudocode does."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cupel import ChronologicalPlacer, ScoredItem, UShapedPlacer
+from cupel import ChronologicalPlacer, ScoredItem, SystemFirst, UShapedPlacer
 from cupel._columns import Candidates
 from tests import oracle
 from tests.laws.generators import SCORES, item_pairs, law
 
 
-@pytest.mark.parametrize(("name", "placer"), [("chronological", ChronologicalPlacer()), ("u_shaped", UShapedPlacer())])
+@pytest.mark.parametrize(
+    ("name", "placer"),
+    [("chronological", ChronologicalPlacer()), ("u_shaped", UShapedPlacer()), ("system_first", SystemFirst())],
+)
 @law(80)
 @given(data=st.data(), pairs=item_pairs())
 def test_the_order_is_the_pseudocodes(name, placer, data, pairs):

@@ -150,6 +150,12 @@ def _slice_reason(
             count = sum(fold(items[p].kind) == fold(item.kind) for p in sliced)
             if count >= entry["cap_count"] and item.tokens <= target:
                 return "CountCapExceeded", {"kind": item.kind, "cap": entry["cap_count"], "count": count}
+    for entry in slicer.get("quotas", ()) if slicer.get("leftover") == "share" else ():
+        if fold(entry["kind"]) == fold(item.kind):
+            cap = math.floor(entry.get("cap", 100.0) / 100.0 * target)
+            actual = item.tokens + sum(items[p].tokens for p in sliced if fold(items[p].kind) == fold(item.kind))
+            if item.tokens <= target and cap < target and cap < actual:
+                return "QuotaCapExceeded", {"kind": item.kind, "cap": cap, "actual": actual}
     heavy = [p for p in pinned if items[p].tokens > 0]
     if heavy and target < item.tokens <= effective_budget(budget, 0)[1]:
         return "PinnedOverride", {"displaced_by": items[heavy[0]].content}

@@ -1,14 +1,14 @@
-"""The two placers; each returns a permutation of the positions it was given."""
+"""The placers; each returns a permutation of the positions it was given."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.oracle.records import Item, descending
+from tests.oracle.records import Item, descending, fold
 
 
 def place(name: str, scored: Sequence[tuple[Item, float]]) -> list[int]:
-    return _chronological(scored) if name == "chronological" else _u_shaped(scored)
+    return PLACERS[name](scored)
 
 
 def _chronological(scored: Sequence[tuple[Item, float]]) -> list[int]:
@@ -33,3 +33,12 @@ def _u_shaped(scored: Sequence[tuple[Item, float]]) -> list[int]:
             result[right] = position
             right -= 1
     return result
+
+
+def _system_first(scored: Sequence[tuple[Item, float]]) -> list[int]:
+    """A chronological order with the system prompts taken out and put before it."""
+    first = [p for p, (item, _) in enumerate(scored) if fold(item.kind) == "systemprompt"]
+    return first + [p for p in _chronological(scored) if p not in first]
+
+
+PLACERS = {"chronological": _chronological, "u_shaped": _u_shaped, "system_first": _system_first}

@@ -1,4 +1,4 @@
-"""The five slicers; each returns positions into the list it was given, in the order the pseudocode emits them."""
+"""The slicers; each returns positions into the list it was given, in the order the pseudocode emits them."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def _greedy(spec: Spec, scored: Scored, max_tokens: int, target_tokens: int) -> 
         elif tokens <= remaining:
             chosen.append(position)
             remaining -= tokens
+    return Choice(chosen)
+
+
+def _best_first(spec: Spec, scored: Scored, max_tokens: int, target_tokens: int) -> Choice:
+    remaining, chosen = target_tokens, []
+    for position in descending([score for _, score in scored]):
+        if scored[position][0].tokens <= remaining:
+            chosen.append(position)
+            remaining -= scored[position][0].tokens
     return Choice(chosen)
 
 
@@ -119,14 +128,32 @@ def _quota(spec: Spec, scored: Scored, max_tokens: int, target_tokens: int) -> C
     unassigned = max(0, target_tokens - sum(require.values()))
     growing = [kind for kind in partitions if cap.get(kind, target_tokens) > require.get(kind, 0)]
     total_mass = sum(mass[kind] for kind in growing)
-    chosen: list[int] = []
+    chosen: dict[str, list[int]] = {}
+    inner = spec.get("inner", {"type": "greedy"})
+    budgets: dict[str, int] = {}
     for kind, positions in partitions.items():
         share = unassigned * mass[kind] // total_mass if kind in growing and total_mass > 0 else 0
         ceiling = cap.get(kind, target_tokens)
-        kind_budget = min(require.get(kind, 0) + share, ceiling)
-        if kind_budget > 0:
-            chosen += _inner(spec.get("inner", {"type": "greedy"}), scored, positions, ceiling, kind_budget)
-    return Choice(chosen)
+        budgets[kind] = min(require.get(kind, 0) + share, ceiling)
+        chosen[kind] = _inner(inner, scored, positions, ceiling, budgets[kind]) if budgets[kind] > 0 else []
+    if spec.get("leftover", "leave") == "share":
+        _hand_on(inner, scored, partitions, chosen, budgets, cap, target_tokens)
+    return Choice([position for positions in chosen.values() for position in positions])
+
+
+def _hand_on(inner, scored, partitions, chosen, budgets, cap, target_tokens) -> None:
+    """Offer what is left to the kinds, the one whose first candidate left out comes first in the list first."""
+    waiting = {
+        kind: min(position for position in positions if position not in chosen[kind])
+        for kind, positions in partitions.items()
+        if set(positions) != set(chosen[kind])
+    }
+    for kind in sorted(waiting, key=waiting.__getitem__):
+        left = target_tokens - sum(scored[p][0].tokens for positions in chosen.values() for p in positions)
+        used = sum(scored[p][0].tokens for p in chosen[kind])
+        ceiling = cap.get(kind, target_tokens)
+        if min(used + left, ceiling) > budgets[kind]:
+            chosen[kind] = _inner(inner, scored, partitions[kind], ceiling, min(used + left, ceiling))
 
 
 def _commit(spec: Spec, scored: Scored) -> tuple[list[int], dict[str, int], tuple[tuple[str, int, int], ...]]:
@@ -183,6 +210,7 @@ def _count_constrained_knapsack(spec: Spec, scored: Scored, max_tokens: int, tar
 
 SLICERS = {
     "greedy": _greedy,
+    "best_first": _best_first,
     "knapsack": _knapsack,
     "quota": _quota,
     "count_quota": _count_quota,

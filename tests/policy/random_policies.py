@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from cupel import (
+    BestFirstSlice,
     ChronologicalPlacer,
     CompositeScorer,
     ContextBudget,
@@ -33,6 +34,7 @@ from cupel import (
     ScarcityBehavior,
     Step,
     StreamSlice,
+    SystemFirst,
     TagScorer,
     UShapedPlacer,
     Window,
@@ -107,9 +109,9 @@ knapsacks = st.builds(
     KnapsackSlice, st.just("auto") | st.integers(1, 200), max_cells=st.none() | st.sampled_from([50_000_000, 1_000_000])
 )
 slicers = st.recursive(
-    st.just(GreedySlice()) | knapsacks | st.builds(StreamSlice, st.integers(1, 99)),
+    st.sampled_from([GreedySlice(), BestFirstSlice()]) | knapsacks | st.builds(StreamSlice, st.integers(1, 99)),
     lambda inner: st.one_of(
-        st.builds(QuotaSlice, _distinct_kinds(quotas()), inner),
+        st.builds(QuotaSlice, _distinct_kinds(quotas()), inner, leftover=st.sampled_from(["leave", "share"])),
         st.builds(
             CountQuotaSlice,
             _distinct_kinds(count_entries()),
@@ -124,7 +126,7 @@ policies = st.builds(
     Policy,
     scorers,
     slicer=slicers,
-    placer=st.sampled_from([ChronologicalPlacer(), UShapedPlacer()]),
+    placer=st.sampled_from([ChronologicalPlacer(), UShapedPlacer(), SystemFirst(), SystemFirst(UShapedPlacer())]),
     deduplicate=st.booleans(),
     overflow=st.sampled_from(OverflowStrategy),
     name=st.none() | texts,

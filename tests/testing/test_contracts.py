@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import cupel
 from cupel import (
+    BestFirstSlice,
     ChronologicalPlacer,
     CompositeScorer,
     CountConstrainedKnapsackSlice,
@@ -38,6 +39,7 @@ from cupel import (
     Slicer,
     Step,
     StreamSlice,
+    SystemFirst,
     TagScorer,
     UShapedPlacer,
     Window,
@@ -72,10 +74,12 @@ BUILT_IN_SCORERS = [
 ]
 BUILT_IN_SLICERS = [
     GreedySlice(),
+    BestFirstSlice(),
     KnapsackSlice(),
     KnapsackSlice(1),
     QuotaSlice(SHARES),
     QuotaSlice(SHARES, KnapsackSlice(7)),
+    QuotaSlice(SHARES, BestFirstSlice(), leftover="share"),
     StreamSlice(),
 ]
 COUNTING_SLICERS = [
@@ -84,7 +88,7 @@ COUNTING_SLICERS = [
     CountQuotaSlice(COUNTS, scarcity=ScarcityBehavior.THROW),
     CountConstrainedKnapsackSlice(COUNTS, KnapsackSlice(7)),
 ]
-BUILT_IN_PLACERS = [ChronologicalPlacer(), UShapedPlacer()]
+BUILT_IN_PLACERS = [ChronologicalPlacer(), UShapedPlacer(), SystemFirst(), SystemFirst(UShapedPlacer())]
 
 
 def names(strategies):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from cupel.conformance._inputs import instant
 from cupel.conformance._vector import Table
-from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
+from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
 from cupel.scorers import (
     CompositeScorer,
     DecayScorer,
@@ -29,6 +29,7 @@ from cupel.scorers import (
     Window,
 )
 from cupel.slicers import (
+    BestFirstSlice,
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
@@ -183,7 +184,8 @@ def _quota(table: Table) -> Slicer:
         QuotaEntry(row.text("kind"), require=row.option("require", default=0.0), cap=row.option("cap", default=100.0))
         for row in table.tables("quotas")
     ]
-    return QuotaSlice(quotas, build_slicer(*_inner(table, "inner_slicer", "inner", default="greedy")))
+    inner = build_slicer(*_inner(table, "inner_slicer", "inner", default="greedy"))
+    return QuotaSlice(quotas, inner, leftover=table.option("leftover", default="leave"))
 
 
 def _count_entries(table: Table) -> list[CountQuotaEntry]:
@@ -231,10 +233,15 @@ CURVES: dict[str, Callable[[Table], Exponential | Window | Step]] = {
 }
 SLICERS: dict[str, Callable[[Table], Slicer]] = {
     "greedy": lambda _: GreedySlice(),
+    "best_first": lambda _: BestFirstSlice(),
     "knapsack": _knapsack,
     "quota": _quota,
     "count_quota": _count_quota,
     "count_constrained_knapsack": _count_constrained_knapsack,
     "stream": lambda table: StreamSlice(table.option("batch_size", default=32)),
 }
-PLACERS: dict[str, Callable[[], Placer]] = {"chronological": ChronologicalPlacer, "u_shaped": UShapedPlacer}
+PLACERS: dict[str, Callable[[], Placer]] = {
+    "chronological": ChronologicalPlacer,
+    "u_shaped": UShapedPlacer,
+    "system_first": SystemFirst,
+}

@@ -116,10 +116,10 @@ class Deduplicated(ExclusionReason, frozen=True, tag="Deduplicated"):
 
 
 class QuotaCapExceeded(ExclusionReason, frozen=True, tag="QuotaCapExceeded"):
-    """The kind used up its token quota; reserved for custom strategies."""
+    """With the item, its kind would have exceeded its cap; given by quotas that share what is left over."""
 
-    title = "quota used up"
-    sayings = (Saying("kind {kind} has used {actual} of its quota of {cap}"),)
+    title = "over the cap of its kind"
+    sayings = (Saying("with it, kind {kind} would take {actual}, more than its cap of {cap}"),)
 
     kind: str
     cap: int

@@ -5,11 +5,13 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Final
 
-from cupel.placers import ChronologicalPlacer, UShapedPlacer
+from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
+from cupel.policy._annotations import OneOf
 from cupel.policy._forms import Choice, Integer, ListOf, Number, OrWord, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SLICERS
 from cupel.slicers import (
+    BestFirstSlice,
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
@@ -24,6 +26,7 @@ from cupel.slicers import (
 _DEFAULT: Final = KnapsackSlice()
 _BUCKET_SIZE: Final = OrWord(Integer(), "auto", "auto")
 _MAX_CELLS: Final = OrWord(Integer(), "unlimited", None)
+_LEFTOVER_NOTE: Final = "Whether what a kind does not use is offered to the others."
 _MAX_CELLS_NOTE: Final = 'The largest table allowed; "unlimited" (or null) lifts the guard.'
 
 
@@ -36,6 +39,7 @@ def _count_knapsack(
 def add_slicers_and_placers() -> None:
     """Fill the two registries."""
     SLICERS.add("greedy", GreedySlice, Record(GreedySlice))
+    SLICERS.add("best_first", BestFirstSlice, Record(BestFirstSlice))
     knapsack_fields = (
         Field("bucket_size", _BUCKET_SIZE, _DEFAULT.bucket_size),
         Field("max_cells", _MAX_CELLS, _DEFAULT.max_cells, note=_MAX_CELLS_NOTE),
@@ -46,7 +50,8 @@ def add_slicers_and_placers() -> None:
         QuotaEntry,
         (Field("kind", Text()), Field("require", Number(), default=0.0), Field("cap", Number(), default=100.0)),
     )
-    SLICERS.add("quota", QuotaSlice, Record(QuotaSlice, (Field("quotas", ListOf(quota)), inner)))
+    leftover = Field("leftover", OneOf(("leave", "share")), default="leave", note=_LEFTOVER_NOTE)
+    SLICERS.add("quota", QuotaSlice, Record(QuotaSlice, (Field("quotas", ListOf(quota)), inner, leftover)))
     count = Record(
         CountQuotaEntry,
         (Field("kind", Text()), Field("require_count", Integer()), Field("cap_count", Integer())),
@@ -68,3 +73,5 @@ def add_slicers_and_placers() -> None:
     SLICERS.add("stream", StreamSlice, Record(StreamSlice, (Field("batch_size", Integer(), default=32),)))
     PLACERS.add("chronological", ChronologicalPlacer, Record(ChronologicalPlacer))
     PLACERS.add("u_shaped", UShapedPlacer, Record(UShapedPlacer))
+    system_first: Record[Placer] = Record(SystemFirst, (Field("inner", PLACERS, default=ChronologicalPlacer()),))
+    PLACERS.add("system_first", SystemFirst, system_first)

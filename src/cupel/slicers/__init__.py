@@ -1,6 +1,7 @@
 """Slicers decide what fits the budget."""
 
 from cupel.slicers._base import Chooser, Reach, Selection, Slicer, Span
+from cupel.slicers._best_first import BestFirstSlice
 from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior
 from cupel.slicers._count_constrained_knapsack import CountConstrainedKnapsackSlice
 from cupel.slicers._count_quota import CountQuotaSlice
@@ -10,6 +11,7 @@ from cupel.slicers._quota import QuotaEntry, QuotaSlice
 from cupel.slicers._stream import StreamSlice
 
 __all__ = [
+    "BestFirstSlice",
     "Chooser",
     "CountConstrainedKnapsackSlice",
     "CountQuotaEntry",

@@ -51,13 +51,16 @@ class GreedyChooser(Chooser):
 
     @property
     def order(self) -> list[int]:
-        """Positions from the highest density to the lowest."""
+        """Positions in the order in which they are tried."""
         if self._order is None:
             tokens = self._tokens
-            order = descending(_densities(self._scores, tokens))
+            order = descending(self._merits())
             # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
             self._order = order if self._smallest >= 0 else [place for place in order if tokens[place] >= 0]
         return self._order
+
+    def _merits(self) -> list[float]:
+        return _densities(self._scores, self._tokens)
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take in order whatever still fits."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import fsum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from cupel._checks import as_finite, is_number, wrong_type
+from cupel._checks import as_finite, as_text, is_number, shown, wrong_type
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextKind
-from cupel.slicers._base import FittingSlicer, Slicer
+from cupel.slicers._base import Chooser, FittingSlicer, Slicer
 from cupel.slicers._entries import as_kind, check_inner, checked_entries
 from cupel.slicers._greedy import GreedySlice
+from cupel.slicers._leftover import LeftoverChooser
 from cupel.slicers._quota_chooser import QuotaChooser
 from cupel.slicers._shares import portion
 
@@ -61,7 +62,8 @@ class QuotaSlice(FittingSlicer):
     """Shares the target among the kinds, then lets `inner` choose within each share.
 
     Every kind gets its required percentage; the rest is shared by how many tokens each kind offers, up to its cap.
-    Kinds without an entry have no requirement and no cap. What a kind leaves unused is not given to others.
+    Kinds without an entry have no requirement and no cap. What a kind leaves unused stays unused, or, with
+    `leftover="share"`, is offered to the kinds in the order of their best items left out, to each up to its cap.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem
     >>> pool = [ScoredItem(ContextItem("doc", 80, kind="Document"), 0.9), ScoredItem(ContextItem("chat", 30), 0.1)]
@@ -72,19 +74,26 @@ class QuotaSlice(FittingSlicer):
 
     quotas: tuple[QuotaEntry, ...]
     inner: Slicer = field(default_factory=GreedySlice)
+    leftover: Literal["leave", "share"] = field(default="leave", kw_only=True)
 
     if TYPE_CHECKING:
 
-        def __init__(self, quotas: Iterable[QuotaEntry], inner: Slicer = ...) -> None: ...
+        def __init__(
+            self, quotas: Iterable[QuotaEntry], inner: Slicer = ..., *, leftover: Literal["leave", "share"] = ...
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quotas", checked_entries("quotas", self.quotas, QuotaEntry))
         check_inner(self.inner)
+        if as_text("leftover", self.leftover) not in ("leave", "share"):
+            msg = f"leftover must be 'leave' or 'share', got {shown(self.leftover)}"
+            raise SlicerConfigError(msg)
         total = fsum(entry.require for entry in self.quotas)
         if total > _ALL:
             msg = f"quotas: the required percentages must not add up to more than 100, got {total!r}"
             raise SlicerConfigError(msg)
 
-    def _fit(self, candidates: Candidates) -> QuotaChooser:
+    def _fit(self, candidates: Candidates) -> Chooser:
         """Split the candidates by kind and let the inner slicer see each part once."""
-        return QuotaChooser(candidates, self.quotas, self.inner)
+        divided = QuotaChooser(candidates, self.quotas, self.inner)
+        return divided if self.leftover == "leave" else LeftoverChooser(divided, candidates)

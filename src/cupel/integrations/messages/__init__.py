@@ -11,7 +11,8 @@ from cupel.integrations.messages._fit import Dropped, Fitted, fit
 from cupel.integrations.messages._history import POSITIONS_KEY
 from cupel.integrations.messages._items import from_items, to_items
 from cupel.integrations.messages._pins import SystemMessages
-from cupel.integrations.messages._policy import BestFirstSlice, newest_first
+from cupel.integrations.messages._policy import newest_first
+from cupel.slicers import BestFirstSlice
 
 __all__ = [
     "POSITIONS_KEY",

@@ -35,10 +35,10 @@ function nextCandidate(replay, budgetAt, budget, ceiling) {
 function nextTarget(replay, target) {
   const { slicer } = replay.policy;
   if (slicer.type === "knapsack") return (Math.floor(target / slicer.bucket_size) + 1) * slicer.bucket_size;
-  if (slicer.type !== "greedy") return null;
+  if (slicer.type !== "greedy" && slicer.type !== "best_first") return null;
   let remaining = target;
   let missing = Infinity;
-  for (const c of replay.pool.density) {
+  for (const c of triedOrder(slicer, replay.pool)) {
     const tokens = replay.pool.tokens[c];
     if (tokens <= remaining) remaining -= tokens;
     else missing = Math.min(missing, tokens - remaining);

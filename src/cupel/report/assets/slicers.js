@@ -5,14 +5,18 @@
 
 const only = (chosen) => ({ chosen, shortfalls: [], capped: null });
 
-function compileGreedy(_spec, pool) {
+// The order in which candidates are tried: most score per token first, or best score first.
+const triedOrder = (spec, pool) => (spec.type === "best_first" ? [...pool.density.keys()] : pool.density);
+
+function compileGreedy(spec, pool) {
+  const order = triedOrder(spec, pool);
   return (candidates, budget) => {
     if (!candidates.length || budget.target <= 0) return only([]);
     const offered = new Uint8Array(pool.size);
     for (const c of candidates) offered[c] = 1;
     const chosen = [];
     let remaining = budget.target;
-    for (const c of pool.density) {
+    for (const c of order) {
       if (!offered[c] || pool.tokens[c] > remaining) continue;
       chosen.push(c);
       remaining -= pool.tokens[c];
@@ -207,6 +211,7 @@ function compileCounts(spec, pool) {
 
 const COMPILERS = {
   greedy: compileGreedy,
+  best_first: compileGreedy,
   knapsack: compileKnapsack,
   quota: compileQuota,
   count_quota: compileCounts,

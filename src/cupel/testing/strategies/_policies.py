@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from cupel.model import OverflowStrategy
-from cupel.placers import ChronologicalPlacer, UShapedPlacer
+from cupel.placers import ChronologicalPlacer, SystemFirst, UShapedPlacer
 from cupel.policy import Policy
 from cupel.scorers import (
     CompositeScorer,
@@ -30,6 +30,7 @@ from cupel.scorers import (
     Window,
 )
 from cupel.slicers import (
+    BestFirstSlice,
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
@@ -105,8 +106,8 @@ def slicers() -> SearchStrategy[Slicer]:
     GreedySlice()
     """
     knapsacks = st.builds(KnapsackSlice, st.sampled_from([1, 7, 100]))
-    simple = st.just(GreedySlice()) | knapsacks
-    quotas = st.builds(QuotaSlice, _quotas(), simple)
+    simple = st.sampled_from([GreedySlice(), BestFirstSlice()]) | knapsacks
+    quotas = st.builds(QuotaSlice, _quotas(), simple, leftover=st.sampled_from(["leave", "share"]))
     scarcities = st.sampled_from(ScarcityBehavior)
     # CountQuotaSlice refuses a knapsack inside.
     counted = st.builds(
@@ -122,7 +123,7 @@ def placers() -> SearchStrategy[Placer]:
     >>> find(placers(), lambda placer: True)
     ChronologicalPlacer()
     """
-    return st.sampled_from([ChronologicalPlacer(), UShapedPlacer()])
+    return st.sampled_from([ChronologicalPlacer(), UShapedPlacer(), SystemFirst(), SystemFirst(UShapedPlacer())])
 
 
 def policies(

@@ -1,0 +1,46 @@
+"""Best score first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cupel.slicers._base import FittingSlicer
+from cupel.slicers._greedy import GreedyChooser
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cupel._columns import Candidates
+
+
+@dataclass(frozen=True, slots=True)
+class BestFirstSlice(FittingSlicer):
+    """Takes items from the best score down, each one that still fits; size does not count against an item.
+
+    The choice for scores that already speak of the whole item, such as relevance to a query or recency. `GreedySlice`
+    weighs score against size: it would trade the long tool result that is about to be answered for many greetings.
+
+    >>> from cupel import ContextBudget, ContextItem, ScoredItem
+    >>> scored = [ScoredItem(ContextItem("long and new", 60), 1.0), ScoredItem(ContextItem("short and old", 5), 0.1)]
+    >>> [item.content for item in BestFirstSlice().slice(scored, ContextBudget(64, 64))]
+    ['long and new']
+    """
+
+    def _fit(self, candidates: Candidates) -> BestFirstChooser:
+        """See the candidates once."""
+        return BestFirstChooser(candidates.scores, candidates.tokens)
+
+
+class BestFirstChooser(GreedyChooser):
+    """Fills budgets in the order of the scores."""
+
+    __slots__ = ()
+
+    def _merits(self) -> list[float]:
+        return self._scores
+
+    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
+        """The script's candidates are in this order."""
+        del kinds
+        return {"type": "best_first"}
