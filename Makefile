@@ -32,7 +32,7 @@ help: ## Show this list
 demo: $(VENV)/.stamp-demo ## Select the context of a coding-agent session and write the page that explains it
 	@$(BIN)/cupel demo
 
-test: $(VENV)/.stamp-dev ## Run the tests, the doctests and every example in the documentation
+test: $(VENV)/.stamp-dev ## Run the tests, the doctests, every example in the documentation and, under node, the scripts of the page
 	$(RUN) pytest -n auto
 
 check: $(VENV)/.stamp-dev ## Lint, check formatting, types, layers and dependencies

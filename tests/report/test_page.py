@@ -159,6 +159,7 @@ def test_an_item_travels_with_its_fields():
     assert row == {
         "tokens": 9,
         "kind": 0,
+        "spelled": "Message",
         "source": "Tool",
         "clipped": 30_000,
         "pinned": True,
@@ -230,3 +231,24 @@ def test_the_scripts_never_write_markup():
         "fetch(",
     ):
         assert forbidden not in code
+
+
+def test_a_chooser_that_chooses_otherwise_is_recorded_too():
+    """What a built-in's chooser says about itself is not true of a subclass with a choice of its own."""
+
+    class EveryOther(GreedySlice):
+        def fit(self, candidates):
+            everything = super().fit(candidates)
+
+            class Chooser(type(everything)):
+                def __call__(self, budget):
+                    selection = super().__call__(budget)
+                    return type(selection)(selection.chosen[::2])
+
+            return Chooser(candidates.scores, candidates.tokens)
+
+    items = session_items()
+    policy = Policy(ReflexiveScorer(), EveryOther())
+    (variant,) = payload_of(items, policy, ContextBudget(4000, 4000))["policies"]
+    assert variant["slicer"] is None
+    assert policy.pipeline().prepare(items).chooser.reach() is None

@@ -51,13 +51,12 @@ def answer(prepared: PreparedSelection, budget: ContextBudget, positions: Positi
         report = prepared.dry_run(budget)
     except SelectionError as error:
         refused = {"name": type(error).__name__, "message": str(error)}
-        return row | {"error": refused, "placed": [], "excluded": [], "tokens": 0, "over": 0}
+        return row | {"error": refused, "placed": [], "excluded": [], "tokens": 0}
     tokens = sum(entry.item.tokens for entry in report.included)
     return row | {
         "placed": positions.all(entry.item for entry in report.included),
         "excluded": excluded_rows(report, positions),
         "tokens": tokens,
-        "over": max(0, tokens - budget.target_tokens),
     }
 
 

@@ -95,6 +95,7 @@ def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
         "content": item.content[:CONTENT_LIMIT],
         "tokens": item.tokens,
         "kind": kinds[item.kind.key],
+        "spelled": item.kind.value,
         "source": item.source.value,
     }
     if len(item.content) > CONTENT_LIMIT:

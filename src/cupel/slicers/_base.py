@@ -62,9 +62,18 @@ class Chooser(ABC):
     - `reach`, `order`, `targets`, `refused`: for all targets, which of them choose a position and which are refused;
     - `effort`: what a choice costs, for those who must not wait too long;
     - `replay`: what a page's script needs to repeat the choice.
+
+    A subclass that writes `__call__` anew starts from these defaults: what its base knows is no longer true of it.
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__call__" in cls.__dict__:
+            for name in ("span", "reach", "order", "targets", "refused", "effort", "replay"):
+                if name not in cls.__dict__:
+                    setattr(cls, name, Chooser.__dict__[name])
 
     @abstractmethod
     def __call__(self, budget: ContextBudget) -> Selection:

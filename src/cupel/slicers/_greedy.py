@@ -52,6 +52,9 @@ class GreedyChooser(Chooser):
     @property
     def order(self) -> list[int]:
         """Positions in the order in which they are tried."""
+        return self._in_order()
+
+    def _in_order(self) -> list[int]:
         if self._order is None:
             tokens = self._tokens
             order = descending(self._merits())
@@ -69,7 +72,7 @@ class GreedyChooser(Chooser):
         if remaining <= 0:
             return Selection(chosen)
         tokens, smallest = self._tokens, self._smallest
-        for position in self.order:
+        for position in self._in_order():
             cost = tokens[position]
             if cost <= remaining:
                 chosen.append(position)

@@ -74,6 +74,7 @@ function drawInstrument(answer) {
   $("slider").value = String(state.budget);
   $("slider").setAttribute("aria-valuetext", `${number(state.budget)} tokens, ${plural(answer.placed.length, "item")} in the window`);
   $("reset").disabled = state.budget === data.budget.target && state.policy === data.start;
+  $("notice").textContent = state.notice;
   writeText($("command"), commandLine());
 }
 

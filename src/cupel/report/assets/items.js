@@ -69,20 +69,21 @@ function detailRow(position, columns, excluded) {
   return make("tr", { class: "detail" }, cell);
 }
 
+const sooner = (reason) => reason === "Deduplicated" || reason === "NegativeTokens"; // gone before any budget counts
+
 function admission(row) {
   const box = make("p", { class: "remedy" });
-  const advice = remedy(row);
-  if (advice) {
-    box.textContent = `What would let it in: ${advice}`;
+  if (sooner(row.reason)) {
+    box.textContent = "No budget lets it in: it was dropped before any budget counts.";
     return box;
   }
-  const wanted = (answer) => answer.refused === null && answer.placed.includes(row.position);
-  const found = firstBudget(engineOf(state.policy), budgetAt, state.budget, data.slider.max, wanted);
-  if (found === null) box.textContent = `No budget up to ${number(data.slider.max)} lets it in under this policy.`;
-  else if (found === undefined) box.textContent = "A larger budget may let it in; move the slider to see.";
-  else {
-    box.textContent = `What would let it in: a budget of ${number(found)}, ${number(found - state.budget)} more than now.`;
-    box.append(make("button", { type: "button", class: "quiet", text: `Set ${number(found)}`, onclick: () => set({ budget: found }) }));
-  }
+  const wanted = (answer) => answer.placed.includes(row.position);
+  const end = data.slider.max;
+  const { budget, sure, reached } = nearestBudget(engineOf(state.policy), budgetAt, { from: state.budget, end, step: 1, wanted });
+  if (budget !== null) {
+    box.textContent = `What would let it in: a budget of ${number(budget)}, ${number(budget - state.budget)} more than now.`;
+    box.append(make("button", { type: "button", class: "quiet", text: `Set ${number(budget)}`, onclick: () => set({ budget }) }));
+  } else if (sure) box.textContent = `No budget up to ${number(end)} lets it in under this policy.`;
+  else box.textContent = `No budget up to ${number(reached)} lets it in; a larger one may.`;
   return box;
 }

@@ -87,6 +87,12 @@ function drawIn(answer) {
   }, $("in-more"), answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
 }
 
+function sentence(row) {
+  const words = say(row, items, data.reasons);
+  const twin = row.reason === "Deduplicated" && row.by !== null ? `, number ${number(row.by + 1)}` : "";
+  return `${words[0].toUpperCase()}${words.slice(1)}${twin}.`;
+}
+
 function drawOut(answer) {
   const { scores } = policies[state.policy];
   const rows = answer.excluded.filter((row) => matches(row.position) && (!state.reason || row.reason === state.reason));
@@ -96,7 +102,7 @@ function drawOut(answer) {
   fill($("out-rows"), rows, state.limits.out, 4, (row) => {
     const { position } = row;
     const words = make("span", { class: "why" });
-    writeText(words, why(row, items));
+    writeText(words, sentence(row));
     words.append(" ", make("span", { class: "admit", "data-position": position, "data-reason": row.reason }));
     const main = make("tr", {},
       kindCell(position),
@@ -109,7 +115,6 @@ function drawOut(answer) {
 }
 
 // Fills in "gets in at" for the rows on the screen, once the reader has stopped moving things.
-const BY_BUDGET = new Set(["BudgetExceeded", "PinnedOverride"]);
 let walking = 0;
 function walkAdmissions() {
   clearTimeout(walking);
@@ -131,7 +136,7 @@ function walkAdmissions() {
     if (walk.budget !== null) return; // given up before the end of the scale: nothing is known about the rest
     for (const position of walk.missing) {
       const slot = slots.get(position);
-      if (BY_BUDGET.has(slot.dataset.reason)) slot.textContent = `No budget up to ${number(data.slider.max)} lets it in.`;
+      if (!sooner(slot.dataset.reason)) slot.textContent = `No budget up to ${number(data.slider.max)} lets it in.`;
     }
   };
   walking = setTimeout(step, 250);
@@ -185,7 +190,7 @@ function drawReasons(answer) {
   const counts = new Map();
   for (const row of answer.excluded) counts.set(row.reason, (counts.get(row.reason) ?? 0) + 1);
   if (state.reason && !counts.has(state.reason)) counts.set(state.reason, 0);
-  const options = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, count]) => make("option", { value: reason, text: `${reasonName(reason)} (${number(count)})` }));
+  const options = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, count]) => make("option", { value: reason, text: `${reasonName(reason, data.reasons)} (${number(count)})` }));
   $("reason").replaceChildren(make("option", { value: "", text: "any reason" }), ...options);
   $("reason").value = state.reason;
 }

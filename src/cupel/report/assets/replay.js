@@ -24,6 +24,11 @@ function effectiveBudget(budget, pinnedTokens) {
   return { max, target };
 }
 
+// The budget behind a place on the slider.
+const budgetFor = (settings, target) => ({ ...settings, target, max: settings.max_follows ? target : settings.max });
+
+const engineFor = (policy, items) => (policy.slicer ? new Replay(policy, items) : new Recorded(policy));
+
 // ---- placers: positions of the merged list, each an item's position ------------------------------------------------
 
 const PLACERS = {
@@ -57,13 +62,52 @@ class Replay {
     this.displacer = policy.pinned.find((position) => items[position].tokens > 0) ?? null;
   }
 
+  get size() {
+    return Math.max(1, this.pool.size);
+  }
+
   at(budget) {
     try {
       return this.select(budget);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      return { refused: error, placed: [], excluded: [], tokens: 0, shortfalls: [], over: 0 };
+      return { refused: error, placed: [], excluded: [], tokens: 0 };
     }
+  }
+
+  // The nearest budgets in a direction at which something can change: the pinned items fit, or the slicer's span ends.
+  edges(budget, budgetAt, step, end) {
+    const target = (other) => effectiveBudget(budgetAt(other), this.pinnedTokens).target;
+    const now = target(budget);
+    const span = now > 0 ? this.span(now) : [0, 1];
+    if (span === null) return [budget + step];
+    const [start, stop] = span;
+    const { max_follows: follows, reserve } = budgetAt(budget);
+    const pins = follows ? [this.pinnedTokens + reserve, this.pinnedTokens] : [this.pinnedTokens];
+    if (step > 0) {
+      const next = leastBudget(budget + 1, end, (other) => target(other) >= stop);
+      return next === null ? pins : [...pins, next];
+    }
+    const first = leastBudget(end, budget, (other) => target(other) >= start);
+    return [...pins, first].map((edge) => edge - 1);
+  }
+
+  // Targets around this one that are sure to choose the same, from the first to before the second; null if unknown.
+  span(target) {
+    const { slicer } = this.policy;
+    if (slicer.type === "knapsack") {
+      const capacity = Math.floor(target / slicer.bucket_size);
+      return [Math.max(1, capacity * slicer.bucket_size), (capacity + 1) * slicer.bucket_size];
+    }
+    if (slicer.type !== "greedy" && slicer.type !== "best_first") return null;
+    let remaining = target;
+    let missing = Infinity;
+    for (const c of triedOrder(slicer, this.pool)) {
+      const tokens = this.pool.tokens[c];
+      if (tokens <= remaining) remaining -= tokens;
+      else missing = Math.min(missing, tokens - remaining);
+    }
+    return [Math.max(1, target - remaining), target + missing];
   }
 
   select(budget) {
@@ -75,7 +119,7 @@ class Replay {
       );
     }
     const effective = effectiveBudget(budget, this.pinnedTokens);
-    const { chosen, shortfalls, capped } = this.slice(this.everyone, effective);
+    const { chosen, capped } = this.slice(this.everyone, effective);
     const selected = new Uint8Array(this.pool.size);
     for (const c of chosen) selected[c] = 1;
     let cut = [];
@@ -90,7 +134,7 @@ class Replay {
     if (over && this.policy.overflow === "truncate") [merged, cut] = this.truncate(merged, budget.target);
     const placed = PLACERS[this.policy.placer](merged, this.policy);
     const explain = () => this.explain(selected, chosen, capped, effective, budget, cut);
-    return new Answer(placed, this.count(merged), shortfalls, over, explain);
+    return new Answer(placed, this.count(merged), explain);
   }
 
   explain(selected, chosen, capped, effective, budget, cut) {
@@ -146,12 +190,10 @@ class Replay {
 
 // Reasons are worked out when somebody looks: most answers are only counted.
 class Answer {
-  constructor(placed, tokens, shortfalls, over, explain) {
+  constructor(placed, tokens, explain) {
     this.refused = null;
     this.placed = placed;
     this.tokens = tokens;
-    this.shortfalls = shortfalls;
-    this.over = over;
     this.explain = explain;
   }
 
@@ -165,6 +207,11 @@ class Answer {
 class Recorded {
   constructor(policy) {
     this.answers = policy.answers;
+    this.size = 1;
+  }
+
+  edges() {
+    return this.answers.map((answer) => answer.budget);
   }
 
   at(budget) {

@@ -1,49 +1,35 @@
 // Searching budgets: where does an item get in, where does the selection change.
 
-// The smallest budget above `from` and up to `ceiling` at which `wanted(answer)` holds, or null when none was found
-// within a bounded amount of work. Greedy selections let the search jump; others are stepped one token at a time.
-function firstBudget(replay, budgetAt, from, ceiling, wanted, work = 3_000_000) {
-  const steps = Math.max(200, Math.floor(work / Math.max(1, replay.pool?.size ?? 1)));
-  let budget = from;
-  for (let step = 0; step < steps; step++) {
-    budget = nextCandidate(replay, budgetAt, budget, ceiling);
-    if (budget === null) return null;
-    if (wanted(replay.at(budgetAt(budget)))) return budget;
+// The nearest budget above `from` (step 1) or below it (step -1), not beyond `end`, whose answer is `wanted`.
+// `budget` is null where there is none; `sure` is false where the search gave up at `reached`.
+function nearestBudget(engine, budgetAt, { from, end, step, wanted, work = 3_000_000 }) {
+  let reached = from;
+  for (let left = Math.max(200, Math.floor(work / engine.size)); left > 0; left--) {
+    const budget = neighbour(engine, budgetAt, reached, end, step);
+    if (budget === null) return { budget, sure: true, reached: end };
+    if (wanted(engine.at(budgetAt(budget)))) return { budget, sure: true, reached: budget };
+    reached = budget;
   }
-  return undefined; // not known
+  return { budget: null, sure: false, reached };
 }
 
-function nextCandidate(replay, budgetAt, budget, ceiling) {
-  if (budget >= ceiling) return null;
-  if (replay instanceof Recorded) return replay.answers.map((a) => a.budget).filter((b) => b > budget && b <= ceiling).sort((a, b) => a - b)[0] ?? null;
-  const effective = (b) => effectiveBudget(budgetAt(b), replay.pinnedTokens).target;
-  const now = effective(budget);
-  const goal = nextTarget(replay, now);
-  if (goal === null || now === 0) return budget + 1;
-  let low = budget + 1;
-  let high = ceiling;
-  if (effective(high) < goal) return null;
+// The next budget in a direction at which the answer can be another one; null beyond the end.
+function neighbour(engine, budgetAt, budget, end, step) {
+  const beyond = step > 0 ? (other) => other > end : (other) => other < end;
+  const edges = engine.edges(budget, budgetAt, step, end).filter((edge) => (edge - budget) * step > 0 && !beyond(edge));
+  if (!edges.length) return null;
+  return step > 0 ? Math.min(...edges) : Math.max(...edges);
+}
+
+// The least budget from `low` to `high` that holds, where all larger ones hold too; null if none does.
+function leastBudget(low, high, holds) {
+  if (low > high || !holds(high)) return null;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (effective(middle) >= goal) high = middle;
+    if (holds(middle)) high = middle;
     else low = middle + 1;
   }
   return low;
-}
-
-// The next effective target at which this slicer can possibly choose differently; null when only a look can tell.
-function nextTarget(replay, target) {
-  const { slicer } = replay.policy;
-  if (slicer.type === "knapsack") return (Math.floor(target / slicer.bucket_size) + 1) * slicer.bucket_size;
-  if (slicer.type !== "greedy" && slicer.type !== "best_first") return null;
-  let remaining = target;
-  let missing = Infinity;
-  for (const c of triedOrder(slicer, replay.pool)) {
-    const tokens = replay.pool.tokens[c];
-    if (tokens <= remaining) remaining -= tokens;
-    else missing = Math.min(missing, tokens - remaining);
-  }
-  return missing === Infinity ? Infinity : target + missing;
 }
 
 // Finds, for many items at once, the smallest larger budget that lets each in: one walk up the budgets, taken in
@@ -51,11 +37,11 @@ function nextTarget(replay, target) {
 class AdmissionWalk {
   static MOST_WORK = 6_000_000;
 
-  constructor(replay, budgetAt, from, ceiling, positions) {
-    Object.assign(this, { replay, budgetAt, ceiling, budget: from });
+  constructor(engine, budgetAt, from, end, positions) {
+    Object.assign(this, { engine, budgetAt, end, budget: from });
     this.missing = new Set(positions);
     this.found = new Map();
-    this.steps = Math.floor(AdmissionWalk.MOST_WORK / Math.max(1, replay.pool?.size ?? 1));
+    this.steps = Math.floor(AdmissionWalk.MOST_WORK / engine.size);
   }
 
   get done() {
@@ -63,12 +49,12 @@ class AdmissionWalk {
   }
 
   advance(milliseconds) {
-    const end = performance.now() + milliseconds;
-    while (!this.done && performance.now() < end) {
+    const until = performance.now() + milliseconds;
+    while (!this.done && performance.now() < until) {
       this.steps -= 1;
-      this.budget = nextCandidate(this.replay, this.budgetAt, this.budget, this.ceiling);
+      this.budget = neighbour(this.engine, this.budgetAt, this.budget, this.end, 1);
       if (this.budget === null) return;
-      for (const position of this.replay.at(this.budgetAt(this.budget)).placed) {
+      for (const position of this.engine.at(this.budgetAt(this.budget)).placed) {
         if (this.missing.delete(position)) this.found.set(position, this.budget);
       }
     }

@@ -1,9 +1,9 @@
 // The built-in slicers, as functions of the budget alone.
 //
-// compile(spec, pool) gives (candidates, budget) -> { chosen, shortfalls, capped }.
+// compile(spec, pool) gives (candidates, budget) -> { chosen, capped }.
 // A candidate is an index into the policy's sorted list, so ascending candidates are in score order.
 
-const only = (chosen) => ({ chosen, shortfalls: [], capped: null });
+const only = (chosen) => ({ chosen, capped: null });
 
 // The order in which candidates are tried: most score per token first, or best score first.
 const triedOrder = (spec, pool) => (spec.type === "best_first" ? [...pool.density.keys()] : pool.density);
@@ -161,27 +161,33 @@ function compileCounts(spec, pool) {
     const parts = partition(candidates, pool);
     const committed = [];
     const counts = new Map();
-    const shortfalls = [];
+    let shortfall = null;
     for (const entry of spec.entries) {
       if (entry.require_count <= 0) continue;
       const taken = (parts.get(entry.kind) ?? []).slice(0, entry.require_count);
       committed.push(...taken);
       counts.set(entry.kind, taken.length);
       if (taken.length < entry.require_count) {
-        shortfalls.push({ kind: entry.name, required: entry.require_count, satisfied: taken.length });
+        shortfall ??= { kind: entry.name, required: entry.require_count, satisfied: taken.length };
       }
     }
     const taken = new Set(committed);
     const residual = candidates.filter((c) => !taken.has(c));
     const spent = committed.reduce((sum, c) => sum + pool.tokens[c], 0);
-    return { committed, counts, shortfalls, residual, spent };
+    return { committed, counts, shortfall, residual, spent };
+  };
+  const cappedBy = (counts, budget) => (c) => {
+    const entry = entryOf.get(pool.kind[c]);
+    const count = counts.get(pool.kind[c]) ?? 0;
+    if (!entry || count < entry.cap_count || pool.tokens[c] > budget.target) return null;
+    return { reason: "CountCapExceeded", cap: entry.cap_count, count };
   };
   return (candidates, budget) => {
-    if (!candidates.length || budget.target <= 0) return only([]);
+    if (!candidates.length || budget.target <= 0) return { chosen: [], capped: cappedBy(new Map(), budget) };
     if (!prepared.has(candidates)) prepared.set(candidates, prepare(candidates));
     const first = prepared.get(candidates);
-    if (spec.scarcity === "throw" && first.shortfalls.length) {
-      const { kind, required, satisfied } = first.shortfalls[0];
+    if (spec.scarcity === "throw" && first.shortfall) {
+      const { kind, required, satisfied } = first.shortfall;
       throw new Refusal(
         "ScarcityError",
         `${spec.label}: candidate pool for kind '${kind}' has ${satisfied} items but RequireCount is ${required}.`,
@@ -199,13 +205,7 @@ function compileCounts(spec, pool) {
       chosen.push(c);
       counts.set(pool.kind[c], count + 1);
     }
-    const capped = (c) => {
-      const entry = entryOf.get(pool.kind[c]);
-      const count = counts.get(pool.kind[c]) ?? 0;
-      if (!entry || count < entry.cap_count || pool.tokens[c] > budget.target) return null;
-      return { reason: "CountCapExceeded", kind: entry.name, cap: entry.cap_count, count };
-    };
-    return { chosen, shortfalls: first.shortfalls, capped };
+    return { chosen, capped: cappedBy(counts, budget) };
   };
 }
 

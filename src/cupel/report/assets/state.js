@@ -18,18 +18,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-const budgetAt = (target) => ({
-  target,
-  max: data.budget.max_follows ? target : data.budget.max,
-  reserve: data.budget.reserve,
-  slots: data.budget.slots,
-  margin: data.budget.margin,
-});
+const budgetAt = (target) => budgetFor(data.budget, target);
 
 const engines = new Map();
 
 function engineOf(index) {
-  if (!engines.has(index)) engines.set(index, policies[index].slicer ? new Replay(policies[index], items) : new Recorded(policies[index]));
+  if (!engines.has(index)) engines.set(index, engineFor(policies[index], items));
   return engines.get(index);
 }
 
@@ -43,6 +37,7 @@ function verified(index) {
 const state = {
   policy: data.start,
   budget: data.budget.target,
+  notice: "", // what the last step has to say
   query: "",
   hidden: new Set(),
   reason: "",
@@ -54,7 +49,7 @@ const state = {
 
 let drawn = 0;
 function set(changes) {
-  Object.assign(state, changes);
+  Object.assign(state, { notice: "" }, changes);
   cancelAnimationFrame(drawn);
   drawn = requestAnimationFrame(draw);
 }

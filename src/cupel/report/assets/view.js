@@ -37,18 +37,14 @@ function drawOthers() {
   walkAdmissions();
 }
 
-function jump(direction) {
-  const engine = engineOf(state.policy);
+function jump(step) {
   const here = current.answer(state.policy);
-  const same = (answer) => String(answer.refused) === String(here.refused) && digest(answer.placed) === digest(here.placed);
-  if (direction > 0) {
-    const found = firstBudget(engine, budgetAt, state.budget, data.slider.max, (answer) => !same(answer));
-    return set({ budget: found ?? data.slider.max });
-  }
-  for (let budget = state.budget - 1, steps = 0; budget >= data.slider.min && steps < 4000; budget--, steps++) {
-    if (!same(engine.at(budgetAt(budget)))) return set({ budget });
-  }
-  return set({ budget: data.slider.min });
+  const same = (answer) => answer.refused?.name === here.refused?.name && digest(answer.placed) === digest(here.placed);
+  const end = step > 0 ? data.slider.max : data.slider.min;
+  const found = nearestBudget(engineOf(state.policy), budgetAt, { from: state.budget, end, step, wanted: (answer) => !same(answer) });
+  if (found.budget !== null) return set({ budget: found.budget });
+  const way = step > 0 ? "up" : "down";
+  return set({ notice: found.sure ? `Nothing changes ${way} to ${number(end)}.` : `Nothing changes ${way} to ${number(found.reached)}; nobody looked further.` });
 }
 
 function buildKinds() {
@@ -77,7 +73,6 @@ function wire() {
   let chosen = false;
   theme(system.matches);
   system.addEventListener("change", () => { if (!chosen) theme(system.matches); });
-  $("theme").removeAttribute("aria-pressed");
   $("theme").addEventListener("click", () => { chosen = true; theme(document.documentElement.dataset.theme !== "dark"); });
   for (const id of ["budget", "slider"]) {
     $(id).min = String(data.slider.min);

@@ -38,51 +38,32 @@ function scoreText(score) {
   return typeof score === "number" ? score.toFixed(3) : score.replace("Infinity", "∞");
 }
 
-const REASON_NAMES = {
-  BudgetExceeded: "no room",
-  PinnedOverride: "displaced by a pinned item",
-  Deduplicated: "duplicate",
-  NegativeTokens: "no valid token count",
-  CountCapExceeded: "enough of its kind",
-};
+// ---- reasons: the words come with the data, from where the library has its own -------------------------------------
 
-const reasonName = (reason) => REASON_NAMES[reason] ?? reason.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
+const HOLDS = { "<": (a, b) => a < b, ">=": (a, b) => a >= b };
+const SHOWN = 24;
 
-function quote(item) {
-  const text = preview(item);
-  return `“${text.length > 48 ? `${text.slice(0, 48)}…` : text}”`;
+function shownField(value, sign) {
+  if (typeof value === "number") return number(sign ? -value : value);
+  const line = String(value).slice(0, SHOWN * 4).replace(/\s+/g, " ").trim();
+  return line.length > SHOWN ? `${line.slice(0, SHOWN - 1)}…` : line;
 }
 
-function why(row, items) {
-  const tokens = items[row.position].tokens;
-  switch (row.reason) {
-    case "BudgetExceeded":
-      if (row.available_tokens < 0) return `Needs ${number(tokens)}; the window was already ${number(-row.available_tokens)} over.`;
-      if (row.available_tokens >= tokens) return `${number(row.available_tokens)} tokens stayed free, but this policy did not spend them on it.`;
-      return `Needs ${number(tokens)}; ${number(row.available_tokens)} left.`;
-    case "PinnedOverride":
-      return row.by === null ? "Displaced by the pinned items." : `Would fit without the pinned ${quote(items[row.by])}.`;
-    case "Deduplicated":
-      return row.by === null ? "The same text is already a candidate." : `Same text as item ${row.by + 1}, which scored higher or came first.`;
-    case "NegativeTokens":
-      return `Its token count is ${number(tokens)}; a count below zero cannot be budgeted.`;
-    case "CountCapExceeded":
-      return `${number(row.count)} of kind ${row.kind} are in; the policy allows ${number(row.cap)}.`;
-    default:
-      return row.words ?? `Reason: ${reasonName(row.reason)}.`;
+// A reason's fields as the report has them: the row names other items by position.
+function fieldsOf(row, items) {
+  if (row.reason === "CountCapExceeded") return { ...row, kind: items[row.position].spelled };
+  if (row.reason === "PinnedOverride") return { ...row, displaced_by: items[row.by]?.content ?? "items" };
+  return row;
+}
+
+// Why an item is out, in the library's words.
+function say(row, items, reasons) {
+  const fields = fieldsOf(row, items);
+  for (const { text, when } of reasons[row.reason]?.sayings ?? []) {
+    if (when && !HOLDS[when[1]](fields[when[0]], typeof when[2] === "string" ? fields[when[2]] : when[2])) continue;
+    return text.replace(/\{(-?)(\w+)\}/g, (_, sign, name) => shownField(fields[name], sign));
   }
+  return row.reason;
 }
 
-// What would have let an item in, as far as something other than the budget decides it.
-function remedy(row) {
-  switch (row.reason) {
-    case "Deduplicated":
-      return "Turn deduplication off to keep both copies.";
-    case "NegativeTokens":
-      return "Give it a token count of zero or more.";
-    case "CountCapExceeded":
-      return `Raise the cap for ${row.kind} above ${number(row.cap)}.`;
-    default:
-      return null;
-  }
-}
+const reasonName = (reason, reasons) => reasons[reason]?.title || reason;
