@@ -12,7 +12,7 @@ from benchmarks.memory import allocated
 from benchmarks.pools import FIRST
 from cupel import ContextItem, ContextKind, ContextSource, InvalidItemError
 from cupel._checks import as_integer, as_number
-from cupel.model import EMPTY
+from cupel._frozen import EMPTY
 from cupel.model._item import _content, _frozen_metadata, _frozen_tags, _utc
 
 RICH: dict[str, Any] = {

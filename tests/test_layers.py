@@ -7,6 +7,7 @@ import grimp
 import pytest
 
 from scripts.allowed_dependencies import AllowedDependenciesContract
+from scripts.private_modules import PrivateModulesContract
 
 HEAVY = ["asyncio", "dask", "hypothesis", "numpy", "opentelemetry", "pyarrow", "pytest", "rich", "tiktoken"]
 
@@ -39,4 +40,27 @@ def test_allowed_dependencies(imports, breaches):
         contract_options={"source_modules": ["cupel.model"], "allowed": ["msgspec"]},
     )
     check = contract.check(graph=graph, verbose=False)
+    assert (check.kept, check.metadata["breaches"]) == (not breaches, breaches)
+
+
+@pytest.mark.parametrize(
+    ("imported", "is_private"),
+    [
+        ("cupel.slicers", False),
+        ("cupel.pipeline._run", False),
+        ("cupel._checks", False),
+        ("cupel._wire._fields", False),
+        ("cupel.__main__", False),
+        ("_thread", False),
+        ("cupel.slicers._base", True),
+        ("cupel.slicers._base.inner", True),
+        ("cupel.slicers.deep._base", True),
+    ],
+)
+def test_private_modules(imported, is_private):
+    graph = grimp.ImportGraph()
+    graph.add_import(importer="cupel.pipeline._stage", imported=imported, line_number=3, line_contents="import it")
+    contract = PrivateModulesContract(name="private", session_options={"root_packages": ["cupel"]}, contract_options={})
+    check = contract.check(graph=graph, verbose=False)
+    breaches = [f"cupel.pipeline._stage:3 imports {imported}"] if is_private else []
     assert (check.kept, check.metadata["breaches"]) == (not breaches, breaches)

@@ -27,6 +27,7 @@ from cupel import (
     SelectionError,
     SelectionReport,
 )
+from cupel._frozen import FrozenDict
 from cupel.diagnostics import (
     KNOWN_REASONS,
     BudgetExceeded,
@@ -45,7 +46,6 @@ from cupel.diagnostics import (
     UnknownReason,
     vocabulary,
 )
-from cupel.model import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

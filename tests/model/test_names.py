@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from cupel import ContextKind, ContextSource, InvalidItemError, ScorerConfigError
-from cupel.model import FrozenDict, fold_ascii, folded_map
+from cupel._folded import fold_ascii, folded_map
+from cupel._frozen import FrozenDict
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import cupel
 from cupel import ContextBudget, ContextItem, ContextKind, InclusionReason
+from cupel._frozen import FrozenDict
 from cupel.diagnostics import (
     KNOWN_REASONS,
     BudgetExceeded,
@@ -19,7 +20,6 @@ from cupel.diagnostics import (
     NegativeTokens,
     UnknownReason,
 )
-from cupel.model import FrozenDict
 from cupel.testing import SelectionReportAssertionChain, SelectionReportAssertionException, should
 from tests.testing.reports import excluded, included, report
 

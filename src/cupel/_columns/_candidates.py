@@ -71,7 +71,7 @@ class Candidates(msgspec.Struct, frozen=True):
         return list(map(ScoredItem, self.items, self.scores))
 
     def at(self, positions: Sequence[int]) -> Candidates:
-        """Give the columns of these positions, in this order, without their relations."""
+        """Return the columns of these positions, in this order, without their relations."""
         if not positions:
             return Candidates([], [], [])
         if len(positions) == 1:  # an itemgetter of one position gives no tuple
@@ -81,7 +81,7 @@ class Candidates(msgspec.Struct, frozen=True):
         return Candidates(list(pick(self.items)), list(pick(self.scores)), list(pick(self.tokens)))
 
     def part(self, positions: list[int]) -> Candidates:
-        """Give the same as `at`, for slicers: with relations, and few of them look at the items."""
+        """Return the same as `at`, for slicers: with relations, and few of them look at the items."""
         if self.relations is not None:
             return msgspec.structs.replace(self.at(positions), relations=self.relations.part(positions))
         if len(positions) < 2:  # noqa: PLR2004 - as above

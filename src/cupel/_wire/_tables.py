@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from cupel._frozen import EMPTY
 from cupel._wire._fields import (
     CONTENT,
     COUNT,
@@ -20,7 +21,7 @@ from cupel._wire._fields import (
 )
 from cupel._wire._form import Form
 from cupel.errors import InvalidBudgetError, InvalidItemError
-from cupel.model import EMPTY, ContextBudget, ContextItem, ContextKind, ContextSource
+from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 
 _PERCENTAGE: Final = Value(
     "a number from 0 to 100", {"type": "number", "minimum": 0, "maximum": 100}, NUMBER.read, NUMBER.cell

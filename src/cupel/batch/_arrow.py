@@ -8,7 +8,7 @@ from cupel.errors import MissingExtraError
 
 
 def arrow() -> Any:
-    """Give pyarrow, or say which extra brings it."""
+    """Return pyarrow, or say which extra brings it."""
     try:
         import pyarrow as pa  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
         import pyarrow.compute  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
@@ -18,7 +18,7 @@ def arrow() -> Any:
 
 
 def parquet() -> Any:
-    """Give pyarrow.parquet."""
+    """Return pyarrow.parquet."""
     arrow()
     import pyarrow.parquet as pq  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 

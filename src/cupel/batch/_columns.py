@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from cupel._frozen import EMPTY
 from cupel._wire import ITEM
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import Request
@@ -21,7 +22,7 @@ from cupel.batch._errors import BatchError
 from cupel.batch._items import DEFAULTS, build
 from cupel.batch._requests import explained, read_budget
 from cupel.errors import CupelError
-from cupel.model import EMPTY, ContextBudget, ContextItem, ContextKind, ContextSource
+from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 
 _READ_INSTANT: Final = cast("Callable[[Any], Any]", ITEM.spellings["timestamp"].value.read)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,7 +55,7 @@ class RequestColumns:
         """The items of all requests, one after the other."""
 
     def __iter__(self) -> Iterator[Callable[[], Request]]:
-        """Give a reader for each request; it raises what is wrong with that request."""
+        """Return a reader for each request; it raises what is wrong with that request."""
         columns = _values(self.values)
         try:
             items = build(columns)

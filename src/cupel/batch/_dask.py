@@ -70,7 +70,7 @@ def _connected(distributed: Any, scheduler: str) -> Any:
 
 
 def load_distributed() -> Any:
-    """Give dask.distributed, or say which extra brings it."""
+    """Return dask.distributed, or say which extra brings it."""
     try:
         import distributed  # type: ignore[import-untyped,unused-ignore]
     except ImportError:

@@ -45,7 +45,7 @@ def copied(source: BinaryIO, target: BinaryIO | None) -> Mark:
 
 @contextmanager
 def whole(path: Path) -> Generator[Path, None, None]:
-    """Give the path of a draft beside `path`, and move it there when the block has succeeded."""
+    """Yield the path of a draft beside `path`, and move it there when the block has succeeded."""
     draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         yield draft

@@ -44,7 +44,7 @@ def plan_jsonl(path: Path, shard_rows: int | None) -> list[Shard]:
 
 
 def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
-    """Give the lines of a shard with their rows."""
+    """Yield the lines of a shard with their rows."""
     with path.open("rb") as stream:
         stream.seek(shard.start)
         text = stream.read(shard.stop - shard.start)

@@ -16,7 +16,7 @@ _DEFAULTS: Final[dict[str, Any]] = {"slicer": "greedy", "placer": "chronological
 
 
 def overridden(policy: Policy, assignments: Sequence[str]) -> Policy:
-    """Give the policy with the assignments applied to its document, from left to right.
+    """Return the policy with the assignments applied to its document, from left to right.
 
     >>> from cupel import presets
     >>> overridden(presets.chat(), ["slicer=knapsack", "slicer.bucket_size=10"]).slicer

@@ -92,7 +92,7 @@ def _records(sources: Sequence[str], input_format: str) -> Iterator[Found]:
 
 
 def _paths(source: str) -> tuple[list[Path], bool]:
-    """Give the files a source names, and whether each of them is one document."""
+    """Return the files a source names, and whether each of them is one document."""
     path = Path(source)
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file())

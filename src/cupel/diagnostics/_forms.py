@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from cupel._checks import shown, wrong_type
+from cupel._frozen import FrozenDict
 from cupel._wire import (
     BUDGET,
     COUNT,
@@ -43,7 +44,6 @@ from cupel.diagnostics._reasons import (
 from cupel.diagnostics._report import ExcludedItem, IncludedItem, SelectionReport
 from cupel.diagnostics._stage import PipelineStage, UnknownStage
 from cupel.errors import ReportFormatError
-from cupel.model import FrozenDict
 
 _STAGES: Final = {stage.value: stage for stage in PipelineStage}
 _INCLUSIONS: Final = {reason.value: reason for reason in InclusionReason}

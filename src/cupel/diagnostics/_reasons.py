@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from cupel.model import FrozenDict
+from cupel._frozen import FrozenDict
 
 
 class InclusionReason(Enum):

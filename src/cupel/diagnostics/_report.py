@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from cupel._checks import as_text, shown
+from cupel._frozen import EMPTY
 from cupel._portable import Portable
 from cupel.diagnostics._events import CountRequirementShortfall, TraceEvent
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
 from cupel.errors import SelectionError
-from cupel.model import EMPTY, ContextItem
+from cupel.model import ContextItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +80,7 @@ class SelectionReport:
     """Fields that a newer producer wrote, by path, to be written back."""
 
     def why(self, item: ContextItem) -> IncludedItem | ExcludedItem:
-        """Give the decision on an item: by identity, or else on the first equal item."""
+        """Return the decision on an item: by identity, or else on the first equal item."""
         entries = list(self)
         for entry in entries:
             if entry.item is item:
@@ -91,7 +92,7 @@ class SelectionReport:
         raise SelectionError(msg)
 
     def find(self, content_prefix: str) -> list[IncludedItem | ExcludedItem]:
-        """Give the decisions on all items whose content starts with this."""
+        """Return the decisions on all items whose content starts with this."""
         prefix = as_text("content_prefix", content_prefix)
         return [entry for entry in self if entry.item.content.startswith(prefix)]
 
@@ -130,13 +131,13 @@ class SelectionReport:
         return should(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the wire form as plain values."""
+        """Return the wire form as plain values."""
         from cupel.diagnostics._wire import report_to_dict  # only when a report travels
 
         return report_to_dict(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Give the wire form as JSON."""
+        """Return the wire form as JSON."""
         from cupel._wire import encode_json  # only when a report travels
 
         return encode_json(self.to_dict(), indent=indent)

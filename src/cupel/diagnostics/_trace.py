@@ -154,7 +154,7 @@ class DiagnosticTraceCollector(TraceCollector):
         self._report = report
 
     def build_report(self) -> SelectionReport:
-        """Give the report of the run that was traced."""
+        """Return the report of the run that was traced."""
         if self._report is None:
             msg = "no report: this collector has not seen a run succeed; pass it as trace= to Pipeline.run first"
             raise SelectionError(msg)

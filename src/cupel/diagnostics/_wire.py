@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cupel._checks import shown
+from cupel._frozen import FrozenDict
 from cupel._wire import ITEM, Aside, decode_json
 from cupel.diagnostics._forms import REPORT
 from cupel.errors import ReportFormatError
-from cupel.model import FrozenDict
 
 if TYPE_CHECKING:
     from cupel.diagnostics._report import SelectionReport

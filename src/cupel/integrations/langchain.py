@@ -15,8 +15,7 @@ from typing import Any
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
-from cupel.integrations._framework import Framework
-from cupel.integrations.messages import Fitted
+from cupel.integrations.messages import Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy

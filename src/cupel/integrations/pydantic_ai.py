@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cupel.errors import MissingExtraError
-from cupel.integrations._framework import ANTHROPIC, Framework
-from cupel.integrations.messages import Fitted
+from cupel.integrations.messages import Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -145,4 +144,4 @@ def _user_content(content: Any) -> Iterable[dict[str, Any]]:
         yield from _text(_text_of(content))
 
 
-_PYDANTIC_AI: Framework[ModelMessage] = Framework((ModelRequest, ModelResponse), _views, _schema, ANTHROPIC)
+_PYDANTIC_AI: Framework[ModelMessage] = Framework((ModelRequest, ModelResponse), _views, _schema, "anthropic")

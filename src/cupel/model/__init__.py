@@ -1,8 +1,6 @@
 """The frozen values that flow through the pipeline."""
 
 from cupel.model._budget import ContextBudget
-from cupel.model._folded import FoldedName, fold_ascii, folded_map
-from cupel.model._frozen import EMPTY, FrozenDict
 from cupel.model._item import (
     EXCLUSIVE_KEY,
     GROUP_KEY,
@@ -20,7 +18,6 @@ from cupel.model._scored import ScoredItem
 from cupel.model._source import ContextSource
 
 __all__ = [
-    "EMPTY",
     "EXCLUSIVE_KEY",
     "GROUP_KEY",
     "ID_KEY",
@@ -33,10 +30,6 @@ __all__ = [
     "ContextItem",
     "ContextKind",
     "ContextSource",
-    "FoldedName",
-    "FrozenDict",
     "OverflowStrategy",
     "ScoredItem",
-    "fold_ascii",
-    "folded_map",
 ]

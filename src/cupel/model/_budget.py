@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from cupel._checks import as_finite, as_integer, shown
+from cupel._folded import folded_map
+from cupel._frozen import EMPTY
 from cupel._portable import Portable
 from cupel.errors import InvalidBudgetError
-from cupel.model._folded import folded_map
-from cupel.model._frozen import EMPTY
 from cupel.model._kind import ContextKind
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
         return self.unreserved_capacity > 0
 
     def extended(self, tokens: int) -> ContextBudget:
-        """Give the same budget with `tokens` more in both the window and the target (fewer when negative)."""
+        """Return the same budget with `tokens` more in both the window and the target (fewer when negative)."""
         more = as_integer("tokens", tokens)
         return self.replace(max_tokens=self.max_tokens + more, target_tokens=self.target_tokens + more)
 

@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from cupel._checks import as_counter, as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
+from cupel._frozen import EMPTY, FrozenDict
 from cupel._portable import Portable
 from cupel.errors import InvalidItemError
-from cupel.model._frozen import EMPTY, FrozenDict
 from cupel.model._kind import ContextKind
 from cupel.model._source import ContextSource
 

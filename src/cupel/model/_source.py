@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cupel.model._folded import FoldedName
+from cupel._folded import FoldedName
 
 
 class ContextSource(FoldedName):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from cupel._streams import next_batch, opened
 from cupel.errors import SelectionError
 from cupel.model import ContextItem
-from cupel.slicers._stream import next_batch, opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,11 +42,11 @@ class ItemSource:
             raise TypeError(msg)
 
     async def get(self) -> Iterable[ContextItem]:
-        """Give all items."""
+        """Return all items."""
         return [item async for item in self.stream()]
 
     async def stream(self) -> AsyncIterator[ContextItem]:
-        """Give the items one after the other."""
+        """Yield the items one after the other."""
         for item in await self.get():
             yield item
 
@@ -93,7 +93,7 @@ class SourceError(SelectionError):
 
 
 def streamed(source: object) -> AsyncIterable[ContextItem]:
-    """Give the asynchronous iterable a source is or has; raises for anything that would have to be read whole."""
+    """Return the asynchronous iterable a source is or has; raises for anything that would have to be read whole."""
     if isinstance(source, ItemSource):
         return source.stream()
     if isinstance(source, AsyncIterable):

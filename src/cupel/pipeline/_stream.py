@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cupel._checks import as_integer
 from cupel._columns import Candidates, descending
+from cupel._streams import fill, next_batch, opened
 from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError
 from cupel.model import ScoredItem
@@ -18,7 +19,6 @@ from cupel.pipeline._result import short_repr
 from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._stages import examine
 from cupel.slicers import GreedySlice, Selection, Slicer, StreamSlice
-from cupel.slicers._stream import check_batch_size, fill, next_batch, opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
@@ -183,7 +183,7 @@ def _batch_size(pipeline: Pipeline, batch_size: int | None) -> int:
         )
         raise PipelineConfigError(msg)
     if batch_size is not None:
-        return check_batch_size(batch_size)
+        return StreamSlice(batch_size).batch_size
     return slicer.batch_size if isinstance(slicer, StreamSlice) else StreamSlice().batch_size
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel.model import fold_ascii
+from cupel._folded import fold_ascii
 from cupel.scorers._base import PassScorer
 
 if TYPE_CHECKING:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cupel._folded import folded_map
+from cupel._frozen import FrozenDict
 from cupel.errors import ScorerConfigError
-from cupel.model import ContextKind, FrozenDict, folded_map
+from cupel.model import ContextKind
 from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import non_negative
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING
 
+from cupel._folded import fold_ascii
+from cupel._frozen import FrozenDict
 from cupel.errors import ScorerConfigError
-from cupel.model import FrozenDict, fold_ascii
 from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import non_negative
 

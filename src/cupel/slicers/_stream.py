@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import coroutine
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from cupel._checks import as_integer
-from cupel._columns import descending
+from cupel._streams import fill, next_batch, opened
 from cupel.errors import SlicerConfigError
 from cupel.slicers._base import Chooser, FittingSlicer
 from cupel.slicers._greedy import GreedySlice
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from cupel._columns import Candidates
     from cupel.model import ContextBudget, ContextItem, ScoredItem
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,8 @@ class StreamSlice(FittingSlicer):
     batch_size: int = 32
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "batch_size", check_batch_size(self.batch_size))
+        size = as_integer("batch_size", self.batch_size, least=1, error=SlicerConfigError)
+        object.__setattr__(self, "batch_size", size)
 
     @overload
     def slice(
@@ -80,50 +77,3 @@ class StreamSlice(FittingSlicer):
                 if len(batch) < self.batch_size:
                     break
         return chosen
-
-
-def fill(scores: list[float], tokens: list[int], remaining: int) -> list[int]:
-    """Give the positions of one batch that fit, from the highest score down (ruling 14.9); negative counts never do."""
-    chosen: list[int] = []
-    for position in descending(scores):
-        if 0 <= tokens[position] <= remaining:
-            chosen.append(position)
-            remaining -= tokens[position]
-    return chosen
-
-
-@asynccontextmanager
-async def opened(source: AsyncIterable[T]) -> AsyncGenerator[AsyncIterator[T], None]:
-    """Iterate over a source and close it however the reading ends, if it can be closed."""
-    iterator = aiter(source)
-    try:
-        yield iterator
-    finally:
-        close = getattr(iterator, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def next_batch(iterator: AsyncIterator[T], batch_size: int) -> list[T]:
-    """Read up to `batch_size` entries; fewer mean that the source has ended.
-
-    The event loop gets its turn each time, or a source that never waits could be neither cancelled nor timed out.
-    """
-    await _turn()
-    batch: list[T] = []
-    async for entry in iterator:
-        batch.append(entry)
-        if len(batch) == batch_size:
-            break
-    return batch
-
-
-@coroutine
-def _turn() -> Generator[None, None, None]:
-    """Suspend once, as `asyncio.sleep(0)` does; importing asyncio would cost every command more than its work."""
-    yield
-
-
-def check_batch_size(batch_size: object) -> int:
-    """Convert a positive integer and refuse anything else."""
-    return as_integer("batch_size", batch_size, least=1, error=SlicerConfigError)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def require_kind(kind: ContextKind | str) -> ContextKind:
-    """Give the kind; the spelling is kept for the message."""
+    """Return the kind; the spelling is kept for the message."""
     return ContextKind.of(kind)
 
 
 def require_reason(reason: Any) -> tuple[str, Callable[[ExclusionReason], bool]]:
-    """Give the reason's name and a test for it, which ignores the reason's fields (ruling 12.5)."""
+    """Return the reason's name and a test for it, which ignores the reason's fields (ruling 12.5)."""
     given: object = reason
     if isinstance(reason, type) and issubclass(reason, ExclusionReason) and reason is not ExclusionReason:
         wanted = reason

@@ -31,7 +31,7 @@ class Case(Protocol):
         ...
 
     def __str__(self) -> str:
-        """Give the case as code that builds it."""
+        """Return the case as code that builds it."""
         ...
 
 
@@ -114,19 +114,19 @@ def positions(returned: Iterable[ContextItem], items: Sequence[ContextItem]) -> 
 
 
 def listed(name: str, values: Iterable[Any]) -> str:
-    """Give a list as code, an element a line."""
+    """Return a list as code, an element a line."""
     lines = [f"    {value!r}," for value in values]
     return "\n".join([f"{name} = [", *lines, "]"]) if lines else f"{name} = []"
 
 
 def referred(name: str, returned: Iterable[ContextItem], scored: Sequence[ScoredItem]) -> str:
-    """Give returned items as references to what was given, so that equal twins can be told apart."""
+    """Return returned items as references to what was given, so that equal twins can be told apart."""
     places = {id(entry.item): f"scored[{position}].item" for position, entry in enumerate(scored)}
     return f"{name} = [{', '.join(places.get(id(item), repr(item)) for item in returned)}]"
 
 
 def as_items(strategy: object, case: Case, method: str, returned: object) -> list[ContextItem]:
-    """Give what a strategy returned as a list."""
+    """Return what a strategy returned as a list."""
     try:
         return list(returned)  # type: ignore[call-overload,no-any-return]
     except TypeError:

@@ -71,7 +71,7 @@ class Snapshots:
 
 
 def snapshot_text(report: SelectionReport) -> str:
-    """Give a report's wire form as indented JSON, without the durations, which differ from run to run."""
+    """Return a report's wire form as indented JSON, without the durations, which differ from run to run."""
     form = msgspec.to_builtins(report.to_dict())
     for event in form["events"]:
         event.pop("duration_ms", None)
@@ -84,7 +84,7 @@ def snapshot_text(report: SelectionReport) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Give a file name for any name; those that had to be changed get a digest, so that no two names meet.
+    """Return a file name for any name; those that had to be changed get a digest, so that no two names meet.
 
     >>> file_stem("test_chat.test_keeps_the_question[long]")
     'test_chat.test_keeps_the_question[long]'

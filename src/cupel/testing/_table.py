@@ -19,7 +19,7 @@ _FIELD: Final = 24
 
 
 def selection_table(report: SelectionReport) -> str:
-    """Give the selected items in order and then what was left out, a row each, with reasons; long lists are cut."""
+    """Return the selected items in order and then what was left out, a row each, with reasons; long lists are cut."""
     tokens = sum(entry.item.tokens for entry in report.included)
     lines = [
         (

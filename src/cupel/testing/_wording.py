@@ -26,12 +26,12 @@ def distinct_reasons(entries: Iterable[ExcludedItem]) -> str:
 
 
 def budget_details(reason: BudgetExceeded) -> str:
-    """Give the two numbers of a budget exclusion."""
+    """Return the two numbers of a budget exclusion."""
     return f"item_tokens={reason.item_tokens}, available_tokens={reason.available_tokens}"
 
 
 def summary(title: str, entries: tuple[IncludedItem, ...] | list[ExcludedItem]) -> str:
-    """Give kind, score and reason of the first few entries; a note, because the template is exact."""
+    """Return kind, score and reason of the first few entries; a note, because the template is exact."""
     if not entries:
         return ""
     lines = [
@@ -43,7 +43,7 @@ def summary(title: str, entries: tuple[IncludedItem, ...] | list[ExcludedItem]) 
 
 
 def budget_summary(title: str, entries: list[ExcludedItem]) -> str:
-    """Give kind, score and reason of every entry, with the two numbers of each budget exclusion."""
+    """Return kind, score and reason of every entry, with the two numbers of each budget exclusion."""
     if not entries:
         return ""
     lines = [

@@ -8,6 +8,7 @@ halves.
 from cupel.integrations.messages._dialect import Provider
 from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
 from cupel.integrations.messages._fit import Dropped, Fitted, fit
+from cupel.integrations.messages._framework import Framework
 from cupel.integrations.messages._history import POSITIONS_KEY
 from cupel.integrations.messages._items import from_items, to_items
 from cupel.integrations.messages._pins import SystemMessages
@@ -19,6 +20,7 @@ __all__ = [
     "BestFirstSlice",
     "Dropped",
     "Fitted",
+    "Framework",
     "PinnedMessagesExceedBudgetError",
     "Provider",
     "SystemMessages",

@@ -1,55 +1,63 @@
-"""What the modules of chat frameworks share: a framework's messages and tools, read as a provider's."""
+"""Histories of chat frameworks, read as a provider's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from cupel._checks import wrong_type
-from cupel.integrations.messages._dialect import DIALECTS, FRAMEWORK, Dialect
+from cupel.integrations.messages._dialect import DIALECTS, FRAMEWORK
 from cupel.integrations.messages._fit import fit_view
 
 if TYPE_CHECKING:
-    from cupel.integrations.messages import Fitted
+    from cupel.integrations.messages._fit import Fitted
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
     from cupel.tokens import TokenCounter
 
-__all__ = ["ANTHROPIC", "ANY_PROVIDER", "Framework"]
-
 M = TypeVar("M")
-
-ANY_PROVIDER = FRAMEWORK
-"""For views like chat-completions messages, whichever provider they are sent to in the end."""
-ANTHROPIC = DIALECTS["anthropic"]
-"""For views like Anthropic's messages, where results and words may be one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framework(Generic[M]):
-    """One framework: what its messages are, and how they and its tools read; `fit` gives back the caller's objects."""
+    """A chat framework: what its messages are, and how they and its tools read; `fit` returns the caller's objects.
+
+    `views` translates a whole history, message by message, into plain dicts like chat-completions messages, which are
+    held to what every provider accepts; with `dialect="anthropic"`, into dicts like Anthropic's messages.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Line:
+    ...     who: str
+    ...     words: str
+    >>> lines = Framework(Line, lambda history: [{"role": line.who, "content": line.words} for line in history], dict)
+    >>> fitted = lines.fit([Line("user", "Long ago. " * 90), Line("assistant", "Yes."), Line("user", "Now?")], 40)
+    >>> fitted.messages
+    [Line(who='user', words='Now?')]
+    """
 
     message: type[M] | tuple[type[M], ...]
+    """The class of its messages."""
     views: Callable[[Sequence[M]], Iterable[Mapping[str, Any]]]
-    """All messages of a history, translated into the dialect."""
+    """All messages of a history, translated."""
     schema: Callable[[Any], Mapping[str, Any]]
     """The schema of one of the framework's tools."""
-    dialect: Dialect = ANY_PROVIDER
+    dialect: Literal["any", "anthropic"] = "any"
 
     def fit(
         self,
         messages: Iterable[M],
         budget: int | ContextBudget,
-        policy: Policy | Pipeline | None,
-        counter: TokenCounter | None,
-        tools: Iterable[Any] | None,
+        policy: Policy | Pipeline | None = None,
+        counter: TokenCounter | None = None,
+        tools: Iterable[Any] | None = None,
         *,
-        pin: Callable[[M], bool] | None,
+        pin: Callable[[M], bool] | None = None,
         system: str | None = None,
     ) -> Fitted[M]:
-        """Fit a history into a budget."""
+        """Return the part of a history that fits a budget, by the rules of `cupel.integrations.messages.fit`."""
         history = list(messages)
         for position, message in enumerate(history):
             if not isinstance(message, self.message):
@@ -58,7 +66,7 @@ class Framework(Generic[M]):
         return fit_view(
             history,
             budget,
-            dialect=self.dialect,
+            dialect=FRAMEWORK if self.dialect == "any" else DIALECTS[self.dialect],
             view=lambda _: next(views),
             policy=policy,
             counter=counter,

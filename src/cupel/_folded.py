@@ -7,8 +7,8 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from cupel._checks import as_mapping, as_text, shown
+from cupel._frozen import FrozenDict
 from cupel.errors import CupelError, InvalidItemError
-from cupel.model._frozen import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ class FoldedName:
 
     @classmethod
     def of(cls, value: Self | str) -> Self:
-        """Give back `value` when it is one of these already, else build one from the string."""
+        """Return `value` when it is one of these already, else build one from the string."""
         return value if isinstance(value, cls) else _interned(cls, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -1,9 +1,9 @@
-"""Seven ready policies for the usual jobs."""
+"""The ready policies."""
 
 from __future__ import annotations
 
 from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
-from cupel.policy._policy import Policy
+from cupel.policy import Policy
 from cupel.scorers import (
     CompositeScorer,
     FrequencyScorer,
