@@ -146,7 +146,7 @@ class Rota:
         self._group_of: dict[int, int] = {}
 
     def shards_for(self, worker: int) -> Iterator[Shard]:
-        """Return the worker's next shards, each of them once."""
+        """Yield the worker's next shards, each of them once."""
         while self._groups:
             group = self._group_of.get(worker)
             if group not in self._groups:
