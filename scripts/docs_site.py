@@ -18,6 +18,7 @@ NAMESPACES = (
     "cupel.policy",
     "cupel.presets",
     "cupel.analytics",
+    "cupel.evaluation",
     "cupel.tokens",
     "cupel.shorten",
     "cupel.testing",

@@ -19,6 +19,7 @@ FAMILIES = [
     "cupel.demo",
     "cupel.diagnostics",
     "cupel.errors",
+    "cupel.evaluation",
     "cupel.integrations.messages",
     "cupel.model",
     "cupel.pipeline",

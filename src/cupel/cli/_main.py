@@ -24,6 +24,8 @@ COMMANDS = {
     "simulate": ("cupel.cli._simulate", "ask what other budgets would select"),
     "inspect": ("cupel.cli._inspect", "write the interactive page"),
     "batch": ("cupel.cli._batch", "select for every request in a file, on all cores or on a cluster"),
+    "evaluate": ("cupel.cli._evaluate", "measure how much of what is needed a policy keeps"),
+    "tune": ("cupel.cli._tune", "search for better settings of a policy, and judge them where they were not chosen"),
     "demo": ("cupel.cli._demo", "try it all on a session that ships with cupel"),
     "policy": ("cupel.cli._policy", "show, validate or describe policy documents"),
     "presets": ("cupel.cli._presets", "list the ready policies"),

@@ -13,6 +13,7 @@ from cupel.integrations.messages._history import POSITIONS_KEY
 from cupel.integrations.messages._items import from_items, to_items
 from cupel.integrations.messages._pins import SystemMessages
 from cupel.integrations.messages._policy import newest_first
+from cupel.integrations.messages._provider import provider_of
 from cupel.slicers import BestFirstSlice
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "fit",
     "from_items",
     "newest_first",
+    "provider_of",
     "to_items",
 ]

@@ -1,0 +1,91 @@
+"""A conversation as it was recorded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cupel._checks import as_tuple
+from cupel.evaluation._errors import EvaluationError
+from cupel.evaluation._spoken import Spoken, spoken, steps
+from cupel.integrations.messages import provider_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.evaluation._spoken import Step
+    from cupel.integrations.messages import Provider
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Recording:
+    """A whole conversation: the messages as they were sent, and what else each request carried.
+
+    The format is recognised unless `provider` names it.
+
+    >>> recording = Recording([{"role": "user", "content": "Which gate?"}], name="gate")
+    >>> recording.name, len(recording.messages)
+    ('gate', 1)
+    """
+
+    messages: tuple[Any, ...]
+    provider: Provider
+    system: object
+    tools: Sequence[object] | None
+    name: str
+
+    def __init__(
+        self,
+        messages: Sequence[Any],
+        *,
+        provider: Provider | None = None,
+        system: object = None,
+        tools: Sequence[object] | None = None,
+        name: str = "",
+    ) -> None:
+        copied = as_tuple("messages", messages, object, expected="a list of messages")
+        for field, value in (
+            ("messages", copied),
+            ("provider", provider or provider_of(copied, system=system, tools=tools)),
+            ("system", system),
+            ("tools", tools),
+            ("name", name),
+        ):
+            object.__setattr__(self, field, value)
+
+
+class Reader:
+    """Reads the messages of one recording, its own ones once."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.provider = recording.provider
+        self.messages = [spoken(message, self.provider) for message in recording.messages]
+        self.opening = _opening(recording)
+        self._known = {id(m): s for m, s in zip(recording.messages, self.messages, strict=True)}
+
+    def read(self, message: Any) -> Spoken:
+        """Return the plain form of a message, of the recording or one that was made from it."""
+        known = self._known.get(id(message))
+        return spoken(message, self.provider) if known is None else known
+
+    def steps(self) -> list[Step]:
+        """Return the places where the model calls tools."""
+        return [step for step in steps(self.messages, self.provider) if step.at > 0]
+
+
+def _opening(recording: Recording) -> list[Spoken]:
+    """Return what every request begins with although it stands in no message: a system prompt, tools."""
+    texts: list[str] = []
+    if recording.system is not None:
+        texts.append(recording.system if isinstance(recording.system, str) else _dumped(recording.system))
+    if recording.tools:
+        texts.append(_dumped(recording.tools))
+    return [Spoken("system", text) for text in texts]
+
+
+def _dumped(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError) as error:
+        raise EvaluationError(f"system and tools must be plain data: {error}") from None
