@@ -24,9 +24,11 @@ TAGS = {
     "RecencyScorer": "recency", "PriorityScorer": "priority", "FrequencyScorer": "frequency",
     "ReflexiveScorer": "reflexive", "KindScorer": "kind", "TagScorer": "tag", "CompositeScorer": "composite",
     "ScaledScorer": "scaled", "MetadataTrustScorer": "metadata_trust", "MetadataKeyScorer": "metadata_key",
-    "DecayScorer": "decay", "GreedySlice": "greedy", "KnapsackSlice": "knapsack", "QuotaSlice": "quota",
+    "DecayScorer": "decay", "RelevanceScorer": "relevance",
+    "GreedySlice": "greedy", "KnapsackSlice": "knapsack", "QuotaSlice": "quota",
     "CountQuotaSlice": "count_quota", "CountConstrainedKnapsackSlice": "count_constrained_knapsack",
-    "StreamSlice": "stream", "ChronologicalPlacer": "chronological", "UShapedPlacer": "u_shaped",
+    "BestFirstSlice": "best_first", "StreamSlice": "stream",
+    "ChronologicalPlacer": "chronological", "UShapedPlacer": "u_shaped", "SystemFirst": "system_first",
 }  # fmt: skip
 """Tags are part of every policy file in the world, so they are written down here once more."""
 

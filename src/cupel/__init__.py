@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         OverflowStrategy,
         ScoredItem,
     )
-    from cupel.pipeline import ContextResult, Pipeline, PreparedSelection
+    from cupel.pipeline import ContextResult, PinRule, Pipeline, PreparedSelection
     from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
     from cupel.policy import Policy
     from cupel.scorers import (
@@ -141,6 +141,7 @@ __all__ = [
     "NullTraceCollector",
     "OverflowEvent",
     "OverflowStrategy",
+    "PinRule",
     "PinnedExceedsBudgetError",
     "Pipeline",
     "PipelineConfigError",

@@ -476,3 +476,13 @@ def test_query_reaches_every_command_that_selects(cupel, tmp_path):
     failed = cupel("select", *given)
     assert failed.code == 2
     assert "RelevanceScorer needs a query: pass query=... to the run, or --query to the command" in failed.err
+
+
+def test_explain_takes_scores_apart(cupel, session):
+    plain = cupel("explain", session, "--budget", "6000", "--format", "json").json
+    assert "breakdown" not in plain["included"][0]
+    found = cupel("explain", session, "--budget", "6000", "--format", "json", "--breakdown").json
+    entry = found["excluded"][0]
+    assert entry["breakdown"]["score"] == entry["score"]
+    assert sum(part["share"] for part in entry["breakdown"]["parts"]) == pytest.approx(entry["score"])
+    assert " a token" in cupel("explain", session, "--budget", "6000", "--breakdown").out

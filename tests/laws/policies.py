@@ -141,6 +141,17 @@ def slicer_specs() -> st.SearchStrategy[dict[str, Any]]:
     return st.recursive(leaves, extend, max_leaves=2)
 
 
+def _pin_rules() -> st.SearchStrategy[dict[str, Any]]:
+    conditions = {
+        "kind": st.sampled_from(["tool", "Document"]),
+        "tag": st.sampled_from(["a", "k"]),
+        "source": st.sampled_from(["Tool", "chat"]),
+        "metadata": st.just({"stage": "final"}),
+        "newest": st.integers(1, 2),
+    }
+    return st.fixed_dictionaries({}, optional=conditions).filter(bool)
+
+
 def policies() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {
@@ -148,6 +159,7 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
             "slicer": slicer_specs(),
             "placer": st.sampled_from(["chronological", "u_shaped", "system_first"]),
             "deduplication": st.booleans(),
+            "pins": st.lists(_pin_rules(), max_size=2),
             "overflow": st.sampled_from(["throw", "truncate", "truncate", "proceed"]),
         }
     )

@@ -30,7 +30,7 @@ class Outcome:
 
 
 def run(policy: Mapping[str, Any], items: Sequence[Item], budget: Budget) -> Outcome:
-    pinned, scoreable, excluded = _classify(items, budget)
+    pinned, scoreable, excluded = _classify(items, budget, policy.get("pins", ()))
     scores = dict(zip(scoreable, score_all(policy["scorer"], [items[p] for p in scoreable]), strict=True))
     events = [("Classify", len(pinned) + len(scoreable)), ("Score", len(scoreable))]
     unique, twins = _deduplicate(items, scoreable, scores, policy.get("deduplication", True))
@@ -49,7 +49,7 @@ def run(policy: Mapping[str, Any], items: Sequence[Item], budget: Budget) -> Out
     events.append(("Place", len(placed)))
     return Outcome(
         output=placed,
-        included=[(p, scores[p], _inclusion(items[p])) for p in placed],
+        included=[(p, scores[p], "Pinned" if p in pinned else _inclusion(items[p])) for p in placed],
         excluded=[excluded[i] for i in descending([entry[1] for entry in excluded])],
         events=events,
         shortfalls=choice.shortfalls,
@@ -60,17 +60,17 @@ def run(policy: Mapping[str, Any], items: Sequence[Item], budget: Budget) -> Out
 
 
 def _inclusion(item: Item) -> str:
-    if item.pinned:
-        return "Pinned"
     return "ZeroToken" if item.tokens == 0 else "Scored"
 
 
-def _classify(items: Sequence[Item], budget: Budget) -> tuple[list[int], list[int], list[Any]]:
+def _classify(items: Sequence[Item], budget: Budget, rules: Sequence[Any]) -> tuple[list[int], list[int], list[Any]]:
     pinned, scoreable, excluded = [], [], []
+    usable = [p for p, item in enumerate(items) if item.tokens >= 0]
+    ruled = {p for rule in rules for p in _ruled(items, usable, rule)}
     for position, item in enumerate(items):
         if item.tokens < 0:
             excluded.append((position, 0.0, "NegativeTokens", {"tokens": item.tokens}))
-        elif item.pinned:
+        elif item.pinned or position in ruled:
             pinned.append(position)
         else:
             scoreable.append(position)
@@ -81,6 +81,27 @@ def _classify(items: Sequence[Item], budget: Budget) -> tuple[list[int], list[in
             "pinned_exceeds_budget", f"Pinned items require {required} tokens, but only {available} are available"
         )
     return pinned, scoreable, excluded
+
+
+def _ruled(items: Sequence[Item], usable: list[int], rule: Mapping[str, Any]) -> list[int]:
+    """The positions a pin rule names: every condition holds, and of these the newest, later places being newer."""
+    found = []
+    for p in usable:
+        item = items[p]
+        if "kind" in rule and fold(item.kind) != fold(rule["kind"]):
+            continue
+        if "source" in rule and fold(item.source) != fold(rule["source"]):
+            continue
+        if "tag" in rule and rule["tag"] not in item.tags:
+            continue
+        if any(item.metadata.get(key) != value for key, value in rule.get("metadata", {}).items()):
+            continue
+        found.append(p)
+    if "newest" not in rule:
+        return found
+    undated = [p for p in found if items[p].timestamp is None]
+    dated = sorted((p for p in found if items[p].timestamp is not None), key=lambda p: (items[p].timestamp, p))
+    return (undated + dated)[-rule["newest"] :]
 
 
 def _deduplicate(

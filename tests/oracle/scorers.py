@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.oracle.records import Item, fold
-from tests.oracle.relevance import relevance
+from tests.oracle.relevance import relevance as _relevance
 
 Spec = Mapping[str, Any]
 
@@ -179,5 +179,5 @@ SCORERS = {
     "metadata_trust": _metadata_trust,
     "metadata_key": _metadata_key,
     "decay": _decay,
-    "relevance": relevance,
+    "relevance": _relevance,
 }

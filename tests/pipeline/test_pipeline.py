@@ -564,5 +564,5 @@ class TestSharingAPreparation:
         "other", [Pipeline(scorer=RecencyScorer()), Pipeline(scorer=ReflexiveScorer(), deduplicate=False)]
     )
     def test_a_pipeline_that_ranks_otherwise_is_refused(self, other: Pipeline) -> None:
-        with pytest.raises(PipelineConfigError, match="the same scorer and deduplication"):
+        with pytest.raises(PipelineConfigError, match="the same scorer, deduplication and pins"):
             REFLEXIVE.prepare(self.ITEMS).with_pipeline(other)

@@ -23,6 +23,7 @@ from cupel import (
     MetadataKeyScorer,
     MetadataTrustScorer,
     OverflowStrategy,
+    PinRule,
     Policy,
     PriorityScorer,
     QuotaEntry,
@@ -131,6 +132,17 @@ policies = st.builds(
     overflow=st.sampled_from(OverflowStrategy),
     name=st.none() | texts,
     description=st.none() | texts,
+    pins=st.lists(
+        st.builds(
+            PinRule,
+            kind=st.sampled_from(KINDS),
+            tag=st.none() | st.sampled_from(TAGS),
+            source=st.none() | st.sampled_from(["Chat", "tool"]),
+            metadata=st.dictionaries(texts, texts | st.integers(0, 9) | st.booleans() | st.just(0.5), max_size=2),
+            newest=st.none() | st.integers(1, 9),
+        ),
+        max_size=2,
+    ),
 )
 
 items = st.lists(

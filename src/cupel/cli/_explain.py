@@ -45,6 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for each item left out, how many tokens more let it in",
     )
+    parser.add_argument(
+        "--breakdown", action="store_true", help="for each item, what each scorer said, its weight, and score per token"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,9 +59,12 @@ def run(args: argparse.Namespace) -> int:
     report = prepared.dry_run(budget)
     found = _admissions(prepared, budget, report) if args.counterfactual else None
     if args.format == "json":
-        print(to_json(_document(report, items, budget, chosen.name, found), indent=2))
+        document = _document(report, items, budget, chosen.name, found)
+        if args.breakdown:
+            _add_breakdowns(document, report)
+        print(to_json(document, indent=2))
         return 0
-    print_table(_table(report, args.only, found))
+    print_table(_table(report, args.only, found, breakdown=args.breakdown))
     print(summary(report, budget, chosen.name), file=sys.stderr)
     for short in report.count_requirement_shortfalls:
         print(
@@ -75,7 +81,9 @@ def _admissions(
     return {id(found.item): found for found in counterfactuals(prepared, budget, left_out)}
 
 
-def _table(report: SelectionReport, only: str | None, found: dict[int, Counterfactual] | None) -> Table:
+def _table(
+    report: SelectionReport, only: str | None, found: dict[int, Counterfactual] | None, *, breakdown: bool
+) -> Table:
     columns = [
         Column("", number=True),
         Column("in"),
@@ -87,8 +95,11 @@ def _table(report: SelectionReport, only: str | None, found: dict[int, Counterfa
     ]
     if found is not None:
         columns.append(Column("gets in with", number=True))
+    if breakdown:
+        columns.append(Column("score is"))
+    said = report.breakdowns() if breakdown else [None] * len(report)
     table = Table(columns)
-    for entry in report:
+    for entry, parts in zip(report, said, strict=True):
         inside = isinstance(entry, IncludedItem)
         if only is not None and inside != (only == "in"):
             continue
@@ -103,6 +114,8 @@ def _table(report: SelectionReport, only: str | None, found: dict[int, Counterfa
         ]
         if found is not None:
             cells.append(_admission(found, entry.item, inside=inside))
+        if breakdown:
+            cells.append("" if parts is None else str(parts))
         table.add(*cells)
     return table
 
@@ -114,6 +127,12 @@ def _admission(found: dict[int, Counterfactual], item: ContextItem, *, inside: b
     if answer.extra_tokens is None:
         return Cell("–" if answer.exact else "?", "soft")
     return f"{'' if answer.exact else '≤ '}+{answer.extra_tokens:,}"
+
+
+def _add_breakdowns(document: dict[str, Any], report: SelectionReport) -> None:
+    for form, parts in zip(document["included"] + document["excluded"], report.breakdowns(), strict=True):
+        if parts is not None:
+            form["breakdown"] = parts.to_dict()
 
 
 def _document(

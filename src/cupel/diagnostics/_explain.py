@@ -36,11 +36,13 @@ def explain_item(report: SelectionReport, item: ContextItem) -> str:
     """Explain the decision on one item, with the budget that would have let it in, found by running it."""
     entry = report.why(item)
     text = _Account(report).of(entry)
-    if report.origin is None or isinstance(entry, IncludedItem):
+    if report.origin is None:
         return text
-    if isinstance(entry.reason, (Deduplicated, NegativeTokens)):  # gone before any budget counts
-        return text
-    return f"{text} {_remedy(report, item)}"
+    gone = isinstance(entry.reason, (Deduplicated, NegativeTokens))  # before any budget counts
+    if not (gone or isinstance(entry, IncludedItem)):
+        text = f"{text} {_remedy(report, item)}"
+    found = report.breakdown(entry.item)
+    return text if found is None or not found.part.parts else f"{text} Its score: {found}."
 
 
 def _remedy(report: SelectionReport, item: ContextItem) -> str:

@@ -16,11 +16,12 @@ from cupel.errors import SelectionError
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cupel._wire import Form
     from cupel.analytics import Counterfactual
     from cupel.pipeline import Origin
+    from cupel.scorers import ScoreBreakdown
     from cupel.testing import SelectionReportAssertionChain
 
 
@@ -123,6 +124,21 @@ class SelectionReport:
             msg = "counterfactual needs a report made by dry_run, select or a traced run; this one was read or copied"
             raise SelectionError(msg)
         return counterfactual(self.origin.prepared, self.origin.budget, self.why(item).item)
+
+    def breakdown(self, item: ContextItem) -> ScoreBreakdown | None:
+        """Take an item's score apart into what each scorer said, with weights and score per token.
+
+        None for an item that was not scored, such as a pinned one.
+        """
+        return self.breakdowns([self.why(item).item])[0]
+
+    def breakdowns(self, items: Iterable[ContextItem] | None = None) -> list[ScoreBreakdown | None]:
+        """Take the scores of items apart, or of all in the order of the report, asking each scorer once."""
+        if self.origin is None:
+            msg = "breakdowns needs a report made by dry_run, select or a traced run; this one was read or copied"
+            raise SelectionError(msg)
+        wanted = [entry.item for entry in self] if items is None else items
+        return list(self.origin.prepared.breakdowns(wanted))
 
     def should(self) -> SelectionReportAssertionChain:
         """Start a chain of assertions about this report."""

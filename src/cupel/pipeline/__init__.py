@@ -1,6 +1,7 @@
 """The fixed pipeline: classify, score, deduplicate, sort, slice, place."""
 
 from cupel.pipeline._origin import Origin
+from cupel.pipeline._pins import PinRule
 from cupel.pipeline._pipeline import Pipeline
 from cupel.pipeline._prepared import PreparedSelection
 from cupel.pipeline._result import ContextResult
@@ -11,6 +12,7 @@ __all__ = [
     "ContextResult",
     "ItemSource",
     "Origin",
+    "PinRule",
     "Pipeline",
     "PreparedSelection",
     "SourceError",

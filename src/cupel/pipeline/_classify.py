@@ -10,11 +10,13 @@ import msgspec
 from cupel._checks import as_tuple
 from cupel.errors import PinnedExceedsBudgetError
 from cupel.model import ContextItem
+from cupel.pipeline._pins import pinned_positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cupel.model import ContextBudget
+    from cupel.pipeline._pins import PinRule
 
 
 class Classified(msgspec.Struct, frozen=True):
@@ -29,7 +31,7 @@ class Classified(msgspec.Struct, frozen=True):
         return len(self.pinned) + len(self.scoreable)
 
 
-def classify(items: Iterable[ContextItem]) -> Classified:
+def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> Classified:
     """Split the candidates; a negative count drops an item even when it is pinned (ruling 3.4).
 
     The input is copied: whatever its owner, a callback or another thread does to it later, the run goes on with what
@@ -43,6 +45,11 @@ def classify(items: Iterable[ContextItem]) -> Classified:
         tokens = [item.tokens for item in everything]
     else:
         negative = []
+    if rules:
+        chosen = pinned_positions(everything, rules)
+        pinned = [item for position, item in enumerate(everything) if position in chosen]
+        scoreable = [item for position, item in enumerate(everything) if position not in chosen]
+        return Classified(pinned, scoreable, [item.tokens for item in scoreable], negative)
     pinned = [item for item in everything if item.pinned]
     if not pinned:
         return Classified(pinned, everything, tokens, negative)

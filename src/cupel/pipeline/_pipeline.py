@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_function, as_instance
+from cupel._checks import as_function, as_instance, as_tuple
 from cupel.errors import PipelineConfigError
 from cupel.model import OverflowStrategy
+from cupel.pipeline._pins import PinRule
 from cupel.pipeline._prepared import complete, observe, prepare
 from cupel.pipeline._recording import Recording, listening
 from cupel.pipeline._slice import as_budget
@@ -32,7 +33,7 @@ class Pipeline:
     """Classify, score, deduplicate, sort, slice, place: the fixed pipeline with its three strategies.
 
     Immutable and without state of its own: share it between threads. `on_overflow` is told about selections over the
-    target and goes with `OverflowStrategy.PROCEED` only.
+    target and goes with `OverflowStrategy.PROCEED` only. `pins` are rules that pin items, beside those given as pinned.
 
     >>> from cupel import ContextBudget, ContextItem, ReflexiveScorer
     >>> pipeline = Pipeline(scorer=ReflexiveScorer())
@@ -47,8 +48,24 @@ class Pipeline:
     deduplicate: bool = True
     overflow: OverflowStrategy = OverflowStrategy.THROW
     on_overflow: Callable[[OverflowEvent], object] | None = None
+    pins: tuple[PinRule, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            scorer: Scorer,
+            slicer: Slicer = ...,
+            placer: Placer = ...,
+            deduplicate: bool = ...,
+            overflow: OverflowStrategy = ...,
+            on_overflow: Callable[[OverflowEvent], object] | None = ...,
+            pins: Iterable[PinRule] = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "pins", as_tuple("pins", self.pins, PinRule))
         as_instance("scorer", self.scorer, Scorer)
         as_instance("slicer", self.slicer, Slicer)
         as_instance("placer", self.placer, Placer)

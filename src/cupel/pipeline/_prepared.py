@@ -15,6 +15,7 @@ from cupel.pipeline._recording import SILENCE, Recording
 from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import as_budget, effective_budget, slice_candidates
 from cupel.pipeline._stages import examine, rank
+from cupel.scorers import Breakdowns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._place import Placed
     from cupel.pipeline._recording import Watch
+    from cupel.scorers import ScoreBreakdown
     from cupel.slicers import Chooser, Selection
 
 _log = logging.getLogger("cupel")
@@ -70,6 +72,15 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         picked = self.candidates.at(chosen)
         return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
 
+    def breakdowns(self, items: Iterable[ContextItem]) -> list[ScoreBreakdown | None]:
+        """Take the scores of items apart; None for one that was not scored, such as a pinned one."""
+        scoreable = self._classified.scoreable
+        positions = {id(item): position for position, item in enumerate(scoreable)}
+        scored = Breakdowns(self.pipeline.scorer, scoreable) if scoreable else None
+        return [
+            scored.at(positions[id(item)]) if scored is not None and id(item) in positions else None for item in items
+        ]
+
     def with_query(self, query: str) -> PreparedSelection:
         """Return the same items scored for another query; what the scorer knows about their words is used again.
 
@@ -91,8 +102,8 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         """Return the same candidates for another slicer, placer or overflow strategy, without scoring them again."""
         own = self.pipeline
         as_instance("pipeline", pipeline, type(own))
-        if (pipeline.scorer, pipeline.deduplicate) != (own.scorer, own.deduplicate):
-            msg = "with_pipeline takes a pipeline with the same scorer and deduplication; this one must prepare anew"
+        if (pipeline.scorer, pipeline.deduplicate, pipeline.pins) != (own.scorer, own.deduplicate, own.pins):
+            msg = "with_pipeline takes the same scorer, deduplication and pins; this pipeline must prepare anew"
             raise PipelineConfigError(msg)
         watch = self._watch.resumed()
         chooser = pipeline.slicer.fit(self.candidates)

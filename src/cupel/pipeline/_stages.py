@@ -32,7 +32,7 @@ def examine(
 
     `admit` sees the groups before anything is scored; contents that are `known` count as copies.
     """
-    classified = classify(items)
+    classified = classify(items, pipeline.pins)
     admit(classified)
     watch.classified(classified)
     return rank(pipeline, classified, watch, known)

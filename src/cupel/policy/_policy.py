@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import as_tuple, shown, wrong_type
+from cupel._frozen import EMPTY
 from cupel._wire import RefusedError, check_depth, decode_json, decode_toml
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
-from cupel.pipeline import Pipeline
+from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
+from cupel.policy._annotations import AnyValue
 from cupel.policy._errors import malformed, placed
-from cupel.policy._forms import Boolean, Choice, Json, Text, read_object
+from cupel.policy._forms import Boolean, Choice, Integer, Json, ListOf, MapOf, Text, read_object
 from cupel.policy._json import format_json
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SCORERS, SLICERS
@@ -54,8 +56,24 @@ class Policy:
     overflow: OverflowStrategy = OverflowStrategy.THROW
     name: str | None = None
     description: str | None = None
+    pins: tuple[PinRule, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0917 - as the dataclass has it
+            self,
+            scorer: Scorer,
+            slicer: Slicer = ...,
+            placer: Placer = ...,
+            deduplicate: bool = ...,  # noqa: FBT001
+            overflow: OverflowStrategy = ...,
+            name: str | None = ...,
+            description: str | None = ...,
+            pins: Iterable[PinRule] = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "pins", as_tuple("Policy.pins", self.pins, PinRule))
         for field_name, expected in _TYPES.items():
             value = getattr(self, field_name)
             if not isinstance(value, expected):
@@ -79,6 +97,7 @@ class Policy:
             deduplicate=self.deduplicate,
             overflow=self.overflow,
             on_overflow=on_overflow,
+            pins=self.pins,
         )
 
     def bind(self, query: str | None) -> Policy:
@@ -159,6 +178,16 @@ def _build(*, deduplication: bool = True, **parts: Any) -> Policy:
     return Policy(deduplicate=deduplication, **parts)
 
 
+PIN_RULE: Final = Record(
+    PinRule,
+    (
+        Field("kind", Text(), default=None),
+        Field("tag", Text(), default=None),
+        Field("source", Text(), default=None),
+        Field("metadata", MapOf(AnyValue()), default=EMPTY, note="Keys and the values they must have."),
+        Field("newest", Integer(), default=None, note="Only so many of the items that meet the other conditions."),
+    ),
+)
 DOCUMENT: Final = Record(
     _build,
     (
@@ -167,6 +196,7 @@ DOCUMENT: Final = Record(
         Field("scorer", SCORERS, note="How relevant each item is."),
         Field("slicer", SLICERS, default=_GREEDY, note="What fits the budget; greedy if left out."),
         Field("placer", PLACERS, default=_CHRONOLOGICAL, note="The final order; chronological if left out."),
+        Field("pins", ListOf(PIN_RULE, tuple), default=(), note="Rules that pin items, beside those given as pinned."),
         Field("deduplication", Boolean(), default=True, get=attrgetter("deduplicate")),
         Field("overflow", Choice(OverflowStrategy), default=OverflowStrategy.THROW),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from cupel.diagnostics import Deduplicated, NegativeTokens, PinnedOverride, SelectionReport
+from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens, PinnedOverride, SelectionReport
 from cupel.errors import SelectionError
 from cupel.model import ContextBudget
 from cupel.pipeline import PreparedSelection
@@ -24,12 +24,12 @@ def digest(positions: Iterable[int]) -> int:
 
 def excluded_rows(report: SelectionReport, positions: Positions) -> list[dict[str, Any]]:
     """Return the excluded items with their reasons; a reason that quotes another item names its position instead."""
-    pinned = [entry.item for entry in report.included if entry.item.pinned]
+    pinned = [entry.item for entry in report.included if entry.reason is InclusionReason.PINNED]
     displacer = next((item for item in sorted(pinned, key=positions.of) if item.tokens > 0), None)
     survivors = {
         entry.item.content: positions.of(entry.item)
         for entry in report
-        if not entry.item.pinned and not isinstance(entry.reason, (Deduplicated, NegativeTokens))
+        if entry.reason is not InclusionReason.PINNED and not isinstance(entry.reason, (Deduplicated, NegativeTokens))
     }
     rows: list[dict[str, Any]] = []
     for entry in report.excluded:

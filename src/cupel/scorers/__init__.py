@@ -1,6 +1,7 @@
 """Scorers decide how relevant each item is."""
 
 from cupel.scorers._base import Scorer, checked_scores
+from cupel.scorers._breakdown import Breakdowns, ScoreBreakdown, ScorePart
 from cupel.scorers._composite import CompositeScorer
 from cupel.scorers._curves import Curve, Exponential, Step, Window
 from cupel.scorers._decay import Clock, DecayScorer, FixedClock, SystemClock
@@ -19,6 +20,7 @@ from cupel.scorers._words import ENGLISH
 __all__ = [
     "DEFAULT_KIND_WEIGHTS",
     "ENGLISH",
+    "Breakdowns",
     "Clock",
     "CompositeScorer",
     "Curve",
@@ -34,6 +36,8 @@ __all__ = [
     "ReflexiveScorer",
     "RelevanceScorer",
     "ScaledScorer",
+    "ScoreBreakdown",
+    "ScorePart",
     "Scorer",
     "Step",
     "SystemClock",
