@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 _KEYS: Final = frozenset({ID_KEY, WORTH_KEY, REQUIRES_KEY, GROUP_KEY, EXCLUSIVE_KEY})
-_metadata: Final = attrgetter("metadata")
 
 
 class Marks(msgspec.Struct, frozen=True):
@@ -37,8 +35,9 @@ _PLAIN: Final = Marks()
 
 
 def are_related(items: Iterable[ContextItem]) -> bool:
-    """Tell whether any item says anything about relations; a pass in C, since nearly always none does."""
-    return not all(map(_KEYS.isdisjoint, filter(None, map(_metadata, items))))
+    """Tell whether any item says anything about relations; every run asks, and nearly always none does."""
+    filled = [item.metadata for item in items if item.metadata]
+    return bool(filled) and not all(map(_KEYS.isdisjoint, filled))
 
 
 def marks_of(item: ContextItem) -> Marks:

@@ -28,6 +28,9 @@ REASON_FIELDS = {
     "NegativeTokens": ("tokens",),
     "PinnedOverride": ("displaced_by",),
     "CountCapExceeded": ("kind", "cap", "count"),
+    "Superseded": ("by",),
+    "RequirementMissing": ("id",),
+    "Conflict": ("with",),
 }
 SHORTFALL = {name: name for name in ("kind", "required_count", "satisfied_count")}
 EVENT = {"stage": "stage", "item_count": "item_count"}

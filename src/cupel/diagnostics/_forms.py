@@ -151,7 +151,10 @@ def _shallow(fields: dict[str, Any], at: Path | None, error: type[Exception]) ->
 
 
 def _reason_form(reason: type[ExclusionReason]) -> Form[Any]:
-    fields = tuple(_field(field.name, _VALUES[field.type]) for field in msgspec.structs.fields(reason))
+    fields = tuple(
+        Field(field.name, _VALUES[field.type], None, required=True, key=field.encode_name)
+        for field in msgspec.structs.fields(reason)
+    )
     return _record(f"a {reason.__name__}", reason, fields)
 
 

@@ -66,7 +66,8 @@ class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason")
         """
         for saying in self.sayings:
             if self._holds(saying.when):
-                return re.sub(r"\{(-?)(\w+)\}", lambda found: _shown(getattr(self, found[2]), found[1]), saying.text)
+                fields = self.to_dict()  # by their names on the wire: what is said elsewhere has only these
+                return re.sub(r"\{(-?)(\w+)\}", lambda found: _shown(fields[found[2]], found[1]), saying.text)
         return self.name
 
     def _holds(self, when: tuple[str, str, str | int] | None) -> bool:
@@ -184,6 +185,33 @@ class CountRequireCandidatesExhausted(ExclusionReason, frozen=True, tag="CountRe
     kind: str
 
 
+class Superseded(ExclusionReason, frozen=True, tag="Superseded"):
+    """Another form of the same thing, named here, is in."""
+
+    title = "in another form"
+    sayings = (Saying("in as “{by}”"),)
+
+    by: str
+
+
+class RequirementMissing(ExclusionReason, frozen=True, tag="RequirementMissing"):
+    """The item requires a thing, named here by its id, that is not in."""
+
+    title = "what it requires is out"
+    sayings = (Saying("requires “{id}”, which is out"),)
+
+    id: str
+
+
+class Conflict(ExclusionReason, frozen=True, tag="Conflict", rename={"with_": "with"}):
+    """Another thing of the same exclusive set, named here, is in; `with` is the field's name on the wire."""
+
+    title = "a rival is in"
+    sayings = (Saying("only one of a set, and “{with}” is in"),)
+
+    with_: str
+
+
 class UnknownReason(ExclusionReason, frozen=True):
     """A reason from a newer producer, kept with all its fields so that it can be written back unchanged."""
 
@@ -219,10 +247,13 @@ KNOWN_REASONS: FrozenDict[str, type[ExclusionReason]] = FrozenDict(
             Filtered,
             CountCapExceeded,
             CountRequireCandidatesExhausted,
+            Superseded,
+            RequirementMissing,
+            Conflict,
         )
     }
 )
-"""The ten reasons this version knows, by name."""
+"""The reasons this version knows, by name."""
 
 
 def vocabulary() -> dict[str, dict[str, Any]]:

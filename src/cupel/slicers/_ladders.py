@@ -1,0 +1,159 @@
+"""The steps in which related candidates can be taken: a unit in its smallest forms first, then larger ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf, isnan
+from sys import float_info
+from typing import TYPE_CHECKING, NamedTuple
+
+from cupel._columns import descending
+from cupel._ratios import quotient
+from cupel._relations import closure, comparable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cupel._relations import Form, Relations
+
+
+class Step(NamedTuple):
+    """Taking a unit with each of its things in the smallest form, or exchanging one thing's form for the next."""
+
+    unit: int
+    thing: int | None
+    """The thing whose form is exchanged; None where the unit is taken."""
+    level: int
+    """Which of the thing's useful forms it has then."""
+    tokens: int
+    """What that costs more than before."""
+
+
+class Ladder(NamedTuple):
+    """One unit's steps from the densest exchange to the least dense, and the value reached with each."""
+
+    steps: list[Step]
+    values: list[float]
+    first: int
+    """The position of its best-scored candidate."""
+
+
+class Ladders:
+    """The steps of all units that can be in."""
+
+    __slots__ = ("forms", "ladders", "least", "relations")
+
+    def __init__(self, relations: Relations) -> None:
+        self.relations = relations
+        self.forms = [useful_forms(thing.forms) for thing in relations.things]
+        """Each thing's useful forms, from the smallest up."""
+        self.least = [
+            sum(self.forms[thing][0].tokens for thing in unit.things) if unit.is_open else 0 for unit in relations.units
+        ]
+        """The fewest tokens of each unit."""
+        self.ladders = [self._ladder(place) for place, unit in enumerate(relations.units) if unit.is_open]
+        self.ladders.sort(key=lambda ladder: ladder.first)
+
+    def _ladder(self, place: int) -> Ladder:
+        things = self.relations.units[place].things
+        first = Step(place, None, 0, self.least[place])
+        exchanges = [
+            (Step(place, thing, level, forms[level].tokens - forms[level - 1].tokens), _gain(forms, level))
+            for thing in things
+            for forms in [self.forms[thing]]
+            for level in range(1, len(forms))
+        ]
+        order = descending([quotient(gain, step.tokens) for step, gain in exchanges])
+        values = [total(self.forms[thing][0] for thing in things)]
+        for rank in order:
+            values.append(values[-1] + exchanges[rank][1])
+        positions = (position for thing in things for position in self.relations.things[thing].positions)
+        return Ladder([first, *(exchanges[rank][0] for rank in order)], values, min(positions))
+
+    def by_density(self) -> list[Step]:
+        """Order all steps by value per token; where an exchange is denser than what it builds on, both count as one.
+
+        A unit that requires others is no denser than all of them together.
+        """
+        steps: list[Step] = []
+        keys: list[float] = []
+        for ladder in self.ladders:
+            steps += ladder.steps
+            keys += self._densities(ladder)
+        return [steps[rank] for rank in descending(keys)]
+
+    def by_score(self) -> list[Step]:
+        """Order the units by their best value, and after them all exchanges by the same."""
+        tops = [max(comparable(self.forms[thing][-1]) for thing in self._things(ladder)) for ladder in self.ladders]
+        ranked = [self.ladders[rank] for rank in descending(tops)]
+        return [ladder.steps[0] for ladder in ranked] + [step for ladder in ranked for step in ladder.steps[1:]]
+
+    def _things(self, ladder: Ladder) -> tuple[int, ...]:
+        return self.relations.units[ladder.steps[0].unit].things
+
+    def _densities(self, ladder: Ladder) -> list[float]:
+        tokens = [0]
+        for step in ladder.steps:
+            tokens.append(tokens[-1] + step.tokens)
+        values = [0.0, *ladder.values]
+
+        def density(start: int, end: int) -> float:
+            cost = tokens[end] - tokens[start]
+            return quotient(values[end] - values[start], cost) if cost else float_info.max
+
+        ends = [0]  # the corners of the hull over what is reached, nothing included
+        for end in range(1, len(tokens)):
+            while len(ends) > 1 and density(ends[-2], ends[-1]) < density(ends[-1], end):
+                ends.pop()
+            ends.append(end)
+        most = self._density_with_requirements(ladder)
+        keys: list[float] = []
+        for start, end in pairwise(ends):
+            key = density(start, end)
+            keys += [min(key, most)] * (end - start)
+        return keys
+
+    def _density_with_requirements(self, ladder: Ladder) -> float:
+        unit = ladder.steps[0].unit
+        if not self.relations.units[unit].requires:
+            return inf
+        units = closure(self.relations, unit)
+        cost = sum(self.least[place] for place in units)
+        value = total(self.forms[thing][0] for place in units for thing in self.relations.units[place].things)
+        return quotient(value, cost) if cost else float_info.max
+
+
+def useful_forms(forms: Iterable[Form]) -> list[Form]:
+    """Return the forms worth having, from the smallest up: more value for more tokens, and on the hull of all of them.
+
+    >>> from cupel._relations import Form
+    >>> [form.tokens for form in useful_forms([Form(0, 10, 0.2), Form(1, 50, 0.3), Form(2, 60, 0.9), Form(3, 99, 0.8)])]
+    [10, 60]
+    """
+    hull: list[Form] = []
+    for form in sorted(forms, key=lambda form: (form.tokens, -comparable(form), form.position)):
+        if hull and not comparable(form) > comparable(hull[-1]):
+            continue
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) < _slope(hull[-1], form):
+            hull.pop()
+        hull.append(form)
+    return hull
+
+
+def total(forms: Iterable[Form]) -> float:
+    """Add values up; what has no sum is worth nothing at all.
+
+    >>> from cupel._relations import Form
+    >>> total([Form(0, 10, 0.25), Form(1, 10, 0.5)])
+    0.75
+    """
+    value = sum(form.value for form in forms)
+    return -inf if isnan(value) else value
+
+
+def _slope(low: Form, high: Form) -> float:
+    return quotient(comparable(high) - comparable(low), high.tokens - low.tokens)
+
+
+def _gain(forms: list[Form], level: int) -> float:
+    return comparable(forms[level]) - comparable(forms[level - 1])
