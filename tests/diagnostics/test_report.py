@@ -322,7 +322,7 @@ class TestExplain:
         assert list(words) == list(KNOWN_REASONS)
         assert all(entry["title"] and entry["sayings"] for entry in words.values())
         for name, entry in words.items():
-            fields = {field.name for field in msgspec.structs.fields(KNOWN_REASONS[name])}
+            fields = {field.encode_name for field in msgspec.structs.fields(KNOWN_REASONS[name])}
             used = {found for saying in entry["sayings"] for found in re.findall(r"\{-?(\w+)\}", saying["text"])}
             assert used <= fields
             assert entry["sayings"][-1]["when"] is None

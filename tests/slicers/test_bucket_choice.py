@@ -107,7 +107,7 @@ def test_on_equal_sums_the_finest_bucket_decides():
 
 
 def test_buckets_of_100_count_when_the_search_ends_there(monkeypatch):
-    monkeypatch.setattr(_bucket_choice, "_MOST_CELLS", -1)
+    monkeypatch.setattr(_bucket_choice, "MOST_CELLS", -1)
     assert solve_finest([0.9, 0.5], [9_000, 5_000], [150, 100], 200, greedy=[1]) == [0]
 
 

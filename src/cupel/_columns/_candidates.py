@@ -80,10 +80,17 @@ class Candidates(msgspec.Struct, frozen=True):
         pick = itemgetter(*positions)  # three quarters of the cost of three comprehensions
         return Candidates(list(pick(self.items)), list(pick(self.scores)), list(pick(self.tokens)))
 
+    def picked(self, positions: list[int]) -> Candidates:
+        """Return the columns of these positions with the relations among them."""
+        picked = self.at(positions)
+        if self.relations is None:
+            return picked
+        return msgspec.structs.replace(picked, relations=self.relations.part(positions))
+
     def part(self, positions: list[int]) -> Candidates:
-        """Return the same as `at`, for slicers: with relations, and few of them look at the items."""
+        """Return the same as `picked`, for slicers: few of them look at the items, and then at few of those."""
         if self.relations is not None:
-            return msgspec.structs.replace(self.at(positions), relations=self.relations.part(positions))
+            return self.picked(positions)
         if len(positions) < 2:  # noqa: PLR2004 - as above
             return self.at(positions)
         pick = itemgetter(*positions)

@@ -88,3 +88,30 @@ def _ids(metadata: Any) -> tuple[str, ...]:
     if not isinstance(ids, (list, tuple)):  # a set has no order of its own, and the first one missing is reported
         raise wrong_type(name, "a list of ids", ids)
     return tuple(as_text(f"{name}[{place}]", one) for place, one in enumerate(cast("list[object]", ids)))
+
+
+def check_batch(items: Iterable[ContextItem], seen: set[tuple[str, str]]) -> None:
+    """Make sure that nothing in a batch of a stream is related to an earlier one, and remember what is in it.
+
+    >>> from cupel.model import ContextItem
+    >>> seen = set()
+    >>> check_batch([ContextItem("a stub", 2, metadata={"cupel:id": "call-17"})], seen)
+    >>> sorted(seen)
+    [('cupel:id', 'call-17')]
+    """
+    related = [(item, marks_of(item)) for item in items if not _KEYS.isdisjoint(item.metadata)]
+    ids = {marks.id for _, marks in related}
+    new: set[tuple[str, str]] = set()
+    for item, marks in related:
+        named = ((ID_KEY, marks.id), (GROUP_KEY, marks.group), (EXCLUSIVE_KEY, marks.exclusive))
+        labels = {(key, label) for key, label in named if label is not None}
+        apart = sorted(labels & seen) + [(ID_KEY, one) for one in marks.requires if one not in ids]
+        if apart:
+            key, label = apart[0]
+            msg = (
+                f"item {shown(item.content)}: {key} {shown(label)} is not in the same batch of the stream; relations "
+                "hold within a batch, so raise batch_size, or read the sources whole with arun"
+            )
+            raise InvalidItemError(msg)
+        new |= labels
+    seen |= new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cupel._relations import lawful
 from cupel.errors import ScarcityError, TableTooLargeError
 from cupel.model import OverflowStrategy
 
@@ -93,4 +94,7 @@ class Walk:
                 kept.add(position)
             else:
                 following = min(following, needed)
+        relations = self._prepared.candidates.relations
+        if relations is not None:  # what depends on something truncated goes as well
+            kept = set(lawful(relations, sorted(kept)))
         return Step(extra, frozenset(kept), pinned=True, following=extra + following - target)

@@ -31,7 +31,7 @@ class Saying(NamedTuple):
     """A short account of an exclusion, for as long as `when` holds: two fields, or a field and a number, compared."""
 
     text: str
-    """Fields stand in braces; a minus before one turns its sign."""
+    """Fields stand in braces, by their names on the wire; a minus before one turns its sign."""
     when: tuple[str, str, str | int] | None = None
 
 
@@ -64,9 +64,9 @@ class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason")
         >>> BudgetExceeded(item_tokens=1400, available_tokens=50).say()
         'needs 1,400, 50 left'
         """
+        fields = self.to_dict()  # by their names on the wire: what is said elsewhere has only these
         for saying in self.sayings:
             if self._holds(saying.when):
-                fields = self.to_dict()  # by their names on the wire: what is said elsewhere has only these
                 return re.sub(r"\{(-?)(\w+)\}", lambda found: _shown(fields[found[2]], found[1]), saying.text)
         return self.name
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cupel._columns import Candidates
+from cupel._relations import lawful
 from cupel.diagnostics import OverflowEvent
 from cupel.errors import BudgetOverflowError
 from cupel.model import OverflowStrategy
@@ -22,6 +23,8 @@ class Settled(msgspec.Struct, frozen=True):
     """The merged selection after overflow handling."""
 
     pinned: list[ContextItem]
+    chosen: Candidates
+    """What the slicer chose, by score."""
     merged: Candidates
     """Pinned items in input order, then the chosen ones by score."""
     selected: Candidates
@@ -62,9 +65,9 @@ def settle(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, ov
         if overflow is OverflowStrategy.THROW:
             raise BudgetOverflowError(total, target_tokens)
         if overflow is OverflowStrategy.TRUNCATE:
-            kept, truncated = _truncated(merged, len(pinned), target_tokens)
-            return Settled(pinned, merged, merged.at(kept), truncated, excess)
-    return Settled(pinned, merged, merged, [], excess)
+            kept, truncated = _truncated(merged, chosen, target_tokens)
+            return Settled(pinned, chosen, merged, merged.at(kept), truncated, excess)
+    return Settled(pinned, chosen, merged, merged, [], excess)
 
 
 def _merged(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
@@ -78,15 +81,20 @@ def _merged(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
     )
 
 
-def _truncated(merged: Candidates, pinned_count: int, target_tokens: int) -> tuple[list[int], list[int]]:
-    """Keep pinned items and then, from the highest score down, whatever still fits (ruling 3.19)."""
+def _truncated(merged: Candidates, chosen: Candidates, target_tokens: int) -> tuple[list[int], list[int]]:
+    """Keep pinned items and then, from the highest score down, whatever still fits (ruling 3.19).
+
+    What depends on something that does not fit goes as well.
+    """
+    pinned_count = len(merged) - len(chosen)
     used = 0
     kept: list[int] = []
-    dropped: list[int] = []
     for position, cost in enumerate(merged.tokens):
         if position < pinned_count or used + cost <= target_tokens:
             kept.append(position)
             used += cost
-        else:
-            dropped.append(position)
-    return kept, dropped
+    if chosen.relations is not None:
+        staying = lawful(chosen.relations, [position - pinned_count for position in kept[pinned_count:]])
+        kept = [*range(pinned_count), *(position + pinned_count for position in staying)]
+    remaining = set(kept)
+    return kept, [position for position in range(len(merged)) if position not in remaining]

@@ -16,6 +16,7 @@ from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import as_budget, effective_budget, slice_candidates
 from cupel.pipeline._stages import examine, rank
 from cupel.scorers import Breakdowns
+from cupel.slicers import within_relations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +70,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         """Return the items a run would select, not placed, without telling `on_overflow`: the cheapest way to ask."""
         budget = self._checked(budget)
         chosen, _ = slice_candidates(self.chooser, effective_budget(budget, self.pinned_tokens))
-        picked = self.candidates.at(chosen)
+        picked = self.candidates.picked(chosen)
         return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
 
     def breakdowns(self, items: Iterable[ContextItem]) -> list[ScoreBreakdown | None]:
@@ -94,7 +95,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         watch.classified(self._classified)
         pipeline = self.pipeline.bind(query)
         candidates = rank(pipeline, self._classified, watch)
-        chooser = pipeline.slicer.fit(candidates)
+        chooser = within_relations(pipeline.slicer.fit(candidates), candidates)
         watch.paused()
         return msgspec.structs.replace(self, pipeline=pipeline, candidates=candidates, chooser=chooser, _watch=watch)
 
@@ -106,7 +107,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
             msg = "with_pipeline takes the same scorer, deduplication and pins; this pipeline must prepare anew"
             raise PipelineConfigError(msg)
         watch = self._watch.resumed()
-        chooser = pipeline.slicer.fit(self.candidates)
+        chooser = within_relations(pipeline.slicer.fit(self.candidates), self.candidates)
         watch.paused()
         return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _watch=watch)
 
@@ -155,7 +156,7 @@ def prepare(
             check_pinned(pinned_tokens, budget)
 
     candidates = examine(pipeline, items, watch, admit)
-    chooser = pipeline.slicer.fit(candidates)
+    chooser = within_relations(pipeline.slicer.fit(candidates), candidates)
     return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, watch)
 
 
@@ -165,7 +166,7 @@ def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *
     chosen, selection = slice_candidates(prepared.chooser, effective_budget(budget, prepared.pinned_tokens))
     sliced = Sliced(prepared, budget, chosen, selection)
     watch.sliced(sliced)
-    placed = place(prepared.pipeline, prepared.pinned, candidates.at(chosen), budget, notify=notify)
+    placed = place(prepared.pipeline, prepared.pinned, candidates.picked(chosen), budget, notify=notify)
     if _log.isEnabledFor(logging.DEBUG):
         tokens = sum(placed.settled.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)

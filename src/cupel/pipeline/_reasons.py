@@ -13,6 +13,7 @@ from cupel.diagnostics import (
     NegativeTokens,
     PinnedOverride,
 )
+from cupel.pipeline._relation_reasons import RelationReasons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,12 +54,17 @@ def sliced_out(
     # One number for the whole run: what the complete selection leaves, not what was left at some moment (ruling 7.19).
     available = target - sum(tokens[position] for position in chosen)
     explain = selection.explain
+    related = _related(candidates, chosen)
     taken = set(chosen)
     excluded: list[ExcludedItem] = []
     for position, cost in enumerate(tokens):
         if position in taken:
             continue
-        reason: ExclusionReason | None = explain(position) if explain is not None else None
+        reason: ExclusionReason | None = None
+        if related is not None:
+            reason, cost = related.reason(position), related.needs(position)  # noqa: PLW2901
+        if reason is None and explain is not None:
+            reason = explain(position)
         if reason is None and target < cost <= target_without_pins:
             reason = displaced_by(pinned)
         if reason is None:
@@ -75,6 +81,10 @@ def truncated_out(placed: Placed, target_tokens: int) -> list[ExcludedItem]:
     merged = settled.merged
     available = target_tokens - sum(settled.selected.tokens)
     removed = set(settled.truncated)
+    first = len(settled.pinned)
+    kept = [position - first for position in range(first, len(merged)) if position not in removed]
+    related = _related(settled.chosen, kept)
+    pins_cost = any(item.tokens > 0 for item in settled.pinned)
     kept_beside_pins = 0
     excluded: list[ExcludedItem] = []
     for position in range(len(settled.pinned), len(merged)):
@@ -82,11 +92,18 @@ def truncated_out(placed: Placed, target_tokens: int) -> list[ExcludedItem]:
         if position not in removed:
             kept_beside_pins += cost
             continue
-        reason: ExclusionReason = BudgetExceeded(cost, available)
-        if kept_beside_pins + cost <= target_tokens:
+        reason = None if related is None else related.reason(position - first)
+        if reason is None and pins_cost and kept_beside_pins + cost <= target_tokens:
             reason = displaced_by(settled.pinned)
+        if reason is None:
+            reason = BudgetExceeded(cost if related is None else related.needs(position - first), available)
         excluded.append(ExcludedItem(merged.items[position], merged.scores[position], reason))
     return excluded
+
+
+def _related(candidates: Candidates, chosen: list[int]) -> RelationReasons | None:
+    relations = candidates.relations
+    return None if relations is None else RelationReasons(candidates, relations, chosen)
 
 
 def placed_in(placed: Placed) -> list[IncludedItem]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_integer
+from cupel._checks import as_integer, shown
 from cupel._columns import Candidates, descending
+from cupel._relations import are_related, check_batch
 from cupel._streams import fill, next_batch, opened
 from cupel.diagnostics import ExcludedItem
-from cupel.errors import PipelineConfigError
-from cupel.model import ScoredItem
+from cupel.errors import PipelineConfigError, SelectionError
+from cupel.model import ContextBudget, ScoredItem
 from cupel.pipeline._classify import check_pinned
 from cupel.pipeline._place import place
 from cupel.pipeline._reasons import classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
@@ -18,12 +20,12 @@ from cupel.pipeline._recording import Watch
 from cupel.pipeline._result import short_repr
 from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._stages import examine
-from cupel.slicers import GreedySlice, Selection, Slicer, StreamSlice
+from cupel.slicers import BestFirstSlice, GreedySlice, Selection, Slicer, StreamSlice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 
-    from cupel.model import ContextBudget, ContextItem
+    from cupel.model import ContextItem
     from cupel.pipeline._classify import Classified
     from cupel.pipeline._deduplicate import Copies
     from cupel.pipeline._pipeline import Pipeline
@@ -121,6 +123,8 @@ class StreamSelection:
     """In the order of choice."""
     remaining: int = 0
     _contents: set[str] = field(default_factory=set[str])
+    _labels: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """The names of related things and sets, which must not come again."""
 
     def __post_init__(self) -> None:
         self.remaining = effective_budget(self.budget, 0).target_tokens
@@ -134,13 +138,18 @@ class StreamSelection:
 
         A copy of an item that was passed over repeats nothing in the selection, so only chosen contents are known.
         """
-        candidates = examine(self.pipeline, batch, self.tally, self._pin, self._contents)
-        chosen = fill(candidates.scores, candidates.tokens, self.remaining)
+        candidates = examine(self.pipeline, batch, self.tally, partial(self._admit, batch), self._contents)
+        chosen = self._fitting(candidates)
         self.tally.add(sliced_out(candidates, chosen, Selection(chosen), (), (self.remaining, 0)))
         added = candidates.at(chosen)
         self.chosen += added.scored()
         self._contents.update(item.content for item in added.items)
         self.remaining -= sum(added.tokens)
+
+    def _fitting(self, candidates: Candidates) -> list[int]:
+        if candidates.relations is None:
+            return fill(candidates.scores, candidates.tokens, self.remaining)
+        return BestFirstSlice().fit(candidates)(ContextBudget(self.remaining, self.remaining)).chosen
 
     def place(self) -> list[ContextItem]:
         """Handle overflow and put the selection in its final order, as a run does."""
@@ -148,6 +157,10 @@ class StreamSelection:
         placed = place(self.pipeline, self.pinned, chosen.at(descending(chosen.scores)), self.budget)
         self.tally.add(truncated_out(placed, self.budget.target_tokens))
         return placed.items
+
+    def _admit(self, batch: list[ContextItem], classified: Classified) -> None:
+        check_batch(batch, self._labels)
+        self._pin(classified)
 
     def _pin(self, classified: Classified) -> None:
         """Reserve room for pinned items; what was chosen before them makes way, from the lowest score up."""
@@ -165,6 +178,7 @@ class StreamSelection:
                 break
             entry = chosen[position]
             if entry.item.tokens > 0:
+                _check_unrelated(entry.item, pinned)
                 leaving.add(position)
                 used -= entry.item.tokens
                 self._contents.discard(entry.item.content)
@@ -185,6 +199,16 @@ def _batch_size(pipeline: Pipeline, batch_size: int | None) -> int:
     if batch_size is not None:
         return StreamSlice(batch_size).batch_size
     return slicer.batch_size if isinstance(slicer, StreamSlice) else StreamSlice().batch_size
+
+
+def _check_unrelated(item: ContextItem, pinned: list[ContextItem]) -> None:
+    """Refuse to take back an item without which others may be incomplete."""
+    if are_related([item]):
+        msg = (
+            f"pinned item {shown(pinned[0].content)} needs the room of {shown(item.content)}, which has relations and "
+            "was chosen from an earlier batch; let pinned items come first, or read the sources whole with arun"
+        )
+        raise SelectionError(msg)
 
 
 def _check_slack(slack_tokens: object) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from cupel._checks import as_instance
 from cupel._columns import Candidates, positions_of
+from cupel._relations import Relations, lawful
 from cupel._strategy import Strategy
 from cupel.model import ContextBudget
 
@@ -140,7 +141,7 @@ class Slicer(Strategy):
 
     def fit(self, candidates: Candidates) -> Chooser:
         """See the candidates once, to choose among them for any number of budgets; what the pipeline calls."""
-        return _SliceChooser(self, candidates)
+        return within_relations(_SliceChooser(self, candidates), candidates)
 
 
 class FittingSlicer(Slicer):
@@ -152,11 +153,12 @@ class FittingSlicer(Slicer):
         """Choose items for one budget."""
         candidates = Candidates.of(scored)
         as_instance("budget", budget, ContextBudget)
-        return [candidates.items[position] for position in self._fit(candidates)(budget).chosen]
+        chooser = within_relations(self._fit(candidates), candidates)
+        return [candidates.items[position] for position in chooser(budget).chosen]
 
     def fit(self, candidates: Candidates) -> Chooser:
         """See the candidates once, to choose among them for any number of budgets; what the pipeline calls."""
-        return self._fit(candidates)
+        return within_relations(self._fit(candidates), candidates)
 
     @abstractmethod
     def _fit(self, candidates: Candidates) -> Chooser:
@@ -176,3 +178,41 @@ class _SliceChooser(Chooser):
     def __call__(self, budget: ContextBudget) -> Selection:
         returned = self._slicer.slice(list(self._scored), budget)
         return Selection(positions_of(returned, self._candidates.items, type(self._slicer).__name__, "slice"))
+
+
+class LawfulChooser(Chooser):
+    """Leaves out of another chooser's choice what the relations of its candidates do not allow.
+
+    What the other knows about many targets at once is true of its own choice only, so most of it is not passed on.
+    """
+
+    __slots__ = ("_inner", "_relations")
+
+    def __init__(self, inner: Chooser, relations: Relations) -> None:
+        self._inner = inner
+        self._relations = relations
+
+    def __call__(self, budget: ContextBudget) -> Selection:
+        """Choose, and leave out."""
+        selection = self._inner(budget)
+        return msgspec.structs.replace(selection, chosen=lawful(self._relations, selection.chosen))
+
+    def span(self, budget: ContextBudget) -> Span:
+        """Pass on: what stays of one choice is always the same."""
+        return self._inner.span(budget)
+
+    def refused(self, work: Work) -> Targets | None:
+        """Pass on."""
+        return self._inner.refused(work)
+
+    def effort(self, target: int) -> int:
+        """Pass on."""
+        return self._inner.effort(target)
+
+
+def within_relations(chooser: Chooser, candidates: Candidates) -> Chooser:
+    """Hold a chooser to the relations of its candidates, where there are any."""
+    relations = candidates.relations
+    if relations is None or isinstance(chooser, LawfulChooser):
+        return chooser
+    return LawfulChooser(chooser, relations)

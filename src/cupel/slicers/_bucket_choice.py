@@ -14,7 +14,7 @@ COARSEST = 100
 """The specification's default; every other choice divides it."""
 
 BUCKETS = (1, 2, 5, 10, 20, 50)
-_MOST_CELLS = 4_000_000  # a few milliseconds
+MOST_CELLS = 4_000_000  # a few milliseconds
 _MOST_CAPACITY = 2_000_000  # keeps single rows small, however large the budget
 
 
@@ -30,7 +30,7 @@ def finest_bucket(values: Sequence[int], tokens: Sequence[int], target: int) -> 
     for bucket in BUCKETS:
         if target // bucket <= _MOST_CAPACITY:
             weights = [-(-count // bucket) for count in tokens]
-            if table_cells(values, weights, target // bucket) <= _MOST_CELLS:
+            if table_cells(values, weights, target // bucket) <= MOST_CELLS:
                 return bucket
     return COARSEST
 

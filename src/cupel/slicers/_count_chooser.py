@@ -34,6 +34,7 @@ class CountChooser(Chooser):
         "_candidates",
         "_caps",
         "_entries",
+        "_gone",
         "_keys",
         "_lines",
         "_name",
@@ -66,9 +67,8 @@ class CountChooser(Chooser):
         self._lines: dict[int, tuple[list[int], int]] | None = None
         self.resort = resort
         self._commit(entries)
-        gone = set(self.committed)
         # Negative counts take no part (ruling 5.4).
-        self.rest = [place for place, cost in enumerate(candidates.tokens) if place not in gone and cost >= 0]
+        self.rest = [place for place, cost in enumerate(candidates.tokens) if place not in self._gone and cost >= 0]
         self.rest_chooser = inner.fit(candidates.part(self.rest))
 
     def _commit(self, entries: Sequence[CountQuotaEntry]) -> None:
@@ -85,6 +85,7 @@ class CountChooser(Chooser):
                 shortfalls.append(CountRequirementShortfall(entry.kind.value, entry.require_count, len(taken)))
         self._shortfalls = tuple(shortfalls)
         self.committed_tokens = sum(self._candidates.tokens[position] for position in self.committed)
+        self._gone = set(self.committed)
 
     def _best(self, missing: dict[str, int]) -> dict[str, list[int]]:
         """Find so many of each kind, from the highest score down; negative counts take no part (ruling 5.4)."""

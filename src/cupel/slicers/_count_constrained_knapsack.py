@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from cupel.slicers._base import FittingSlicer
 from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior, check_scarcity
-from cupel.slicers._count_chooser import CountChooser
 from cupel.slicers._entries import checked_entries
 from cupel.slicers._knapsack import KnapsackSlice
+from cupel.slicers._related_count import count_chooser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cupel._columns import Candidates
+    from cupel.slicers._count_chooser import CountChooser
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,4 @@ class CountConstrainedKnapsackSlice(FittingSlicer):
         """Commit the required items once."""
         name = "CountConstrainedKnapsackSlice"
         # The knapsack returns items from last to first; the caps must see the highest scores first (ruling 5.27).
-        return CountChooser(name, candidates, self.entries, self.knapsack, self.scarcity, resort=True)
+        return count_chooser(name, candidates, self.entries, self.knapsack, self.scarcity, resort=True)

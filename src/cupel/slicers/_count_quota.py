@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from cupel.errors import SlicerConfigError
 from cupel.slicers._base import FittingSlicer, Slicer
 from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior, check_scarcity
-from cupel.slicers._count_chooser import CountChooser
 from cupel.slicers._entries import check_inner, checked_entries
 from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._knapsack import KnapsackSlice
+from cupel.slicers._related_count import count_chooser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cupel._columns import Candidates
+    from cupel.slicers._count_chooser import CountChooser
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +58,4 @@ class CountQuotaSlice(FittingSlicer):
 
     def _fit(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
-        return CountChooser("CountQuotaSlice", candidates, self.entries, self.inner, self.scarcity, resort=False)
+        return count_chooser("CountQuotaSlice", candidates, self.entries, self.inner, self.scarcity, resort=False)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cupel._columns import descending
 from cupel._ratios import quotient
 from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
+from cupel.slicers._ladders import Ladders
+from cupel.slicers._steps import StepChooser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +34,11 @@ class GreedySlice(FittingSlicer):
     ['small']
     """
 
-    def _fit(self, candidates: Candidates) -> GreedyChooser:
-        """See the candidates once."""
+    def _fit(self, candidates: Candidates) -> GreedyChooser | StepChooser:
+        """See the candidates once; related ones are taken in steps."""
+        if candidates.relations is not None:
+            ladders = Ladders(candidates.relations)
+            return StepChooser(ladders, ladders.by_density())
         return GreedyChooser(candidates.scores, candidates.tokens)
 
 

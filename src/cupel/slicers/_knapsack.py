@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from math import floor, gcd, isfinite
+from math import gcd
 from typing import TYPE_CHECKING, Any, Literal
 
 from cupel._checks import as_integer
@@ -13,6 +13,8 @@ from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
 from cupel.slicers._bucket_choice import BUCKETS, COARSEST, solve_finest
 from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._knapsack_solver import solve
+from cupel.slicers._related_knapsack import RelatedKnapsackChooser
+from cupel.slicers._scaling import scaled_score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BUCKET_SIZE = 100
 DEFAULT_MAX_CELLS = 50_000_000
-SCORE_SCALE = 10_000
-LARGEST_VALUE = 2**63 - 1
 _REDUCTION = 500  # roughly; ties and few items leave more
 
 
@@ -60,8 +60,10 @@ class KnapsackSlice(FittingSlicer):
         whole = as_integer(name, value, least=1, error=SlicerConfigError, expected=expected)
         object.__setattr__(self, name, whole)
 
-    def _fit(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser:
+    def _fit(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser | RelatedKnapsackChooser:
         """Scale scores and discretise token counts once."""
+        if candidates.relations is not None:
+            return RelatedKnapsackChooser(candidates.relations, self.bucket_size, self.max_cells)
         if self.bucket_size == "auto":
             return FinestKnapsackChooser(candidates)
         return KnapsackChooser(candidates, self.bucket_size, self.max_cells)
@@ -214,11 +216,3 @@ class FinestKnapsackChooser(Chooser):
             self._knapsacks += [KnapsackChooser(self._costly, size, None) for size in (*BUCKETS, COARSEST)]
         sets = [chooser.targets(alone, highest, work) for chooser in (self._greedy, *self._knapsacks)]
         return AnyOf([found for found in sets if found is not None])
-
-
-def scaled_score(score: float) -> int:
-    """Turn a score into the solver's whole number; beyond the finite it saturates (rulings 5.6, 5.9)."""
-    scaled = score * SCORE_SCALE
-    if not isfinite(scaled):
-        return LARGEST_VALUE if scaled > 0 else 0
-    return min(max(0, floor(scaled)), LARGEST_VALUE)

@@ -83,13 +83,18 @@ class Ladders:
         return [steps[rank] for rank in descending(keys)]
 
     def by_score(self) -> list[Step]:
-        """Order the units by their best value, and after them all exchanges by the same."""
-        tops = [max(comparable(self.forms[thing][-1]) for thing in self._things(ladder)) for ladder in self.ladders]
+        """Order the units by the best value in them, and after all of them the exchanges by the same."""
+        units = self.relations.units
+        tops = [
+            max(comparable(self.forms[thing][-1]) for thing in units[ladder.steps[0].unit].things)
+            for ladder in self.ladders
+        ]
         ranked = [self.ladders[rank] for rank in descending(tops)]
         return [ladder.steps[0] for ladder in ranked] + [step for ladder in ranked for step in ladder.steps[1:]]
 
-    def _things(self, ladder: Ladder) -> tuple[int, ...]:
-        return self.relations.units[ladder.steps[0].unit].things
+    def units_by_score(self) -> list[int]:
+        """Order the units that can be in by the best value in them."""
+        return [step.unit for step in self.by_score() if step.thing is None]
 
     def _densities(self, ladder: Ladder) -> list[float]:
         tokens = [0]

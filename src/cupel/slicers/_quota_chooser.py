@@ -9,7 +9,7 @@ import msgspec
 from cupel._columns import Candidates
 from cupel.model import ContextBudget
 from cupel.slicers._base import Chooser, Reach, Selection, Span
-from cupel.slicers._partition import positions_by_kind
+from cupel.slicers._partition import offered_tokens, positions_by_kind
 from cupel.slicers._shares import Sharing
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class QuotaChooser(Chooser):
             part = candidates.part(positions)
             self.parts.append(Part(positions, inner.fit(part)))
             entries.append(quota_of.pop(kind, None))
-            masses.append(sum(part.tokens))
+            masses.append(offered_tokens(part))
         self.sharing = Sharing(entries, masses, list(quota_of.values()))
         self._quotas = quotas
         self._inner = inner

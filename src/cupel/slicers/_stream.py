@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from cupel._checks import as_integer
+from cupel._columns import Candidates
+from cupel._relations import check_batch
 from cupel._streams import fill, next_batch, opened
 from cupel.errors import SlicerConfigError
+from cupel.model import ContextBudget
 from cupel.slicers._base import Chooser, FittingSlicer
+from cupel.slicers._best_first import BestFirstSlice
 from cupel.slicers._greedy import GreedySlice
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from cupel._columns import Candidates
-    from cupel.model import ContextBudget, ContextItem, ScoredItem
+    from cupel.model import ContextItem, ScoredItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,21 @@ class StreamSlice(FittingSlicer):
         chosen: list[ContextItem] = []
         async with opened(scored) as entries:
             # A last, partial batch is not looked at when the budget is full; items without tokens alone never fill it.
+            seen: set[tuple[str, str]] = set()
             while remaining > 0 and len(chosen) < budget.target_tokens:
                 batch = await next_batch(entries, self.batch_size)
-                items = [entry.item for entry in batch]
-                for position in fill([entry.score for entry in batch], [item.tokens for item in items], remaining):
-                    chosen.append(items[position])
-                    remaining -= items[position].tokens
+                check_batch((entry.item for entry in batch), seen)
+                candidates = Candidates.of(batch)
+                for position in _fitting(candidates, remaining):
+                    chosen.append(candidates.items[position])
+                    remaining -= candidates.tokens[position]
                 if len(batch) < self.batch_size:
                     break
         return chosen
+
+
+def _fitting(candidates: Candidates, remaining: int) -> list[int]:
+    """Return the positions of one batch that fit, from the highest score down."""
+    if candidates.relations is None:
+        return fill(candidates.scores, candidates.tokens, remaining)
+    return BestFirstSlice().fit(candidates)(ContextBudget(remaining, remaining)).chosen

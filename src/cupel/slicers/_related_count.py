@@ -1,0 +1,142 @@
+"""Counts per kind over related candidates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from cupel._relations import closure, lawful
+from cupel.diagnostics import CountRequirementShortfall
+from cupel.slicers._base import Chooser, Selection, Span
+from cupel.slicers._count_chooser import CountChooser
+from cupel.slicers._ladders import Ladders
+from cupel.slicers._steps import StepChooser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cupel._columns import Candidates
+    from cupel._relations import Relations
+    from cupel.model import ContextBudget
+    from cupel.slicers._base import Slicer
+    from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior
+
+
+def count_chooser(
+    name: str,
+    candidates: Candidates,
+    entries: Sequence[CountQuotaEntry],
+    inner: Slicer,
+    scarcity: ScarcityBehavior,
+    *,
+    resort: bool,
+) -> CountChooser:
+    """See the candidates of a count slicer once."""
+    if candidates.relations is None:
+        return CountChooser(name, candidates, entries, inner, scarcity, resort=resort)
+    return RelatedCountChooser(
+        name, candidates, entries, inner, scarcity, relations=candidates.relations, resort=resort
+    )
+
+
+class RelatedCountChooser(CountChooser):
+    """Counts a thing once, in whichever form, and takes units whole.
+
+    Required things are committed in their smallest useful forms, with whatever they require; what the inner slicer
+    leaves of the target goes into larger forms. A unit that would exceed any kind's cap stays out.
+    """
+
+    __slots__ = ("_ladders", "_relations", "_steps")
+
+    def __init__(
+        self,
+        name: str,
+        candidates: Candidates,
+        entries: Sequence[CountQuotaEntry],
+        inner: Slicer,
+        scarcity: ScarcityBehavior,
+        *,
+        relations: Relations,
+        resort: bool,
+    ) -> None:
+        self._relations = relations
+        self._ladders = Ladders(relations)
+        self._steps = StepChooser(self._ladders, self._ladders.by_density())
+        super().__init__(name, candidates, entries, inner, scarcity, resort=resort)
+
+    def _commit(self, entries: Sequence[CountQuotaEntry]) -> None:
+        """Take the best units with a kind that is required, whatever the budget."""
+        missing = {entry.kind.key: entry.require_count for entry in entries}
+        self.room = dict(self._caps)
+        taken: set[int] = set()
+        claimed: set[str] = set()
+        for unit in self._ladders.units_by_score():
+            new = [place for place in closure(self._relations, unit) if place not in taken]
+            counts, labels = self._counts(new), self._labels(new)
+            wanted = any(missing.get(kind, 0) > 0 for kind in self._counts([unit]))
+            if wanted and new and claimed.isdisjoint(labels) and self._has_room(counts, self.room):
+                taken.update(new)
+                claimed.update(labels)
+                self._take(counts, self.room)
+                self._take(counts, missing)
+        things = [thing for unit in sorted(taken) for thing in self._relations.units[unit].things]
+        self.committed = [self._ladders.forms[thing][0].position for thing in things]
+        self.committed_tokens = sum(self._ladders.least[unit] for unit in taken)
+        self._shortfalls = tuple(
+            CountRequirementShortfall(entry.kind.value, entry.require_count, entry.require_count - left)
+            for entry in entries
+            if (left := missing[entry.kind.key]) > 0
+        )
+        out = {position for thing in things for position in self._relations.things[thing].positions}
+        out |= {position for label in claimed for position in self._positions(self._relations.exclusive[label])}
+        self._gone = out
+
+    def __call__(self, budget: ContextBudget) -> Selection:
+        """Choose for one budget; what is left over goes into larger forms."""
+        if budget.target_tokens <= 0:
+            return super().__call__(budget)
+        self.check_supply()
+        room = dict(self.room)
+        units: dict[int, list[int]] = {}
+        for position in self._filled(budget):
+            unit = self._relations.unit_of[self._relations.thing_of[position]]
+            units.setdefault(unit, []).append(position)
+        chosen = list(self.committed)
+        for unit, positions in units.items():
+            counts = self._counts([unit])
+            if self._has_room(counts, room):
+                self._take(counts, room)
+                chosen += positions
+        chosen = lawful(self._relations, chosen)
+        left = budget.target_tokens - sum(self._candidates.tokens[position] for position in chosen)
+        return Selection(
+            self._steps.improved(chosen, left),
+            self._shortfalls,
+            lambda position: self._cap_reached(position, room, budget),
+        )
+
+    def span(self, budget: ContextBudget) -> Span:
+        """Promise nothing: every token may go into a larger form."""
+        return Chooser.span(self, budget)
+
+    def _counts(self, units: Iterable[int]) -> Counter[str]:
+        """Count the things of some units by kind."""
+        things = (thing for unit in units for thing in self._relations.units[unit].things)
+        return Counter(self._keys[self._relations.things[thing].positions[0]] for thing in things)
+
+    def _labels(self, units: Iterable[int]) -> set[str]:
+        things = (self._relations.things[thing] for unit in units for thing in self._relations.units[unit].things)
+        return {thing.exclusive for thing in things if thing.exclusive is not None}
+
+    def _positions(self, things: Iterable[int]) -> list[int]:
+        return [position for thing in things for position in self._relations.things[thing].positions]
+
+    @staticmethod
+    def _has_room(counts: Counter[str], room: dict[str, int]) -> bool:
+        return all(kind not in room or number <= room[kind] for kind, number in counts.items())
+
+    @staticmethod
+    def _take(counts: Counter[str], room: dict[str, int]) -> None:
+        for kind, number in counts.items():
+            if kind in room:
+                room[kind] -= number

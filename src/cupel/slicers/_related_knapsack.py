@@ -1,0 +1,143 @@
+"""The knapsack over related candidates: at most one form of each thing, and whole groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from cupel._relations import lawful
+from cupel.errors import TableTooLargeError
+from cupel.slicers._base import Chooser, Selection, Span
+from cupel.slicers._bucket_choice import BUCKETS, COARSEST, MOST_CELLS
+from cupel.slicers._ladders import Ladders, total
+from cupel.slicers._scaling import scaled_score
+from cupel.slicers._steps import StepChooser
+
+if TYPE_CHECKING:
+    from cupel._relations import Form, Relations
+    from cupel._targets import Stretches, Work
+    from cupel.model import ContextBudget
+
+_LARGEST_SUM = 2**62
+
+
+class RelatedKnapsackChooser(Chooser):
+    """Finds the forms and groups of the greatest total value.
+
+    Requirements and exclusive sets are not in the table: what they do not allow is left out of its answer, and the
+    greedy choice is taken where it is worth more. Buckets that fit the work are compared with greedy as well.
+    """
+
+    __slots__ = ("_bucket_size", "_forms", "_greedy", "_is_loose", "_max_cells", "_relations", "_rows")
+
+    def __init__(self, relations: Relations, bucket_size: int | Literal["auto"], max_cells: int | None) -> None:
+        ladders = Ladders(relations)
+        self._relations = relations
+        self._bucket_size = bucket_size
+        self._max_cells = max_cells if bucket_size != "auto" else None
+        self._forms = {form.position: form for thing in relations.things for form in thing.forms}
+        self._rows = sum(form.tokens > 0 for form in self._forms.values())
+        self._greedy = StepChooser(ladders, ladders.by_density())
+        self._is_loose = bool(relations.exclusive) or any(unit.requires for unit in relations.units)
+
+    def __call__(self, budget: ContextBudget) -> Selection:
+        """Take the best choice; of equal ones the table's."""
+        target = budget.target_tokens
+        if target <= 0:
+            return Selection([])
+        choices = [lawful(self._relations, self._solved(target, bucket)) for bucket in self._buckets(target)]
+        if self._is_loose or self._bucket_size == "auto":
+            choices.append(self._greedy(budget).chosen)
+        best = max(choices, key=lambda chosen: total(self._forms[position] for position in chosen))
+        return Selection(best)
+
+    def span(self, budget: ContextBudget) -> Span:
+        """Cover the whole bucket the target lies in, unless greedy has a say."""
+        target, bucket = budget.target_tokens, self._bucket_size
+        if bucket == "auto" or self._is_loose or target < bucket:
+            return super().span(budget)
+        return Span(target // bucket * bucket, (target // bucket + 1) * bucket)
+
+    def refused(self, work: Work) -> Stretches | None:
+        """Every table from a certain size on is too large."""
+        del work
+        if self._bucket_size == "auto" or self._max_cells is None or not self._rows:
+            return None
+        from cupel._targets import Stretches
+
+        return Stretches([max(1, self._max_cells // self._rows) * self._bucket_size])
+
+    def effort(self, target: int) -> int:
+        """Each form goes over the table once."""
+        return self._rows * (target // self._buckets(target)[0])
+
+    def _buckets(self, target: int) -> list[int]:
+        if self._bucket_size != "auto":
+            return [self._bucket_size]
+        fine = (bucket for bucket in BUCKETS if self._rows * (target // bucket + 1) <= MOST_CELLS)
+        return list(dict.fromkeys((next(fine, COARSEST), COARSEST)))
+
+    def _solved(self, target: int, bucket: int) -> list[int]:
+        capacity = target // bucket
+        cells = self._rows * (capacity + 1)
+        if capacity > 0 and self._max_cells is not None and cells > self._max_cells:
+            raise TableTooLargeError(self._rows, capacity, cells, self._max_cells)
+        things, units = self._relations.things, self._relations.units
+        return solve_related(
+            [[things[thing].forms for thing in unit.things] for unit in units if unit.is_open], bucket, capacity
+        )
+
+
+def solve_related(units: list[list[tuple[Form, ...]]], bucket: int, capacity: int) -> list[int]:
+    """Return the positions of the best choice: of each unit nothing, or one form of each of its things.
+
+    Tokens are rounded up to buckets. A unit that costs nothing is always in; among equal choices the one that leaves
+    later units out, or has smaller forms, wins.
+
+    >>> from cupel._relations import Form
+    >>> solve_related([[(Form(1, 2, 0.3), Form(0, 9, 0.9))], [(Form(2, 5, 0.5),)]], 1, 8)
+    [1, 2]
+    """
+    import numpy as np  # only where there is a table
+
+    weights = [[[-(-form.tokens // bucket) for form in forms] for forms in things] for things in units]
+    values = [[[scaled_score(form.value) for form in forms] for forms in things] for things in units]
+    capacity = min(capacity, sum(max(row) for things in weights for row in things))
+    most = sum(max(row) for things in values for row in things)
+    best: Any = np.zeros(capacity + 1, np.int64 if most < _LARGEST_SUM else object)  # beyond, Python's own integers
+    rows: list[tuple[Any, list[Any]]] = []
+    for things, costs, gains in zip(units, weights, values, strict=True):
+        reached, picks = best, list[Any]()
+        for row, gain in zip(costs, gains, strict=True):
+            reached, pick = _with_one_of(reached, row, gain, most)
+            picks.append(pick)
+        taken = reached >= best if all(forms[0].tokens == 0 for forms in things) else reached > best
+        best = np.where(taken, reached, best)
+        rows.append((taken, picks))
+    return _traced(units, weights, rows, capacity)
+
+
+def _with_one_of(before: Any, costs: list[int], gains: list[int], most: int) -> tuple[Any, Any]:
+    """Add exactly one form of a thing; what cannot be reached is below zero."""
+    import numpy as np
+
+    after, pick = np.full_like(before, -most - 1), np.zeros(len(before), np.int32)
+    for place, (cost, gain) in enumerate(zip(costs, gains, strict=True)):
+        if cost < len(before):
+            source = before[: len(before) - cost]
+            better = (source >= 0) & (source + gain > after[cost:])
+            after[cost:][better] = source[better] + gain
+            pick[cost:][better] = place
+    return after, pick
+
+
+def _traced(
+    units: list[list[tuple[Form, ...]]], weights: list[list[list[int]]], rows: list[tuple[Any, list[Any]]], left: int
+) -> list[int]:
+    chosen: list[int] = []
+    for things, costs, (taken, picks) in reversed(list(zip(units, weights, rows, strict=True))):
+        if taken[left]:
+            for forms, row, pick in reversed(list(zip(things, costs, picks, strict=True))):
+                place = int(pick[left])
+                chosen.append(forms[place].position)
+                left -= row[place]
+    return chosen[::-1]
