@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cupel.slicers._base import FittingSlicer
 from cupel.slicers._greedy import GreedyChooser
+from cupel.slicers._ladders import Ladders
+from cupel.slicers._steps import StepChooser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +29,11 @@ class BestFirstSlice(FittingSlicer):
     ['long and new']
     """
 
-    def _fit(self, candidates: Candidates) -> BestFirstChooser:
-        """See the candidates once."""
+    def _fit(self, candidates: Candidates) -> BestFirstChooser | StepChooser:
+        """See the candidates once; related ones are taken in steps: all in their smallest forms before larger ones."""
+        if candidates.relations is not None:
+            ladders = Ladders(candidates.relations)
+            return StepChooser(ladders, ladders.by_score())
         return BestFirstChooser(candidates.scores, candidates.tokens)
 
 
