@@ -41,7 +41,7 @@ def read_relations(
     _check_agreement(everyone)
     pins = _pins(fixed)
     _check_ids(everyone, {*known, *(marks.id for _, marks in everyone if marks.id is not None)})
-    _check_pinned_groups(everyone, pins)
+    _check_pinned_groups(everyone, len(fixed), pins)
     _check_pinned_requirements(fixed, {*known, *pins.things})
     return assemble(_things(entries, others, scores, pins), pins)
 
@@ -96,13 +96,15 @@ def _check_ids(entries: list[_Entry], ids: set[str]) -> None:
                 raise InvalidItemError(msg)
 
 
-def _check_pinned_groups(entries: list[_Entry], pins: Pins) -> None:
+def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pins: Pins) -> None:
     """Make sure that a group is pinned as a whole or not at all; a thing with a pinned form is pinned."""
     first: dict[str, tuple[bool, ContextItem]] = {}
-    for item, marks in entries:
+    for place, (item, marks) in enumerate(entries):
         if marks.group is None:
             continue
-        is_pinned = item.pinned or marks.id in pins.things
+        is_pinned = (
+            place < pinned_count or marks.id in pins.things
+        )  # a rule may have pinned it, so its flag says little
         was_pinned, other = first.setdefault(marks.group, (is_pinned, item))
         if is_pinned is not was_pinned:
             yes, no = (item, other) if is_pinned else (other, item)
