@@ -28,6 +28,7 @@ FAMILIES = [
     "cupel.presets",
     "cupel.report",
     "cupel.scorers",
+    "cupel.session",
     "cupel.shorten",
     "cupel.slicers",
     "cupel.testing",

@@ -3,7 +3,7 @@
 Candidates and a token budget go in; an ordered selection comes out, with the reason for every item. The everyday names
 are here; each family has a namespace of its own: `cupel.scorers`, `cupel.slicers`, `cupel.placers`,
 `cupel.diagnostics`, `cupel.policy`, `cupel.presets`, `cupel.analytics`,
-`cupel.tokens`, `cupel.shorten`, `cupel.testing`.
+`cupel.tokens`, `cupel.shorten`, `cupel.session`, `cupel.testing`.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         TagScorer,
         Window,
     )
+    from cupel.session import Prices, Session
     from cupel.shorten import forms
     from cupel.slicers import (
         BestFirstSlice,
@@ -150,6 +151,7 @@ __all__ = [
     "Policy",
     "PolicyConfigError",
     "PreparedSelection",
+    "Prices",
     "PriorityScorer",
     "QuotaEntry",
     "QuotaSlice",
@@ -166,6 +168,7 @@ __all__ = [
     "SearchStoppedError",
     "SelectionError",
     "SelectionReport",
+    "Session",
     "Slicer",
     "SlicerConfigError",
     "Step",
@@ -200,13 +203,25 @@ _NAMESPACES = frozenset(
         "presets",
         "report",
         "scorers",
+        "session",
         "shorten",
         "slicers",
         "testing",
         "tokens",
     }
 )
-_FAMILIES = ("errors", "model", "diagnostics", "scorers", "slicers", "placers", "pipeline", "policy", "shorten")
+_FAMILIES = (
+    "errors",
+    "model",
+    "diagnostics",
+    "scorers",
+    "slicers",
+    "placers",
+    "pipeline",
+    "policy",
+    "shorten",
+    "session",
+)
 
 
 def __getattr__(name: str) -> object:

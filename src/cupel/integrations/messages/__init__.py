@@ -2,7 +2,7 @@
 
 `fit` keeps what matters most of a history within a token budget, without ever separating a tool call from its result,
 reasoning from what it led to, or the conversation from its system prompt. `to_items` and `from_items` are its two
-halves.
+halves. `MessageSession` does so turn by turn, and keeps the provider's prompt cache.
 """
 
 from cupel.integrations.messages._dialect import Provider
@@ -14,6 +14,8 @@ from cupel.integrations.messages._items import from_items, to_items
 from cupel.integrations.messages._pins import SystemMessages
 from cupel.integrations.messages._policy import newest_first
 from cupel.integrations.messages._provider import provider_of
+from cupel.integrations.messages._session import MessageSession
+from cupel.integrations.messages._turn import Turn
 from cupel.slicers import BestFirstSlice
 
 __all__ = [
@@ -22,9 +24,11 @@ __all__ = [
     "Dropped",
     "Fitted",
     "Framework",
+    "MessageSession",
     "PinnedMessagesExceedBudgetError",
     "Provider",
     "SystemMessages",
+    "Turn",
     "fit",
     "from_items",
     "newest_first",

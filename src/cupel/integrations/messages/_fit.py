@@ -53,6 +53,8 @@ class Fitted(Generic[M]):
     """What was left out, in its original order."""
     provider: str
     """The format whose rules were applied."""
+    shortened: tuple[int, ...] = ()
+    """Where the messages stood in the history that are copies with shorter tool outputs."""
 
 
 def fit(
@@ -146,10 +148,10 @@ def _fit_history(
     policy: Policy | Pipeline | None,
     fixed: Sequence[ContextItem],
 ) -> Fitted[M]:
-    request = Request(history, fixed, _window(budget))
+    request = Request(history, fixed, as_window(budget))
     items = history.items(request.room)
     request.check_pinned(items)
-    outcome = request.select(items, _pipeline(policy))
+    outcome = request.select(items, as_pipeline(policy))
     report = outcome.report()
     return Fitted(
         messages=[messages[position] for position in history.positions(outcome.kept)],
@@ -168,7 +170,7 @@ def _fit_history(
     )
 
 
-def _pipeline(policy: Policy | Pipeline | None) -> Pipeline:
+def as_pipeline(policy: Policy | Pipeline | None) -> Pipeline:
     if isinstance(policy, Pipeline):
         return policy
     if policy is not None and not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -176,7 +178,7 @@ def _pipeline(policy: Policy | Pipeline | None) -> Pipeline:
     return (policy or newest_first()).pipeline()
 
 
-def _window(budget: int | ContextBudget) -> ContextBudget:
+def as_window(budget: int | ContextBudget) -> ContextBudget:
     if isinstance(budget, ContextBudget):
         return budget
     if isinstance(budget, bool) or not isinstance(budget, int):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,6 +15,8 @@ from cupel.integrations.messages._dialect import REPLY_FRAME, Dialect, dialect_o
 from cupel.integrations.messages._ends import Ends
 from cupel.integrations.messages._loops import Loops
 from cupel.integrations.messages._media import ImageRule, ImageTokens
+from cupel.integrations.messages._memory import Known, Memory, weigh
+from cupel.integrations.messages._outputs import with_outputs
 from cupel.integrations.messages._pins import SystemMessages, keep_system, pin_units
 from cupel.integrations.messages._plain import JSON, compact_json, is_sequence, plain, wrong_type
 from cupel.integrations.messages._rules import Rules
@@ -39,29 +41,44 @@ class History:
     """The units of a history, what must hold between those that are sent, and what each message weighs."""
 
     dialect: Dialect
+    known: Sequence[Known]
+    """The messages as plain data, and what each weighs."""
     readings: Sequence[Reading]
     units: Sequence[Unit]
     rules: Rules
     counter: TokenCounter
+    images: ImageRule
+    memory: Memory
 
     def items(self, room: int | None = None) -> list[ContextItem]:
         """The candidates that stand for the units, pinned what must be sent and what that needs beside it.
 
         Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
         """
-        items = [self._item(unit) for unit in self.units]
+        before, self.memory.items = self.memory.items, {}
+        items = [self._item(unit, before) for unit in self.units]
         costs = [item.tokens for item in items]
         pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.flaw is None}
         left = sum(costs) if room is None else room - sum(costs[index] for index in pinned)
         pinned |= self.rules.complete(self.units, pinned, costs, left)
         return [replace(item, pinned=True) if index in pinned else item for index, item in enumerate(items)]
 
-    def _item(self, unit: Unit) -> ContextItem:
+    def _item(self, unit: Unit, before: Mapping[tuple[int, ...], tuple[bytes, ContextItem]]) -> ContextItem:
+        if not self.memory.lasts:
+            return self._new_item(unit)
+        positions = tuple(unit.positions)
+        digest = b"".join(self.known[position].digest for position in positions)
+        found = before.get(positions)
+        item = found[1] if found is not None and found[0] == digest else self._new_item(unit)
+        self.memory.items[positions] = digest, item
+        return item
+
+    def _new_item(self, unit: Unit) -> ContextItem:
         # Provider messages carry no time, and only the order matters to recency and to the chronological placer.
         members = [self.readings[position] for position in unit.positions]
         return ContextItem(
-            "\n".join(f"{member.role}: {' '.join(filter(None, member.texts))}" for member in members),
-            sum(self.weigh(member) for member in members),
+            _content(members),
+            sum(self.known[position].tokens for position in unit.positions),
             kind=_KINDS.get(unit.role, ContextKind.MESSAGE),
             source=ContextSource.TOOL if unit.role == "exchange" else ContextSource.CHAT,
             tags=tuple(dict.fromkeys(tool for member in members for tool in member.tools)),
@@ -73,18 +90,40 @@ class History:
         """A unit in words, for an error."""
         unit = self.units[index]
         why = unit.note or (unit.role if unit.pinned else "needed beside another pinned message")
-        return f"{', '.join(_ranges(unit.positions))} ({why})"
+        return f"{', '.join(ranges(unit.positions))} ({why})"
 
     def positions(self, indexes: Iterable[int]) -> list[int]:
         """Where the messages of these units stand, in order."""
         return sorted(position for index in indexes for position in self.units[index].positions)
 
-    def weigh(self, reading: Reading) -> int:
-        """The tokens of one message."""
-        return reading.extra + sum(self.counter.count(text) for text in reading.texts if text)
+    def with_outputs(self, position: int, texts: Sequence[str]) -> Shorter | None:
+        """Return a message with other texts for what tools returned in it; None if it could not be sent."""
+        view = with_outputs(self.known[position].view, texts)
+        reading = self.dialect.read(view, f"messages[{position}]", self.images)
+        return None if reading.flaw else Shorter(view, texts, reading, weigh(reading, self.counter))
+
+    def shortened(self, item: ContextItem, positions: Sequence[int], shorter: Mapping[int, Shorter]) -> ContextItem:
+        """Return a unit's item as it stands where some of its messages are shorter."""
+        members = [shorter[at].reading if at in shorter else self.readings[at] for at in positions]
+        tokens = sum(shorter[at].tokens if at in shorter else self.known[at].tokens for at in positions)
+        return replace(item, content=_content(members), tokens=tokens, original_tokens=item.tokens)
 
 
-def _ranges(positions: Sequence[int]) -> Iterable[str]:
+class Shorter(NamedTuple):
+    """A message with shorter outputs: as plain data, its outputs, and what it weighs."""
+
+    view: JSON
+    texts: Sequence[str]
+    reading: Reading
+    tokens: int
+
+
+def _content(members: Iterable[Reading]) -> str:
+    return "\n".join(f"{member.role}: {' '.join(filter(None, member.texts))}" for member in members)
+
+
+def ranges(positions: Sequence[int]) -> Iterable[str]:
+    """Return where messages stand, in words."""
     for _, run in groupby(enumerate(positions), lambda pair: pair[1] - pair[0]):
         first, *rest = (position for _, position in run)
         yield f"messages[{first}:{rest[-1] + 1}]" if rest else f"messages[{first}]"
@@ -116,16 +155,18 @@ class Options:
             raise wrong_type("tools", "a list of tools", self.tools)
 
 
-def read_history(messages: Sequence[M], options: Options) -> History:
-    """Read `messages`, group them, mark what cannot be sent and pin what must be."""
+def read_history(messages: Sequence[M], options: Options, memory: Memory | None = None) -> History:
+    """Read `messages`, group them, mark what cannot be sent and pin what must be; `memory` is of earlier turns."""
     if not is_sequence(messages):  # a generator could be read only once
         raise wrong_type("messages", "a list of messages", messages)
-    views = [_view(message, index, options.view) for index, message in enumerate(messages)]
+    memory = Memory(lasts=False) if memory is None else memory
+    known = memory.recall(messages, options.view)
     dialect = options.dialect or dialect_of(
-        views, options.provider, system=options.system, tools=plain(options.tools, "tools")
+        [one.view for one in known], options.provider, system=options.system, tools=plain(options.tools, "tools")
     )
-    images = ImageRule(options.image_tokens)
-    readings = [dialect.read(message, f"messages[{index}]", images) for index, message in enumerate(views)]
+    memory.speak(dialect, known)
+    images, counter = ImageRule(options.image_tokens), options.counter or default_counter()
+    readings = [one.read(f"messages[{index}]", dialect, images, counter) for index, one in enumerate(known)]
     units = dialect.group(readings)
     keep_system(units, readings, options.system_messages)
     if options.alternate:
@@ -136,14 +177,7 @@ def read_history(messages: Sequence[M], options: Options) -> History:
     rules.settle(units)
     pin = options.pin
     pin_units(units, readings, [pin is not None and bool(pin(message)) for message in messages])
-    return History(dialect, readings, units, rules, options.counter or default_counter())
-
-
-def _view(message: Any, index: int, view: Callable[[Any], JSON] | None) -> JSON:
-    read = plain(view(message) if view else message, f"messages[{index}]")
-    if not isinstance(read, dict):
-        raise wrong_type(f"messages[{index}]", "a message", message)
-    return read  # pyright: ignore[reportUnknownVariableType]
+    return History(dialect, known, readings, units, rules, counter, images, memory)
 
 
 def fixed_items(history: History, system: object, tools: Sequence[object] | None) -> list[ContextItem]:

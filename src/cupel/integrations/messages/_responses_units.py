@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cupel.integrations.messages._reading import NO_CALL, NO_RESULT, TWO_CALLS
@@ -23,7 +24,7 @@ def group(readings: Sequence[Reading]) -> list[Unit]:
     must be preceded by it, so a run that holds reasoning stands or falls whole; and so does a program with every run
     that it called from.
     """
-    _forbid_repeated_ids(readings)
+    readings = _without_repeated_ids(readings)
     answers = _pair(readings)
     answered = set(answers.values())
     units: list[Unit] = []
@@ -45,15 +46,16 @@ def group(readings: Sequence[Reading]) -> list[Unit]:
     return units
 
 
-def _forbid_repeated_ids(readings: Sequence[Reading]) -> None:
+def _without_repeated_ids(readings: Sequence[Reading]) -> list[Reading]:
     """Items have ids of their own, which must differ: of two with one id only the newest can be sent."""
     seen: set[str] = set()
+    checked: list[Reading] = []
     for reading in reversed(readings):
-        if reading.item_id is None:
-            continue
-        if reading.item_id in seen:
-            reading.spoil(REPEATED_ID)
-        seen.add(reading.item_id)
+        repeated = reading.item_id in seen
+        checked.append(replace(reading, flaw=reading.flaw or REPEATED_ID) if repeated else reading)
+        if reading.item_id is not None:
+            seen.add(reading.item_id)
+    return checked[::-1]
 
 
 def _pair(readings: Sequence[Reading]) -> dict[int, int]:

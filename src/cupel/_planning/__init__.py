@@ -1,0 +1,33 @@
+"""Deciding, turn by turn, what a window that remembers its last request keeps, and what that costs.
+
+Both kinds of session share it: items (`cupel.session`) and chat histories (`cupel.integrations.messages`) are turned
+into candidates, and what is decided is turned back.
+"""
+
+from cupel._planning._bill import Bill
+from cupel._planning._pool import Candidate, Entry, Option, Plan, Pool, Terms
+from cupel._planning._prices import Prices
+from cupel._planning._remembering import Remembering
+from cupel._planning._state import State
+from cupel._planning._turn import Action, Change, Opening, Step, decide
+from cupel._planning._usage import read_usage, settle
+
+__all__ = [
+    "Action",
+    "Bill",
+    "Candidate",
+    "Change",
+    "Entry",
+    "Opening",
+    "Option",
+    "Plan",
+    "Pool",
+    "Prices",
+    "Remembering",
+    "State",
+    "Step",
+    "Terms",
+    "decide",
+    "read_usage",
+    "settle",
+]

@@ -1,0 +1,101 @@
+"""What both kinds of session have in common."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from math import floor
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+from cupel._checks import as_finite, as_instance
+from cupel._planning._prices import Prices
+from cupel._planning._state import State
+from cupel._planning._usage import settle
+from cupel.errors import ConfigurationError, SelectionError
+
+if TYPE_CHECKING:
+    from cupel._planning._bill import Bill
+    from cupel._planning._turn import Step
+    from cupel.model import ContextBudget
+
+_ALLOWANCE = 1.01
+"""The provider's tokens for one of ours differ a little from request to request."""
+_log = logging.getLogger("cupel")
+
+
+class Remembering:
+    """A window that remembers its last request: one conversation, one writer."""
+
+    def __init__(self, prices: Prices | None, worth: float) -> None:
+        self._prices = as_instance("prices", Prices.marked() if prices is None else prices, Prices)
+        self._worth = as_finite("worth", worth, least=0, error=ConfigurationError)
+        self._state = State()
+        self._writing = Lock()
+
+    @property
+    def total(self) -> Bill:
+        """The bill of all requests so far."""
+        return self._state.total
+
+    def observe(self, usage: object) -> Bill | None:
+        """Settle the last request's bill with the provider's own counts, learn from them, and return it.
+
+        `usage` is what a response of Anthropic's, OpenAI's or Gemini's SDK says of its tokens, or a mapping like it.
+        A request is settled once: a second account of it changes nothing, and None is returned.
+        """
+        with self._only_writer():
+            self._state, bill = settle(self._state, usage, self._prices)
+        return bill
+
+    def to_json(self) -> str:
+        """Return what another process needs to go on: no contents, a few kilobytes."""
+        return self._state.to_json()
+
+    @classmethod
+    def from_json(cls, state: str, /, *args: Any, **kwargs: Any) -> Self:
+        """Go on from what `to_json` returned, with the arguments of the constructor.
+
+        Entries of another conversation match nothing in this one, so nothing of them is counted as read.
+        """
+        session = cls(*args, **kwargs)
+        session._state = State.from_json(state)
+        return session
+
+    def copy(self) -> Self:
+        """Return a session that goes on from here by itself: a branch of the conversation."""
+        with self._only_writer():
+            branch = copy(self)
+        branch._start_alone()  # noqa: SLF001 - of the same class
+        return branch
+
+    def _start_alone(self) -> None:
+        self._writing = Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what was only kept to spare time."""
+
+    def _window(self, budget: ContextBudget) -> int:
+        """How many tokens of ours fit: the budget is the provider's, whose tokens may be smaller."""
+        window = min(budget.target_tokens, budget.max_tokens - budget.output_reserve)
+        ratio = self._state.ratio
+        return floor(window / (ratio * _ALLOWANCE)) if ratio > 1 else window
+
+    def _keep(self, step: Step) -> None:
+        """Remember a request as sent, and log it."""
+        self._state = step.state
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("turn %d  %s   %s: %s", step.state.turns, step.bill, step.action, step.reason)
+
+    @contextmanager
+    def _only_writer(self) -> Iterator[None]:
+        if not self._writing.acquire(blocking=False):
+            msg = "the session is in use by another thread: a conversation has one writer; copy() starts a branch"
+            raise SelectionError(msg)
+        try:
+            yield
+        finally:
+            self._writing.release()

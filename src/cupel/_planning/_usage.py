@@ -1,0 +1,106 @@
+"""What providers report of a request's tokens, and what a session learns from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from cupel._checks import wrong_type
+from cupel._planning._bill import Bill
+from cupel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cupel._planning._prices import Prices
+    from cupel._planning._state import State
+
+_UNCACHED_ONLY = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""Where these are reported, `input_tokens` counts neither."""
+_TOTALS = ("prompt_tokens", "input_tokens", "prompt_token_count")
+_CACHED = (
+    ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    ("prompt_cache_hit_tokens",),
+    ("cached_content_token_count",),
+)
+_FORGETTING = 0.9
+
+
+class Usage(NamedTuple):
+    """The prompt's tokens as the provider counts them, and those of them that its cache served."""
+
+    sent: int
+    read: int
+
+
+def read_usage(usage: object) -> Usage:
+    """Read the `usage` of a response: an SDK's object or a mapping, of Anthropic, OpenAI, Gemini or DeepSeek.
+
+    >>> read_usage({"input_tokens": 12, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 88})
+    Usage(sent=1000, read=900)
+    >>> read_usage({"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 896}})
+    Usage(sent=1000, read=896)
+    """
+    if usage is None or isinstance(usage, (str, bytes, int, float)):
+        raise wrong_type("usage", "the usage of a response, or a mapping", usage)
+    total = next((found for name in _TOTALS if (found := _number(usage, name)) is not None), None)
+    if total is None:
+        msg = f"usage must report the prompt's tokens as one of {', '.join(_TOTALS)}"
+        raise ConfigurationError(msg)
+    beside = [_number(usage, name) for name in _UNCACHED_ONLY]
+    if any(number is not None for number in beside) and _number(usage, "prompt_tokens") is None:
+        read, written = (number or 0 for number in beside)
+        return Usage(total + read + written, read)
+    cached = next((found for path in _CACHED if (found := _number(usage, *path)) is not None), 0)
+    return Usage(total, min(cached, total))
+
+
+def _number(usage: object, *path: str) -> int | None:
+    value: Any = usage
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong_type(f"usage.{'.'.join(path)}", "an integer", value)
+    if value < 0:
+        msg = f"usage.{'.'.join(path)} must be >= 0, got {value}"
+        raise ConfigurationError(msg)
+    return value
+
+
+def settle(state: State, usage: object, prices: Prices) -> tuple[State, Bill | None]:
+    """Return the state after the provider's own account of the last request, and the bill; None if it has one already.
+
+    More tokens than were counted count at once, fewer slowly: a request must not exceed the budget.
+    """
+    sent, read = read_usage(usage)
+    estimate = state.pending
+    if estimate is None or not estimate.sent or not sent:
+        return state, None
+    observed = sent / estimate.sent
+    smoothed = _FORGETTING * state.ratio + (1 - _FORGETTING) * observed if state.observed else observed
+    expected = estimate.read * observed
+    expiry = state.expiry
+    if expected:
+        expiry = _FORGETTING * expiry + (1 - _FORGETTING) * (read < expected / 2)
+    new = min(round(estimate.new * observed), sent - read)
+    bill = Bill(
+        sent=sent,
+        read=read,
+        rewritten=sent - read - new,
+        new=new,
+        price=prices.read * read + prices.write * (sent - read),
+        without_cache=float(sent),
+        reselecting=estimate.reselecting * observed,
+    )
+    after = replace(
+        state,
+        ratio=max(observed, smoothed),
+        expiry=expiry,
+        observed=state.observed + 1,
+        pending=None,
+        before=state.before + bill,
+    )
+    return after, bill

@@ -1,0 +1,169 @@
+"""A conversation as candidates for the next request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from cupel._checks import as_text
+from cupel._planning import Candidate, Entry, Option
+from cupel.integrations.messages._outputs import cut, outputs, telling
+from cupel.integrations.messages._traces import Traces
+
+if TYPE_CHECKING:
+    from cupel.integrations.messages._history import History, Shorter
+    from cupel.shorten import Shortener
+
+WHOLE, SHORT, CUT = "", "short", "cut:"
+"""Names of forms: a message as it is, its standard short form, and one for a limit of its own."""
+_WORTH = 0.9
+_SHRINKS = 0.85
+"""A form that keeps more of the tokens is not worth changing a message for."""
+_LEAST_LIMIT, _PARTS = 300, 20
+"""An output has a short form if it takes more tokens than this, and than one of so many parts of the window."""
+
+
+class Form(NamedTuple):
+    """A form of a piece: its tokens, and the messages that are other in it, by position."""
+
+    tokens: int
+    messages: dict[int, Shorter]
+
+
+@dataclass(slots=True)
+class Piece:
+    """Units that stand interleaved, as one candidate: their messages, and the forms that were made of them."""
+
+    key: str
+    units: tuple[int, ...]
+    positions: tuple[int, ...]
+    tokens: int
+    forms: dict[str, Form] = field(default_factory=dict[str, Form])
+
+    def form(self, name: str) -> Form:
+        """Return a form by name; the whole has no other messages."""
+        return self.forms[name] if name else Form(self.tokens, {})
+
+    def candidate(
+        self, value: float, *, must: bool, new: bool, recent: bool, cut: str | None, sent_as: str | None
+    ) -> Candidate:
+        """Return the piece as a candidate.
+
+        What must be sent or is recent is whole; or `cut`, where it does not fit whole. The form it was sent in stays
+        possible.
+        """
+        names = {name for name in (cut, sent_as) if name in self.forms}
+        if not (must or recent) and SHORT in self.forms:
+            names.add(SHORT)
+        options = [Option(name, self.forms[name].tokens, _WORTH) for name in names]
+        if cut is None:
+            options.append(Option(WHOLE, self.tokens, 1.0))
+        options.sort(key=lambda option: (option.tokens, option.form))
+        return Candidate(self.key, value, tuple(options), held=must, new=new)
+
+
+class Pieces:
+    """Follows a history from turn to turn: what it consists of, what that is worth, and its shorter forms.
+
+    Everything here is a function of the history and the window, so another process finds the same.
+    """
+
+    def __init__(self, shortener: Shortener | None, *, shortens: bool, window: int) -> None:
+        self._shortener = shortener
+        self._shortens = shortens
+        self._limit = max(_LEAST_LIMIT, window // _PARTS)
+        self._traces = Traces()
+        self._forms: dict[str, dict[str, Form]] = {}
+
+    def follow(self, history: History, last: Sequence[Entry]) -> list[Piece]:
+        """Return the pieces of a history; only those that were not there before are looked at closely."""
+        pieces = _pieces(history)
+        if [piece.key for piece in pieces[: len(self._traces.keys)]] != self._traces.keys:
+            self._traces, self._forms = Traces(), {}
+        for piece in pieces[len(self._traces.keys) :]:
+            self._forms[piece.key] = piece.forms
+            if self._shortens:
+                self._shorten(piece, history, SHORT, self._limit)
+            shown, asked = _texts(piece, history)
+            self._traces.add(piece.key, piece.tokens, shown=shown, asked=asked)
+        wanted = {entry.key: entry.form for entry in last if entry.form.startswith(CUT)}
+        for piece in pieces:
+            piece.forms = self._forms[piece.key]
+            name = wanted.get(piece.key)
+            if self._shortens and name is not None and name[len(CUT) :].isdecimal():
+                self.cut(piece, history, int(name[len(CUT) :]))
+        return pieces
+
+    def values(self) -> list[float]:
+        """Return what each piece is worth to the conversation."""
+        return self._traces.values()
+
+    def cut(self, piece: Piece, history: History, limit: int) -> str | None:
+        """Give a piece a form of its own, with outputs of at most so many tokens each, and return the form's name."""
+        name = f"{CUT}{limit}"
+        if self._shortens and name not in piece.forms:
+            self._shorten(piece, history, name, limit)
+        return name if name in piece.forms else None
+
+    def _shorten(self, piece: Piece, history: History, name: str, limit: int) -> None:
+        messages: dict[int, Shorter] = {}
+        saved = 0
+        for position in piece.positions:
+            known = history.known[position]
+            texts = outputs(known.view)
+            forms = [self._form(text, limit, name, history) for text in texts]
+            if forms == texts:
+                continue
+            shorter = history.with_outputs(position, forms)
+            if shorter is not None and shorter.tokens < known.tokens:
+                saved += known.tokens - shorter.tokens
+                messages[position] = shorter
+        if saved and (name != SHORT or piece.tokens - saved <= _SHRINKS * piece.tokens):
+            piece.forms[name] = Form(piece.tokens - saved, messages)
+
+    def _form(self, text: str, limit: int, name: str, history: History) -> str:
+        counter = history.counter
+        if self._shortener is not None:
+            form = as_text("what forms returned", self._shortener(text, limit))
+            if name == SHORT or counter.count(form) <= limit:
+                return form or text
+        if name == SHORT:
+            return telling(text, limit, counter=counter, known=self._traces.rarity) or text
+        return cut(text, limit, counter=counter) or text
+
+
+def _pieces(history: History) -> list[Piece]:
+    """The units in order, those that stand interleaved taken together; equal ones are numbered."""
+    found: list[Piece] = []
+    seen: dict[str, int] = {}
+    known = history.known
+    for units in _clusters(history):
+        positions = tuple(history.positions(units))
+        digest = blake2b(b"".join(known[position].digest for position in positions), digest_size=12).hexdigest()
+        seen[digest] = number = seen.get(digest, 0) + 1
+        tokens = sum(known[position].tokens for position in positions)
+        found.append(Piece(digest if number == 1 else f"{digest}#{number}", tuple(units), positions, tokens))
+    return found
+
+
+def _clusters(history: History) -> list[list[int]]:
+    clusters: list[list[int]] = []
+    reach = -1
+    for index in sorted(range(len(history.units)), key=lambda index: history.units[index].positions[0]):
+        positions = history.units[index].positions
+        if positions[0] < reach:
+            clusters[-1].append(index)
+        else:
+            clusters.append([index])
+        reach = max(reach, positions[-1])
+    return clusters
+
+
+def _texts(piece: Piece, history: History) -> tuple[str, str]:
+    """What the model was shown in a piece, and what it asked for."""
+    readings = [history.readings[position] for position in piece.positions]
+    shown = "\n".join(text for reading in readings if reading.role in ("tool", "user") for text in reading.texts)
+    asked = "\n".join(text for reading in readings if reading.calls for text in reading.texts)
+    return shown, asked.replace("\\n", "\n").replace('\\"', '"')

@@ -1,0 +1,234 @@
+"""A conversation's window, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from cupel._checks import as_finite, as_flag, as_function, as_text
+from cupel._planning import Opening, Remembering, Step, decide
+from cupel.errors import ConfigurationError
+from cupel.integrations.messages._account import account
+from cupel.integrations.messages._draft import Draft
+from cupel.integrations.messages._entries import Pieces
+from cupel.integrations.messages._fit import as_pipeline, as_window
+from cupel.integrations.messages._history import Options, fixed_items, ranges, read_history
+from cupel.integrations.messages._memory import Memory
+from cupel.integrations.messages._selection import Request
+from cupel.integrations.messages._sendable import sendable
+from cupel.integrations.messages._turn import Turn
+from cupel.scorers import checked_scores
+
+if TYPE_CHECKING:
+    from cupel._planning import Candidate, Prices
+    from cupel.integrations.messages._dialect import Dialect, Provider
+    from cupel.integrations.messages._entries import Piece
+    from cupel.integrations.messages._history import History, Shorter
+    from cupel.integrations.messages._media import ImageTokens
+    from cupel.integrations.messages._memory import Known
+    from cupel.integrations.messages._pins import SystemMessages
+    from cupel.integrations.messages._plain import JSON
+    from cupel.model import ContextBudget, ContextItem
+    from cupel.pipeline import Pipeline
+    from cupel.policy import Policy
+    from cupel.shorten import Shortener
+    from cupel.tokens import TokenCounter
+
+M = TypeVar("M")
+
+_SIZE = 0.75
+"""A score says what a message is worth among others; a long one says more, but less for each token."""
+
+
+class MessageSession(Remembering, Generic[M]):
+    """Keeps the window of one conversation: each request changes as little of the last one as pays.
+
+    The options are those of `fit`, and besides: `prices` is how the provider caches, by default `Prices.marked()`.
+    `worth` is what a window full of the best is worth, in windows sent without a cache: more of it keeps more and pays
+    more. The newest messages within the share `recent` of the budget stay whole. Of older ones, long tool outputs may
+    be shortened: `forms=False` forbids it, and a shortener of your own takes the place of the built-in forms. With
+    `gaps=False` messages leave only from the old end. Without a `policy`, messages are worth more the newer they are,
+    the more later calls name what stood in them, and the less later outputs repeat it; `query` is what a policy's
+    scorer looks for, by default the newest user message.
+
+    >>> session = MessageSession(1000, provider="openai")
+    >>> history = [{"role": "user", "content": "What is in the log?"}]
+    >>> turn = session.fit(history)
+    >>> turn.action, turn.bill.new == turn.total_tokens
+    ('append', True)
+    >>> session.observe({"prompt_tokens": 14, "prompt_tokens_details": {"cached_tokens": 0}}).sent
+    14
+    """
+
+    _dialect: Dialect | None = None
+    _view: Callable[[M], JSON] | None = None
+    """For a framework's messages, in a subclass: what they are translated to, for reading, and how."""
+
+    def __init__(
+        self,
+        budget: int | ContextBudget,
+        policy: Policy | Pipeline | None = None,
+        *,
+        prices: Prices | None = None,
+        worth: float = 1.0,
+        recent: float = 0.1,
+        forms: Shortener | Literal[False] | None = None,
+        counter: TokenCounter | None = None,
+        tools: Sequence[object] | None = None,
+        provider: Provider | None = None,
+        system: object = None,
+        pin: Callable[[M], bool] | None = None,
+        query: str | None = None,
+        image_tokens: ImageTokens | None = None,
+        alternate: bool = False,
+        gaps: bool = True,
+        system_messages: SystemMessages = "keep",
+    ) -> None:
+        super().__init__(prices, worth)
+        self._budget = as_window(budget)
+        self._pipeline = None if policy is None else as_pipeline(policy)
+        self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
+        self._gaps = as_flag("gaps", gaps)
+        self._query = None if query is None else as_text("query", query)
+        self._shortens = forms is not False
+        self._shortener = None if forms is None or forms is False else as_function("forms", forms)
+        self._tools = tools
+        self._options = Options(
+            provider=provider,
+            counter=counter,
+            system=system,
+            tools=tools,
+            pin=pin,
+            image_tokens=image_tokens,
+            alternate=as_flag("alternate", alternate),
+            system_messages=system_messages,
+            dialect=self._dialect,
+            view=self._view,
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        window = min(self._budget.target_tokens, self._budget.max_tokens - self._budget.output_reserve)
+        self._pieces = Pieces(self._shortener, shortens=self._shortens, window=window)
+        self._memory = Memory()
+
+    def fit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
+        """Return the next request, and remember it as sent.
+
+        `history` is the whole conversation so far, with what is new at its end. `idle` is how many seconds ago the last
+        request was sent: after the `ttl` of the prices the provider has forgotten it, and a window may be packed anew
+        at no extra cost. What is pinned, as in `fit`, and all that is new is sent; a new tool output that does not fit
+        is sent in the longest form that does, unless `forms=False`.
+        """
+        if idle is not None:
+            idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
+        with self._only_writer():
+            draft, opening = self._draft(history)
+
+            def decided(candidates: Sequence[Candidate]) -> Step | None:
+                return decide(
+                    self._state,
+                    candidates,
+                    prices=self._prices,
+                    worth=self._worth,
+                    room=draft.request.room,
+                    opening=opening,
+                    idle=idle,
+                    gaps=self._gaps,
+                )
+
+            step, sent = draft.decide(decided, first=not self._state.turns)
+            turn = self._turn(draft, history, step, sent)
+            self._keep(step)
+        return turn
+
+    def _draft(self, messages: Sequence[M]) -> tuple[Draft, Opening]:
+        history = read_history(messages, self._options, self._memory)
+        fixed = fixed_items(history, self._options.system, self._tools)
+        request = Request(history, fixed, as_window(self._window(self._budget)))
+        items = history.items(request.room)
+        pieces = self._pieces.follow(history, self._state.last)
+        digest = blake2b(digest_size=12)
+        for item in fixed:
+            digest.update(f"{item.tokens}:{item.content}\n".encode("utf-8", "surrogatepass"))
+        opening = Opening(digest.hexdigest(), sum(item.tokens for item in fixed))
+        draft = Draft(
+            request=request,
+            items=items,
+            source=self._pieces,
+            pieces=pieces,
+            values=self._values(history, items, pieces),
+            last=self._state.last,
+            recent=self._recent,
+        )
+        return draft, opening
+
+    def _values(self, history: History, items: Sequence[ContextItem], pieces: Sequence[Piece]) -> list[float]:
+        if self._pipeline is None or not items:
+            return self._pieces.values()
+        scorer = self._pipeline.scorer.bind(_asked(history) if self._query is None else self._query)
+        scores = checked_scores(scorer, items)
+        return [
+            sum(scores[unit] for unit in piece.units if scores[unit] > 0) * max(piece.tokens, 1) ** _SIZE
+            for piece in pieces
+        ]
+
+    def _turn(self, draft: Draft, messages: Sequence[M], step: Step, sent: dict[int, str]) -> Turn[M]:
+        history = draft.request.history
+        positions = sorted(at for index in sent for at in draft.pieces[index].positions)
+        shorter = {at: one for i, name in sent.items() for at, one in draft.pieces[i].form(name).messages.items()}
+        places = {piece.key: piece for piece in draft.pieces}
+        report, dropped = account(draft, messages, sent)
+        return Turn(
+            messages=[
+                self._copy(messages[at], shorter[at]) if at in shorter else self._own(messages[at], history.known[at])
+                for at in positions
+            ],
+            report=report,
+            total_tokens=step.bill.sent,
+            dropped=dropped,
+            provider=history.dialect.name,
+            shortened=tuple(sorted(shorter)),
+            action=step.action,
+            reason=step.reason,
+            changes=tuple(
+                replace(change, positions=places[change.key].positions, label=_label(history, places[change.key]))
+                for change in step.changes
+            ),
+            marks=self._marks(draft, positions, step),
+            bill=step.bill,
+        )
+
+    def _own(self, message: M, known: Known) -> M:
+        """The caller's message as it is sent; a framework's needs no change."""
+        return known.sendable(message, "messages[]") if self._view is None else message
+
+    def _copy(self, message: M, shorter: Shorter) -> Any:
+        """A copy of the caller's message with shorter outputs; a framework makes its own of `shorter.texts`."""
+        del message
+        return sendable(shorter.view, "messages[]")
+
+    def _marks(self, draft: Draft, positions: Sequence[int], step: Step) -> tuple[int, ...]:
+        """At the end, behind what the last request and this one have in common, and behind opening system messages."""
+        limit = self._prices.marks - (self._options.system is not None or bool(self._tools))
+        readings = draft.request.history.readings
+        opening = next((n for n, at in enumerate(positions) if readings[at].role != "system"), len(positions)) - 1
+        common = {entry.key for entry in step.entries[: step.common]}
+        joint = sum(len(piece.positions) for piece in draft.pieces if piece.key in common) - 1
+        places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
+        return tuple(sorted([*places][: max(0, limit)]))
+
+
+def _asked(history: History) -> str:
+    """The newest thing that the user said."""
+    spoken = (reading for reading in reversed(history.readings) if reading.role == "user" and reading.speaks)
+    return " ".join(next((reading.texts for reading in spoken), []))
+
+
+def _label(history: History, piece: Piece) -> str:
+    tools = dict.fromkeys(tool for at in piece.positions for tool in history.readings[at].tools)
+    place = ", ".join(ranges(piece.positions))
+    return f"{place} ({', '.join(tools)})" if tools else place
