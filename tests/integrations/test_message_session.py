@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -21,7 +24,7 @@ from cupel import (
     RelevanceScorer,
     SelectionError,
 )
-from cupel.integrations.messages import MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
+from cupel.integrations.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
 from cupel.shorten import head_tail
 from cupel.tokens import CharacterEstimate
 from tests.integrations.histories import BY_PROVIDER
@@ -115,7 +118,7 @@ def test_a_conversation_keeps_its_prefix_and_costs_less_than_choosing_anew(seed:
     assert actions.count("repack") > 0
     assert actions.count("append") > len(actions) / 3
     assert any(change.what == "evicted" for turn in turns for change in turn.changes)
-    assert any(change.what == "shortened" for turn in turns for change in turn.changes) is (forms is None)
+    assert any(turn.shortened for turn in turns) is (forms is None)
 
 
 @pytest.mark.parametrize("ratio", [1.4, 1.0, 0.7])
@@ -454,3 +457,32 @@ def test_the_budget_may_keep_room_for_the_answer() -> None:
     size = weigh(messages)
     session = MessageSession[Message](ContextBudget(size, size // 2, output_reserve=size // 4), **OPTIONS)
     assert max(turn.total_tokens for turn in walk(session, messages)) <= size // 2
+
+
+def test_a_framework_gets_its_own_objects_back() -> None:
+    @dataclass(frozen=True)
+    class Line:
+        plain: str
+
+    def shorter(line: Line, texts: Sequence[str]) -> Line:
+        return Line(json.dumps({**json.loads(line.plain), "content": texts[0]}))
+
+    lines = Framework(Line, lambda history: [json.loads(line.plain) for line in history], dict, with_outputs=shorter)
+    messages = conversation(1, 40, words=400)
+    objects = [Line(json.dumps(message)) for message in messages]
+    size = weigh(messages)
+    session = MessageSession(size // 3, framework=lines, counter=COUNTER)
+    shortened = 0
+    for history in requests(messages):
+        mine = objects[: len(history)]
+        turn = session.fit(mine)
+        assert turn.total_tokens <= size // 3
+        plain = [json.loads(line.plain) for line in turn.messages]
+        assert violations("openai", plain, history) == []
+        gone = {position for unit in turn.dropped for position in unit.positions}
+        kept = [position for position in range(len(history)) if position not in gone]
+        assert all(m is mine[at] or at in turn.shortened for m, at in zip(turn.messages, kept, strict=True))
+        shortened += len(turn.shortened)
+    assert shortened
+    never = Framework(Line, lambda history: [json.loads(line.plain) for line in history], dict)
+    assert not MessageSession(size // 3, framework=never, counter=COUNTER).fit(objects[:-1]).shortened

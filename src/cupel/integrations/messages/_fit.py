@@ -109,7 +109,9 @@ def fit(
         system_messages=system_messages,
     )
     history = read_history(messages, options)
-    fitted = _fit_history(messages, history, budget, _pipeline(policy).bind(query), fixed_items(history, system, tools))
+    fitted = _fit_history(
+        messages, history, budget, as_pipeline(policy).bind(query), fixed_items(history, system, tools)
+    )
     return replace(fitted, messages=[sendable(message, "messages[]") for message in fitted.messages])
 
 

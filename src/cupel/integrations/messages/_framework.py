@@ -11,6 +11,7 @@ from cupel.integrations.messages._dialect import DIALECTS, FRAMEWORK
 from cupel.integrations.messages._fit import fit_view
 
 if TYPE_CHECKING:
+    from cupel.integrations.messages._dialect import Dialect
     from cupel.integrations.messages._fit import Fitted
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
@@ -45,6 +46,8 @@ class Framework(Generic[M]):
     schema: Callable[[Any], Mapping[str, Any]]
     """The schema of one of the framework's tools."""
     dialect: Literal["any", "anthropic"] = "any"
+    with_outputs: Callable[[M, Sequence[str]], M] | None = None
+    """A copy of a message in which other texts stand for those that tools returned; without it, none is shortened."""
 
     def fit(
         self,
@@ -59,21 +62,34 @@ class Framework(Generic[M]):
     ) -> Fitted[M]:
         """Return the part of a history that fits a budget, by the rules of `cupel.integrations.messages.fit`."""
         history = list(messages)
+        return fit_view(
+            history,
+            budget,
+            dialect=self.rules,
+            view=self.view(history),
+            policy=policy,
+            counter=counter,
+            tools=self.schemas(tools),
+            system=system,
+            pin=pin,
+        )
+
+    @property
+    def rules(self) -> Dialect:
+        """What the translated messages are held to."""
+        return FRAMEWORK if self.dialect == "any" else DIALECTS[self.dialect]
+
+    def view(self, history: Sequence[M]) -> Callable[[M], Mapping[str, Any]]:
+        """Return a function that translates the messages of a history, called for each of them in order."""
         for position, message in enumerate(history):
             if not isinstance(message, self.message):
                 raise wrong_type(f"messages[{position}]", "a message of the framework", message)
         views = iter(self.views(history))
-        return fit_view(
-            history,
-            budget,
-            dialect=FRAMEWORK if self.dialect == "any" else DIALECTS[self.dialect],
-            view=lambda _: next(views),
-            policy=policy,
-            counter=counter,
-            tools=[self._schema(position, tool) for position, tool in enumerate(tools or ())],
-            system=system,
-            pin=pin,
-        )
+        return lambda _: next(views)
+
+    def schemas(self, tools: Iterable[Any] | None) -> list[Mapping[str, Any]]:
+        """Return the schemas of the framework's tools."""
+        return [self._schema(position, tool) for position, tool in enumerate(tools or ())]
 
     def _schema(self, position: int, tool: Any) -> Mapping[str, Any]:
         if isinstance(tool, Mapping):

@@ -24,13 +24,13 @@ from cupel.scorers import checked_scores
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Prices
-    from cupel.integrations.messages._dialect import Dialect, Provider
+    from cupel.integrations.messages._dialect import Provider
     from cupel.integrations.messages._entries import Piece
+    from cupel.integrations.messages._framework import Framework
     from cupel.integrations.messages._history import History, Shorter
     from cupel.integrations.messages._media import ImageTokens
     from cupel.integrations.messages._memory import Known
     from cupel.integrations.messages._pins import SystemMessages
-    from cupel.integrations.messages._plain import JSON
     from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
@@ -52,7 +52,8 @@ class MessageSession(Remembering, Generic[M]):
     be shortened: `forms=False` forbids it, and a shortener of your own takes the place of the built-in forms. With
     `gaps=False` messages leave only from the old end. Without a `policy`, messages are worth more the newer they are,
     the more later calls name what stood in them, and the less later outputs repeat it; `query` is what a policy's
-    scorer looks for, by default the newest user message.
+    scorer looks for, by default the newest user message. The messages of a `framework` are taken and returned as its
+    own objects.
 
     >>> session = MessageSession(1000, provider="openai")
     >>> history = [{"role": "user", "content": "What is in the log?"}]
@@ -62,10 +63,6 @@ class MessageSession(Remembering, Generic[M]):
     >>> session.observe({"prompt_tokens": 14, "prompt_tokens_details": {"cached_tokens": 0}}).sent
     14
     """
-
-    _dialect: Dialect | None = None
-    _view: Callable[[M], JSON] | None = None
-    """For a framework's messages, in a subclass: what they are translated to, for reading, and how."""
 
     def __init__(
         self,
@@ -86,6 +83,7 @@ class MessageSession(Remembering, Generic[M]):
         alternate: bool = False,
         gaps: bool = True,
         system_messages: SystemMessages = "keep",
+        framework: Framework[M] | None = None,
     ) -> None:
         super().__init__(prices, worth)
         self._budget = as_window(budget)
@@ -93,20 +91,20 @@ class MessageSession(Remembering, Generic[M]):
         self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
         self._gaps = as_flag("gaps", gaps)
         self._query = None if query is None else as_text("query", query)
-        self._shortens = forms is not False
+        self._framework = framework
+        self._shortens = forms is not False and (framework is None or framework.with_outputs is not None)
         self._shortener = None if forms is None or forms is False else as_function("forms", forms)
-        self._tools = tools
+        self._tools = tools if framework is None else framework.schemas(tools)
         self._options = Options(
             provider=provider,
             counter=counter,
             system=system,
-            tools=tools,
+            tools=self._tools,
             pin=pin,
             image_tokens=image_tokens,
             alternate=as_flag("alternate", alternate),
             system_messages=system_messages,
-            dialect=self._dialect,
-            view=self._view,
+            dialect=None if framework is None else framework.rules,
         )
         self._begin()
 
@@ -146,7 +144,8 @@ class MessageSession(Remembering, Generic[M]):
         return turn
 
     def _draft(self, messages: Sequence[M]) -> tuple[Draft, Opening]:
-        history = read_history(messages, self._options, self._memory)
+        view = None if self._framework is None else self._framework.view(messages)
+        history = read_history(messages, replace(self._options, view=view), self._memory)
         fixed = fixed_items(history, self._options.system, self._tools)
         request = Request(history, fixed, as_window(self._window(self._budget)))
         items = history.items(request.room)
@@ -204,12 +203,13 @@ class MessageSession(Remembering, Generic[M]):
 
     def _own(self, message: M, known: Known) -> M:
         """The caller's message as it is sent; a framework's needs no change."""
-        return known.sendable(message, "messages[]") if self._view is None else message
+        return known.sendable(message, "messages[]") if self._framework is None else message
 
     def _copy(self, message: M, shorter: Shorter) -> Any:
-        """A copy of the caller's message with shorter outputs; a framework makes its own of `shorter.texts`."""
-        del message
-        return sendable(shorter.view, "messages[]")
+        """A copy of the caller's message with shorter outputs."""
+        if self._framework is None or self._framework.with_outputs is None:
+            return sendable(shorter.view, "messages[]")
+        return self._framework.with_outputs(message, shorter.texts)
 
     def _marks(self, draft: Draft, positions: Sequence[int], step: Step) -> tuple[int, ...]:
         """At the end, behind what the last request and this one have in common, and behind opening system messages."""
