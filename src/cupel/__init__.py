@@ -195,6 +195,7 @@ _NAMESPACES = frozenset(
         "conformance",
         "diagnostics",
         "errors",
+        "evaluation",
         "integrations",
         "model",
         "pipeline",
