@@ -44,7 +44,11 @@ class FoldedName:
     @classmethod
     def of(cls, value: Self | str) -> Self:
         """Return `value` when it is one of these already, else build one from the string."""
-        return value if isinstance(value, cls) else _interned(cls, value)
+        if isinstance(value, cls):
+            return value
+        # Only strings go through the cache: an unhashable value must reach the constructor's own error.
+        name: Self = _interned(cls, value) if type(value) is str else cls(value)  # type: ignore[arg-type]
+        return name
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         msg = f"{type(self).__name__} is frozen: cannot set {name}"
@@ -77,14 +81,8 @@ N = TypeVar("N", bound=FoldedName)
 
 
 @lru_cache(maxsize=1024)
-def _intern(cls: type[Any], value: str) -> Any:
+def _interned(cls: type[Any], value: str) -> Any:
     return cls(value)
-
-
-def _interned(cls: type[N], value: object) -> N:
-    # Only strings go through the cache: an unhashable value must reach the constructor's own error.
-    name: N = _intern(cls, value) if type(value) is str else cls(value)  # type: ignore[arg-type]
-    return name
 
 
 def folded_map(

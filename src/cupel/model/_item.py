@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from operator import countOf
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
@@ -17,7 +18,7 @@ from cupel.model._kind import ContextKind
 from cupel.model._source import ContextSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from cupel._wire import Form
 
@@ -107,12 +108,13 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
             force_setattr(self, "source", ContextSource.of(self.source))
         if self.priority is not None and type(self.priority) is not int:
             force_setattr(self, "priority", as_integer("priority", self.priority))
-        if type(self.tags) is not tuple or self.tags:
+        if type(self.tags) is not tuple or (self.tags and not _are_plain(self.tags)):
             force_setattr(self, "tags", _frozen_tags(self.tags))
         if self.metadata is not EMPTY:
             force_setattr(self, "metadata", _frozen_metadata(self.metadata))
-        if self.timestamp is not None:
-            force_setattr(self, "timestamp", _utc(self.timestamp))
+        time = self.timestamp
+        if time is not None and (type(time) is not datetime or time.tzinfo is not UTC):
+            force_setattr(self, "timestamp", _utc(time))
         hint = self.future_relevance_hint
         if hint is not None and type(hint) is not float:
             force_setattr(
@@ -171,18 +173,23 @@ def _content(content: object) -> str:
     return text
 
 
+def _are_plain(strings: Collection[object]) -> bool:
+    return countOf(map(type, strings), str) == len(strings)
+
+
 def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    if type(tags) is list and _are_plain(tags):
+        return tuple(tags)
     return tuple(map(str.__str__, as_tuple("tags", tags, str, expected="an iterable of strings")))
 
 
 def _frozen_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    plain = True
-    for key in as_mapping("metadata", metadata):
-        if type(key) is not str:
-            plain = False
+    if type(metadata) is not dict:
+        as_mapping("metadata", metadata)
+    if not _are_plain(metadata):
+        for key in metadata:
             if not isinstance(key, str):
                 raise wrong_type("metadata keys", "strings", key)
-    if not plain:
         metadata = {str.__str__(key): value for key, value in metadata.items()}
     return FrozenDict(metadata) if metadata else EMPTY
 
@@ -190,8 +197,6 @@ def _frozen_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 def _utc(timestamp: datetime) -> datetime:
     if not isinstance(timestamp, datetime):
         raise wrong_type("timestamp", "an aware datetime", timestamp)
-    if timestamp.tzinfo is UTC and type(timestamp) is datetime:
-        return timestamp
     try:
         naive = timestamp.utcoffset() is None
         # Two datetimes with one tzinfo compare by wall clock, which DST folds; instants need UTC (ruling 2.8).
