@@ -16,7 +16,8 @@ from cupel.errors import CupelError
 
 T = TypeVar("T")
 
-_Plan: TypeAlias = tuple[tuple[str, Callable[[Any], Any] | None], ...]
+_Plan: TypeAlias = tuple[tuple[str, Callable[..., Any] | None, str], ...]
+"""Of each field its name, its reader if there is something to do, and the key of one that is nested."""
 
 _MANY: Final = 1000
 """Sets of keys that are remembered: a file has a few, a hostile one as many as lines."""
@@ -48,6 +49,10 @@ class Form(Generic[T]):
         return {}
 
     @cached_property
+    def _required(self) -> frozenset[str]:
+        return frozenset(field.name for field in self.fields if field.required)
+
+    @cached_property
     def _members(self) -> Callable[[T], tuple[Any, ...]]:
         return attrgetter(*(field.name for field in self.fields))
 
@@ -59,21 +64,14 @@ class Form(Generic[T]):
         The error, by default the class's own, names the path of the object if one is given. With `aside` unknown
         fields are put there, otherwise they are refused.
         """
+        raised = error or self.error
         plan = self._plan(form)
         if plan is not None:
-            # Values are mostly as they should be, and the class checks them anyway: only a refusal is looked into.
-            given = cast("dict[str, Any]", form).values()
+            # Values are mostly as they should be: only a refusal is looked into, field by field.
             try:
-                return self.build(
-                    **{
-                        name: value if read is None else read(value)
-                        for (name, read), value in zip(plan, given, strict=True)
-                        if value is not None
-                    }
-                )
+                return self.build(**_arguments(plan, cast("dict[str, Any]", form), at or (), raised, aside))
             except (CupelError, OverflowError, TypeError, ValueError):
                 pass
-        raised = error or self.error
         named = self.named(form, at, error=raised, aside=aside)
         arguments = {field.name: _read(field, value, at, raised, aside) for field, value in named}
         try:
@@ -129,23 +127,32 @@ class Form(Generic[T]):
     def write(self, value: T) -> dict[str, Any]:
         """Return the plain JSON values of an object: fields that have their default's value are left out."""
         written: dict[str, Any] = {}
-        for field, member in zip(self.fields, self._members(value), strict=True):
-            if field.always or field.required or (member is not field.default and member != field.default):
-                write = field.value.write
-                written[field.key] = member if write is None else self._written(write, field, member)
+        for (field, key, default, always, write), member in zip(self._writers, self._members(value), strict=True):
+            if member is default and not always:
+                continue
+            if always or member != default:
+                try:
+                    written[key] = member if write is None else write(member)
+                except (TypeError, ValueError) as bad:
+                    raise self._unwritable(field, member, bad) from None
         return written
 
-    def _written(self, write: Callable[[Any], Any], field: Field, member: Any) -> Any:
+    @cached_property
+    def _writers(self) -> list[tuple[Field, str, Any, bool, Callable[[Any], Any] | None]]:
+        return [
+            (field, field.key, field.default, field.always or field.required, field.value.write)
+            for field in self.fields
+        ]
+
+    def _unwritable(self, field: Field, member: object, bad: Exception) -> Exception:
+        """Return what to raise for a member that cannot be written."""
         if isinstance(field.value, Nested):
-            return write(member)
-        try:
-            return write(member)
-        except TypeError as bad:
-            raise TypeError(f"{field.name} {bad}") from None
-        except RefusedError as bad:
-            raise self.error(f"{field.name}: {bad}") from None
-        except ValueError:
-            raise self.error(f"{field.name} must be {field.value.expected}, got {shown(member)}") from None
+            return bad
+        if isinstance(bad, TypeError):
+            return TypeError(f"{field.name} {bad}")
+        if isinstance(bad, RefusedError):
+            return self.error(f"{field.name}: {bad}")
+        return self.error(f"{field.name} must be {field.value.expected}, got {shown(member)}")
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of what `read` takes, with unknown fields allowed."""
@@ -172,16 +179,24 @@ class Form(Generic[T]):
 
     def _plan(self, form: object) -> _Plan | None:
         """Return what to do with the values of an object that has these keys, if its keys are as they should be."""
-        if not self.checked or type(form) is not dict:
+        if type(form) is not dict:
             return None
         keys = tuple(cast("dict[str, Any]", form))
         plan = self._plans.get(keys)
         if plan is None and all(key in self.spellings for key in keys) and len(self._plans) < _MANY:
             found = [self.spellings[key] for key in keys]
-            if len({field.name for field in found}) == len(found):
-                plan = tuple((field.name, _eager(field)) for field in found)
+            names = {field.name for field in found}
+            if len(names) == len(found) and names.issuperset(self._required):
+                plan = tuple(map(self._planned, found))
                 self._plans[keys] = plan
         return plan
+
+    def _planned(self, field: Field) -> tuple[str, Callable[..., Any] | None, str]:
+        value = field.value
+        if isinstance(value, Nested):
+            return field.name, value.read, field.key
+        # Where the class checks what it is given, most values need no reader.
+        return field.name, value.read if value.convert or not self.checked else None, ""
 
     def _put_aside(self, unknown: dict[str, Any], at: Path | None, error: type[Exception], aside: Aside | None) -> None:
         key = next(iter(unknown))
@@ -194,9 +209,18 @@ class Form(Generic[T]):
         aside[at or ()] = unknown
 
 
-def _eager(field: Field) -> Callable[[Any], Any] | None:
-    """Return the reader of a field that has something to do even where the value is as it should be."""
-    return None if isinstance(field.value, Nested) or not field.value.convert else field.value.read
+def _arguments(
+    plan: _Plan, form: dict[str, Any], at: Path, error: type[Exception], aside: Aside | None
+) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for (name, read, nested), value in zip(plan, form.values(), strict=True):
+        if value is None:
+            continue
+        if read is None:
+            arguments[name] = value
+        else:
+            arguments[name] = read(value, (*at, nested), error, aside) if nested else read(value)
+    return arguments
 
 
 def _read(field: Field, value: Any, at: Path | None, error: type[Exception], aside: Aside | None) -> Any:

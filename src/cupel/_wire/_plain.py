@@ -17,6 +17,7 @@ NON_FINITE: Final = {"NaN": nan, "Infinity": float("inf"), "-Infinity": float("-
 
 _ATOMS: Final = frozenset({str, bool, type(None)})
 _HUGE: Final = 10**MAX_DIGITS
+_TINY: Final = -_HUGE
 
 
 def plain_number(value: float) -> float | str:
@@ -28,7 +29,7 @@ def plain_number(value: float) -> float | str:
 
 def plain_integer(value: int) -> int:
     """Return an integer that may be written."""
-    if -_HUGE < value < _HUGE:
+    if _TINY < value < _HUGE:
         return value
     raise RefusedError(f"{TOO_LONG}, got {shown(value)}")
 

@@ -130,15 +130,14 @@ class Exclusion:
 
 
 def _reason_name(form: object, at: Path | None, error: type[Exception]) -> str:
-    where = shown_path(at or ())
     if not isinstance(form, Mapping):
-        raise error(f"{where}: {wrong_type('a reason', 'an object', form)}")
+        raise error(f"{shown_path(at or ())}: {wrong_type('a reason', 'an object', form)}")
     members = cast("Mapping[str, Any]", form)
     if "reason" not in members:
-        raise error(f"{where}: reason is missing")
+        raise error(f"{shown_path(at or ())}: reason is missing")
     name = members["reason"]
     if type(name) is not str:
-        raise error(f"{where}: {wrong_type('reason', 'a string', name)}")
+        raise error(f"{shown_path(at or ())}: {wrong_type('reason', 'a string', name)}")
     return name
 
 
