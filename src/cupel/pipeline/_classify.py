@@ -39,7 +39,7 @@ def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> C
     """
     everything = _copied(items)
     tokens = [item.tokens for item in everything]
-    if min(tokens, default=0) < 0:
+    if tokens and min(tokens) < 0:
         negative = [item for item in everything if item.tokens < 0]
         everything = [item for item in everything if item.tokens >= 0]
         tokens = [item.tokens for item in everything]

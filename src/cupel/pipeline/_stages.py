@@ -42,7 +42,7 @@ def rank(pipeline: Pipeline, classified: Classified, watch: Watch, known: Collec
     """Score, deduplicate and sort what is classified already."""
     candidates = score(classified, pipeline.scorer)
     watch.scored(candidates)
-    related = are_related(classified.scoreable) or are_related(classified.pinned)
+    related = are_related(classified.pinned + classified.scoreable)
     copies = find_copies(candidates, known, related=related) if pipeline.deduplicate else None
     watch.deduplicated(candidates, copies)
     if copies is not None:

@@ -50,7 +50,7 @@ class GreedyChooser(Chooser):
     def __init__(self, scores: list[float], tokens: list[int]) -> None:
         self._scores = scores
         self._tokens = tokens
-        self._smallest = min(tokens, default=0)
+        self._smallest = min(tokens) if tokens else 0
         self._order: list[int] | None = None
         self._backward: tuple[BackwardFill, dict[int, int]] | None = None
 
