@@ -20,6 +20,7 @@ NAMESPACES = (
     "cupel.analytics",
     "cupel.evaluation",
     "cupel.tokens",
+    "cupel.session",
     "cupel.shorten",
     "cupel.testing",
     "cupel.testing.strategies",

@@ -25,6 +25,10 @@ COMMANDS = {
     "inspect": ("cupel.cli._inspect", "write the interactive page"),
     "batch": ("cupel.cli._batch", "select for every request in a file, on all cores or on a cluster"),
     "evaluate": ("cupel.cli._evaluate", "measure how much of what is needed a policy keeps"),
+    "replay": (
+        "cupel.cli._replay",
+        "replay recorded conversations with other windows: what they cost and keep",
+    ),
     "tune": ("cupel.cli._tune", "search for better settings of a policy, and judge them where they were not chosen"),
     "demo": ("cupel.cli._demo", "try it all on a session that ships with cupel"),
     "policy": ("cupel.cli._policy", "show, validate or describe policy documents"),

@@ -10,6 +10,7 @@ from cupel.errors import CupelError
 from cupel.evaluation._case import Case
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._files import documents
+from cupel.evaluation._plain import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,9 +46,8 @@ def read_cases(
     count = _counting(counter)
     for where, document in documents(path):
         rows = [(where, document)]
-        if isinstance(document, list):
-            entries: list[Any] = document
-            rows = [(f"{where}[{at}]", row) for at, row in enumerate(entries)]
+        if is_list(document):
+            rows = [(f"{where}[{at}]", row) for at, row in enumerate(document)]
         for place, row in rows:
             try:
                 found.append(_case(row, pools, budget, count, place))
@@ -66,7 +66,7 @@ def _case(
     count: Callable[[str], int],
     place: str,
 ) -> Case:
-    if not isinstance(row, dict):
+    if not is_object(row):
         raise EvaluationError(f"a case must be an object, got {shown(row)}")
     unknown = sorted(row.keys() - _KEYS)
     if unknown:
@@ -90,13 +90,12 @@ def _case(
 
 
 def _items(forms: Any, count: Callable[[str], int]) -> list[ContextItem]:
-    if not isinstance(forms, list):
+    if not is_list(forms):
         raise EvaluationError(f"items must be a list, got {shown(forms)}")
     items: list[ContextItem] = []
-    entries: list[Any] = forms
-    for at, form in enumerate(entries):
+    for at, form in enumerate(forms):
         try:
-            if isinstance(form, dict) and form.get("tokens") is None and isinstance(form.get("content"), str):
+            if is_object(form) and form.get("tokens") is None and isinstance(form.get("content"), str):
                 form = {**form, "tokens": count(form["content"]) if form["content"] else 0}  # noqa: PLW2901
             items.append(ITEM.read(form))
         except (CupelError, TypeError, ValueError) as error:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel.evaluation._plain import is_list, is_object
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -77,10 +79,12 @@ def _facts(arguments: Sequence[Any], history: Sequence[Spoken], task: int) -> li
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, (dict, list)):
-        inner: list[Any] = list(value.values()) if isinstance(value, dict) else value
-        for one in inner:
-            yield from _leaves(one)
+    if is_object(value):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif is_list(value):
+        for inner in value:
+            yield from _leaves(inner)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
 
@@ -138,13 +142,11 @@ def _in_json(name: str, source: str, places: set[str], keyed: set[tuple[str, str
 
 
 def _pairs(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        members: dict[str, Any] = value
-        for name, inner in members.items():
+    if is_object(value):
+        for name, inner in value.items():
             yield from _pairs(inner, name)
-    elif isinstance(value, list):
-        entries: list[Any] = value
-        for inner in entries:
+    elif is_list(value):
+        for inner in value:
             yield from _pairs(inner, key)
     else:
         yield key, " ".join(_WORD.findall(str(value)))

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cupel.evaluation._errors import EvaluationError
+from cupel.evaluation._plain import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ class Spoken(NamedTuple):
 
 def spoken(message: Any, provider: str) -> Spoken:
     """Return the plain form of a message; SDK objects are dumped first."""
-    if not isinstance(message, dict):
+    if not is_object(message):
         dump: Any = getattr(message, "model_dump", None)
         if not callable(dump):
             raise EvaluationError(f"a message must be an object, got {type(message).__name__}")
@@ -97,25 +98,24 @@ def _content(content: Any) -> str:
     """Return the text of a content: itself, or that of its parts; images and files have none."""
     if content is None or isinstance(content, str):
         return content or ""
-    parts: list[Any] = list(content) if isinstance(content, (list, tuple)) else [content]
+    parts: list[Any] = content if is_list(content) else [content]
     return "\n".join(text for text in map(_part, parts) if text)
 
 
 def _part(part: Any) -> str:
     if isinstance(part, str):
         return part
-    if not isinstance(part, dict):
+    if not is_object(part):
         return ""
-    fields: dict[str, Any] = part
-    match fields.get("type"):
+    match part.get("type"):
         case "tool_use":
-            return f"{fields.get('name')} {json.dumps(fields.get('input'), ensure_ascii=False)}"
+            return f"{part.get('name')} {json.dumps(part.get('input'), ensure_ascii=False)}"
         case "tool_result":
-            return _content(fields.get("content"))
+            return _content(part.get("content"))
         case "thinking":
-            return str(fields.get("thinking", ""))
+            return str(part.get("thinking", ""))
         case _:
-            text = fields.get("text", fields.get("refusal"))
+            text = part.get("text", part.get("refusal"))
             return text if isinstance(text, str) else ""
 
 

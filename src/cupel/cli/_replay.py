@@ -1,0 +1,143 @@
+"""Replay recorded conversations with other windows: what they would have cost, and kept of what the next step used.
+
+SESSIONS are histories of Chat Completions, the Responses API or Anthropic, or OpenTelemetry's GenAI spans. Only turns
+whose whole history exceeds the budget count. Prices are in uncached input tokens a turn. What was used is found by
+exact words in the arguments of the next calls, not by meaning: `facts` is the share that the window still holds,
+`whole` the share of steps that have all of theirs, `context` the share whose names stand as where they came from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from cupel.cli._items_out import to_json
+from cupel.cli._measuring import share, shown_progress
+from cupel.cli._numbers import token_count, whole_number
+from cupel.cli._options import NamedPolicy, add_format, add_policy, describe, read_policy
+from cupel.errors import ConfigurationError
+from cupel.evaluation import AppendWay, Figures, FitWay, Replay, SessionWay, TailWay, Way, read_recordings, replay
+from cupel.report import Cell, Column, Table, plural, print_table
+from cupel.session import Prices
+
+WAYS: Final = ("append", "tail", "fit", "session")
+PRICES: Final[dict[str, Callable[[], Prices]]] = {
+    "marked": Prices.marked,
+    "automatic": Prices.automatic,
+    "automatic-paid": Prices.automatic_paid,
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    describe(
+        parser,
+        "  cupel replay sessions.jsonl.gz --budget 16000 --prices marked\n"
+        "  cupel replay sessions.jsonl --budget 16k --policy mine.toml --way fit --fail-below 90%",
+    )
+    parser.add_argument(
+        "sessions",
+        metavar="SESSIONS",
+        nargs="+",
+        help="a .json or .jsonl file of conversations, one a line, with .gz if you like, or - for standard input",
+    )
+    parser.add_argument("--budget", type=token_count, required=True, metavar="N", help="tokens a request may have")
+    parser.add_argument(
+        "--prices", choices=tuple(PRICES), default="marked", help="how the provider caches prompts; default: marked"
+    )
+    parser.add_argument(
+        "--worth", type=float, default=1.0, metavar="X", help="what a session's full window is worth; default: 1"
+    )
+    parser.add_argument(
+        "--way", action="append", choices=WAYS, dest="ways", help="a way to fill the window; repeat it; default: all"
+    )
+    parser.add_argument(
+        "--every", type=whole_number, default=1, metavar="N", help="look at the facts of every Nth turn"
+    )
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="replay the first N conversations only")
+    parser.add_argument(
+        "--fail-above",
+        type=float,
+        metavar="PRICE",
+        help="exit with 1 if a turn costs more by the session, or by fit where no session is replayed",
+    )
+    parser.add_argument(
+        "--fail-below", type=share, metavar="SHARE", help="exit with 1 if it keeps less of the facts than this"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress on standard error")
+    add_policy(parser, several=True)
+    add_format(parser, ("text", "json"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay and print."""
+    recordings = [recording for source in args.sessions for recording in read_recordings(source)][: args.limit]
+    policies = [read_policy(name, args.overrides) for name in args.policy or ()]
+    if args.overrides and not policies:
+        msg = "--set changes a policy: name one with --policy"
+        raise ConfigurationError(msg)
+    prices = PRICES[args.prices]()
+    ways = _ways(args.ways or WAYS, policies, prices, args.worth)
+    with shown_progress("replaying", "turns", quiet=args.quiet) as show:
+        found = replay(recordings, ways, args.budget, prices=prices, every=args.every, on_progress=show)
+    if args.format == "json":
+        print(to_json(found.to_dict(), indent=2))
+    else:
+        _print(found, len(recordings))
+    return _checked(found.figures, args.fail_above, args.fail_below)
+
+
+def _ways(names: Sequence[str], policies: Sequence[NamedPolicy], prices: Prices, worth: float) -> dict[str, Way]:
+    ways: dict[str, Way] = {}
+    if "append" in names:
+        ways["append"] = AppendWay()
+    if "tail" in names:
+        ways["tail"] = TailWay()
+    if "fit" in names:
+        ways |= {f"fit {one.name}": FitWay(one.policy) for one in policies} or {"fit": FitWay()}
+    if "session" in names:
+        alone: dict[str, Way] = {"session": SessionWay(prices=prices, worth=worth)}
+        ways |= {f"session {one.name}": SessionWay(one.policy, prices, worth) for one in policies} or alone
+    return ways
+
+
+def _print(found: Replay, conversations: int) -> None:
+    figures = found.figures
+    numbers = ("hit", "sent", "price", "facts", "whole", "context", "over", "invalid", "unsent", "failed")
+    turns = next(iter(figures.values())).turns
+    table = Table(
+        [Column("way"), *(Column(name, number=True) for name in numbers)],
+        title=f"{plural(conversations, 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens",
+    )
+    for name, one in figures.items():
+        priced = (f"{one.hit:.3f}", f"{one.sent:,.0f}", f"{one.price:,.0f}") if one.turns > one.failed else ("-",) * 3
+        kept = (f"{one.facts:.3f}", f"{one.whole:.3f}", f"{one.context:.3f}") if one.steps else ("-",) * 3
+        faults = (one.over, one.invalid, one.unsent, one.failed)
+        table.add(Cell(name, "strong"), *priced, *kept, *(Cell(f"{n}", "bad" if n else "") for n in faults))
+    print_table(table)
+    if not turns:
+        print(f"\nNo history exceeds {found.budget:,} tokens: there is nothing to leave out, and nothing to measure.")
+    for name, each in found.ways.items():
+        failure = next((turn for turn in each if turn.pressed and turn.failure is not None), None)
+        if failure is not None:
+            print(f"\n{name} has no request for {figures[name].failed} of the turns, the first in {failure.recording}:")
+            print(f"  {failure.failure}")
+
+
+def _checked(figures: dict[str, Figures], most: float | None, least: float | None) -> int:
+    """Hold what is meant to be used to the limits: sessions, or fit where there is none."""
+    broken = 0
+    kind = "session" if any(name.startswith("session") for name in figures) else "fit"
+    for name, one in figures.items():
+        if not name.startswith(kind):
+            continue
+        if most is not None and (one.price > most or one.turns == one.failed > 0):
+            broken = 1
+            cost = "has no request to send" if one.turns == one.failed else f"costs {one.price:,.0f} a turn"
+            print(f"cupel replay: {name} {cost}, and the limit is {most:,.0f}", file=sys.stderr)
+        if least is not None and one.steps and one.facts < least:
+            broken = 1
+            print(f"cupel replay: {name} keeps {one.facts:.3f} of the facts, less than {least}", file=sys.stderr)
+    return broken

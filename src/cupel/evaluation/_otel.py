@@ -1,0 +1,172 @@
+"""OpenTelemetry's GenAI spans, as chat messages.
+
+Both generations of the conventions are read: messages as attributes of a span or of its event
+`gen_ai.client.inference.operation.details` (`gen_ai.input.messages`, `gen_ai.output.messages`,
+`gen_ai.system_instructions`), and the older form, an event for each message (`gen_ai.user.message` and so on, and
+`gen_ai.choice`). Spans come as OTLP's JSON or as the SDK's own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cupel.evaluation._plain import is_list, is_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+_EVENTS: Final = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+
+
+class Exchange(NamedTuple):
+    """One call of a model: the conversation it belongs to, and every message up to its answer."""
+
+    conversation: str
+    messages: list[dict[str, Any]]
+
+
+def is_trace(document: object) -> bool:
+    """Tell whether a document holds spans."""
+    if not is_object(document):
+        return False
+    return "resourceSpans" in document or ("attributes" in document and ("events" in document or "context" in document))
+
+
+def conversations(documents: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the longest history of each conversation: later calls repeat what was said before."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for document in documents:
+        for span in _spans(document):
+            exchange = _exchange(span)
+            if exchange is not None and len(exchange.messages) > len(found.get(exchange.conversation, ())):
+                found[exchange.conversation] = exchange.messages
+    return found
+
+
+def _spans(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if "resourceSpans" not in document:
+        yield document
+    for resource in document.get("resourceSpans") or ():
+        for scope in resource.get("scopeSpans") or ():
+            yield from scope.get("spans") or ()
+
+
+def _exchange(span: Mapping[str, Any]) -> Exchange | None:
+    attributes = _attributes(span.get("attributes"))
+    events = [(str(event.get("name")), _attributes(event.get("attributes"))) for event in span.get("events") or ()]
+    for name, details in events:
+        if name == _DETAILS:
+            attributes = {**attributes, **details}
+    messages = _from_attributes(attributes) or [message for event in events for message in _from_event(*event)]
+    if not messages:
+        return None
+    context: Any = span.get("context") or {}
+    trace = span.get("traceId") or context.get("trace_id") or ""
+    return Exchange(str(attributes.get("gen_ai.conversation.id") or trace), messages)
+
+
+def _attributes(found: Any) -> dict[str, Any]:
+    """Return attributes as a dict; OTLP has a list of keys and typed values."""
+    if is_object(found):
+        return found
+    pairs: Sequence[Any] = found or ()
+    return {str(pair.get("key")): _typed(pair.get("value")) for pair in pairs}
+
+
+def _typed(value: Any) -> Any:
+    if not is_object(value) or len(value) != 1:
+        return value
+    ((kind, inner),) = value.items()
+    if kind == "arrayValue":
+        return [_typed(one) for one in inner.get("values") or ()]
+    if kind == "kvlistValue":
+        return _attributes(inner.get("values"))
+    return int(inner) if kind == "intValue" else inner
+
+
+def _from_attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    instructions = _parts(attributes.get("gen_ai.system_instructions"))
+    said = [*_parts(attributes.get("gen_ai.input.messages")), *_parts(attributes.get("gen_ai.output.messages"))[:1]]
+    opening = [{"role": "system", "content": _text(instructions)}] if instructions and said else []
+    return [*opening, *(message for one in said for message in _messages(one))]
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return a list that may have been written down as JSON."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    return value if is_list(value) else []
+
+
+def _text(parts: Iterable[Any]) -> str:
+    texts: list[Any] = [part.get("content") for part in parts if is_object(part) and part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _messages(message: Any) -> Iterator[dict[str, Any]]:
+    """Yield the chat messages of one message in parts; each answer of a tool is one of its own."""
+    fields = message if is_object(message) else {}
+    parts = [part for part in _parts(fields.get("parts")) if is_object(part)]
+    answers = [part for part in parts if part.get("type") == "tool_call_response"]
+    calls = [part for part in parts if part.get("type") == "tool_call"]
+    for part in answers:
+        yield {
+            "role": "tool",
+            "tool_call_id": str(part.get("id")),
+            "content": _written(part.get("response", part.get("result"))),
+        }
+    text = _text(parts)
+    if calls:
+        made = [_call(part.get("id"), part.get("name"), part.get("arguments")) for part in calls]
+        yield {"role": "assistant", "content": text or None, "tool_calls": made}
+    elif text or not answers:
+        yield {"role": str(fields.get("role", "user")), "content": text}
+
+
+def _call(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    given = _written({} if arguments is None else arguments)
+    return {"id": str(identity), "type": "function", "function": {"name": str(name), "arguments": given}}
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _from_event(name: str, attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the message of an event of the older conventions; exporters put the body's fields among the attributes."""
+    role = _EVENTS.get(name)
+    if role is None:
+        return
+    body = _object(attributes.get("event_body", attributes.get("body"))) or dict(attributes)
+    body = {**body, **_object(body.get("message"))}
+    content = body.get("content")
+    message: dict[str, Any] = {"role": role, "content": None if content is None else _written(content)}
+    calls = [call for call in _parts(body.get("tool_calls")) if is_object(call)]
+    if role == "tool":
+        message["tool_call_id"] = str(body.get("id"))
+    elif calls:
+        functions = [(call.get("id"), _object(call.get("function"))) for call in calls]
+        message["tool_calls"] = [
+            _call(at, function.get("name"), function.get("arguments")) for at, function in functions
+        ]
+    yield message
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if is_object(value) else {}

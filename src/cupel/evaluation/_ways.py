@@ -1,0 +1,137 @@
+"""Ways of filling the window, turn by turn.
+
+A way is called at the start of each conversation with the recording and the budget, and returns a function that is
+given the whole history before each call of the model and returns the messages to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cupel._checks import as_counter, as_finite
+from cupel.evaluation._errors import EvaluationError
+from cupel.evaluation._recording import Reader, Recording
+from cupel.evaluation._spoken import FRAME
+from cupel.integrations.messages import MessageSession, fit
+
+if TYPE_CHECKING:
+    from cupel.pipeline import Pipeline
+    from cupel.policy import Policy
+    from cupel.session import Prices
+    from cupel.tokens import TokenCounter
+
+Fill: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+"""Returns the messages to send for a history."""
+Way: TypeAlias = Callable[[Recording, int], Fill]
+"""Begins a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendWay:
+    """Sends everything, whatever the budget: what the other ways are measured against."""
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        del recording, budget
+        return list
+
+
+@dataclass(frozen=True, slots=True)
+class FitWay:
+    """Calls `fit` anew on every turn, with the first user message pinned; the newest is a policy's query."""
+
+    policy: Policy | Pipeline | None = None
+    counter: TokenCounter | None = None
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        reader = Reader(recording)
+
+        def fill(history: list[Any]) -> Sequence[Any]:
+            said = [message for message in history if reader.read(message).role == "user"]
+            task = said[0] if said else None
+            query = reader.read(said[-1]).text.strip() if said and self.policy is not None else ""
+            return fit(
+                history,
+                budget,
+                self.policy,
+                self.counter,
+                recording.tools,
+                provider=recording.provider,
+                system=recording.system,
+                pin=lambda message: message is task,
+                query=query or None,
+            ).messages
+
+        return fill
+
+
+@dataclass(frozen=True, slots=True)
+class TailWay:
+    """Keeps the opening, up to the first user message, and the newest messages; cuts to the share `low` when full."""
+
+    low: float = 0.7
+    counter: TokenCounter | None = None
+
+    def __post_init__(self) -> None:
+        as_finite("low", self.low, least=0.0, most=1.0, error=EvaluationError)
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        return _Tail(recording, budget, self.low, self.counter)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWay:
+    """Keeps a `MessageSession` for each conversation, with these options."""
+
+    policy: Policy | Pipeline | None = None
+    prices: Prices | None = None
+    worth: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Further options of `MessageSession`."""
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        known = {"provider": recording.provider, "system": recording.system, "tools": recording.tools}
+        given: dict[str, Any] = {"prices": self.prices, "worth": self.worth, **known, **self.options}
+        session: MessageSession[Any] = MessageSession(budget, self.policy, **given)
+        return lambda history: session.fit(history).messages
+
+
+class _Tail:
+    """One conversation, cut from the old end."""
+
+    def __init__(self, recording: Recording, budget: int, low: float, counter: TokenCounter | None) -> None:
+        self._reader = Reader(recording)
+        self._count = counting(counter)
+        self._budget = budget
+        self._low = low
+        self._start = 0
+        self._opening = sum(self._count(message.text) + FRAME for message in self._reader.opening)
+
+    def __call__(self, history: list[Any]) -> list[Any]:
+        """Return the opening and what is left of the rest."""
+        said = [self._reader.read(message) for message in history]
+        costs = [self._count(message.text) + FRAME for message in said]
+        head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
+        fixed = self._opening + sum(costs[:head])
+        self._start = max(self._start, head)
+        if fixed + sum(costs[self._start :]) > self._budget:
+            room, at = self._low * self._budget - fixed, len(history)
+            while at > self._start and room >= costs[at - 1]:
+                at -= 1
+                room -= costs[at]
+            while at < len(history) and said[at].answers:  # its call is gone
+                at += 1
+            self._start = at
+        return history[:head] + history[self._start :]
+
+
+def counting(counter: TokenCounter | None) -> Callable[[str], int]:
+    """Return the function that counts."""
+    from cupel.tokens import default_counter
+
+    return as_counter("counter", default_counter() if counter is None else counter)

@@ -1,0 +1,87 @@
+"""`cupel replay`: a table, JSON and limits."""
+
+import json
+
+import pytest
+
+from tests.evaluation import recordings
+
+PRICES = ("marked", "automatic")
+
+
+@pytest.fixture
+def sessions(folder):
+    folder.joinpath("sessions.jsonl").write_text(json.dumps({"session": "parcels", "messages": recordings.chat()}))
+
+
+def test_the_ways_stand_side_by_side(cupel, sessions):
+    done = cupel("replay", "sessions.jsonl", "--budget", "900")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()[2:6]] == ["append", "tail", "fit", "session"]
+    document = cupel("replay", "sessions.jsonl", "--budget", "900", "--way", "fit", "--format", "json").json
+    (way,) = document["ways"]
+    assert way["way"] == "fit"
+    assert way["turns"] == sum(turn["pressed"] for turn in way["each_turn"])
+
+
+def test_policies_are_ways_to_fit(cupel, sessions):
+    done = cupel("replay", "sessions.jsonl", "--budget", "900", "--policy", "chat", "--policy", "rag")
+    for way in ("fit chat", "fit rag", "session chat", "session rag"):
+        assert way in done.out
+
+
+def test_a_policy_that_asks_for_a_query_gets_the_newest_user_message(cupel, sessions, folder):
+    folder.joinpath("found.json").write_text('{"scorer": {"type": "relevance", "stem": false}}')
+    done = cupel("replay", "sessions.jsonl", "--budget", "900", "--policy", "found.json")
+    assert done.code == 0
+    assert "fit found" in done.out
+
+
+def test_prices_are_mechanisms(cupel, sessions):
+    way = ("--way", "append", "--format", "json")
+    prices = [cupel("replay", "sessions.jsonl", "--budget", "900", "--prices", name, *way) for name in PRICES]
+    marked, automatic = (done.json["ways"][0]["price"] for done in prices)
+    assert marked < automatic  # beginnings of less than 1,024 tokens are not served
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [(("--fail-above", "1e6"), 0), (("--fail-above", "10"), 1), (("--fail-below", "0"), 0), (("--fail-below", "1"), 1)],
+)
+def test_a_broken_limit_is_exit_code_1(cupel, sessions, limit, code):
+    done = cupel("replay", "sessions.jsonl", "--budget", "500", *limit)
+    assert done.code == code
+    assert ("cupel replay: session" in done.err) is bool(code)
+    assert "cupel replay: fit" not in done.err
+
+
+def test_a_way_without_any_request_breaks_the_limit_on_the_price(cupel, sessions):
+    done = cupel("replay", "sessions.jsonl", "--budget", "20", "--way", "fit", "--fail-above", "1e6")
+    assert done.code == 1
+    assert "fit has no request" in done.out
+    assert "the pinned messages need" in done.out
+
+
+def test_a_budget_that_nothing_exceeds_is_said(cupel, sessions):
+    assert "nothing to measure" in cupel("replay", "sessions.jsonl", "--budget", "1m").out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "a conversation is a list"),
+        ('[{"role": "user", "content": "x"}]', "no step to replay"),
+        ("", "not valid"),
+    ],
+)
+def test_files_that_cannot_be_used_are_exit_code_2(cupel, folder, text, message):
+    folder.joinpath("bad.json").write_text(text)
+    done = cupel("replay", "bad.json", "--budget", "10")
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_overrides_need_a_policy(cupel, sessions):
+    done = cupel("replay", "sessions.jsonl", "--budget", "900", "--set", "slicer=knapsack")
+    assert done.code == 2
+    assert "--policy" in done.err

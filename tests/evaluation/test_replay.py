@@ -1,0 +1,210 @@
+"""Replays: the same figures in every format, and nothing hidden."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from cupel.errors import SelectionError
+from cupel.evaluation import (
+    AppendWay,
+    EvaluationError,
+    FitWay,
+    Recording,
+    TailWay,
+    read_recordings,
+    replay,
+)
+from cupel.evaluation._retention import retention
+from cupel.evaluation._spoken import Spoken, is_valid, spoken
+
+from . import recordings
+
+WAYS = {"append": AppendWay(), "tail": TailWay(), "fit": FitWay()}
+BUDGET = 900
+
+
+def figures(recording, ways=WAYS, **options):
+    return replay(recording, ways, BUDGET, **options).figures
+
+
+def written(folder, document, name="sessions.json"):
+    path = folder / name
+    path.write_text(json.dumps(document))
+    return read_recordings(path)
+
+
+@pytest.mark.parametrize("convert", [recordings.anthropic, recordings.responses])
+def test_every_format_keeps_the_same_facts(tmp_path, convert):
+    history = recordings.chat()
+    plain, other = figures(Recording(history)), figures(written(tmp_path, convert(history)))
+    for name, one in plain.items():
+        assert (other[name].facts, other[name].whole, other[name].context) == (one.facts, one.whole, one.context)
+        assert (other[name].invalid, other[name].failed) == (0, 0)
+        assert other[name].sent == pytest.approx(one.sent, rel=0.1)
+
+
+def test_what_is_far_behind_is_lost_by_the_tail_and_never_by_appending():
+    found = figures(Recording(recordings.chat()))
+    assert found["append"].facts == found["append"].whole == found["append"].context == 1.0
+    assert found["append"].over == found["append"].turns > 5
+    assert found["tail"].facts < 1.0
+    assert found["tail"].over == found["tail"].invalid == found["tail"].unsent == 0
+    assert found["append"].hit > found["tail"].hit > found["fit"].hit
+
+
+@pytest.mark.parametrize("convert", [recordings.otlp, recordings.span_events])
+def test_traces_are_read_as_the_history_they_tell(tmp_path, convert):
+    history = recordings.chat()
+    (found,) = written(tmp_path, convert(history))
+    assert figures(found)["fit"].facts == figures(Recording(history))["fit"].facts
+    assert [message["role"] for message in found.messages] == [message["role"] for message in history[:-1]]
+
+
+def test_files_hold_one_conversation_or_many_in_any_form(tmp_path):
+    history = recordings.chat(3)
+    row = {"session": "s", "messages": history, "usage": [None]}
+    assert [one.name for one in written(tmp_path, [row, history, {"id": 7, "messages": history}])] == [
+        "s",
+        f"{tmp_path}/sessions.json[1]",
+        "7",
+    ]
+    assert len(written(tmp_path, history)) == 1
+    lines = tmp_path / "sessions.jsonl"
+    lines.write_text(f"{json.dumps(row)}\n\n{json.dumps(history)}\n")
+    assert [one.name for one in read_recordings(lines)] == ["s", f"{lines}:3"]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"turns": []}, "a conversation is a list of messages"),
+        ([], "there is no conversation in it"),
+        ([5], r"sessions.json\[0\]: a conversation"),
+        ({"messages": [5]}, r"messages\[0\] must be"),
+        ({"resourceSpans": []}, "no span in it holds messages"),
+    ],
+)
+def test_files_without_conversations_say_so(tmp_path, document, message):
+    with pytest.raises(EvaluationError, match=message):
+        written(tmp_path, document)
+
+
+def test_histories_without_calls_are_refused():
+    with pytest.raises(EvaluationError, match="no step to replay: in 1 recordings the model calls no tool"):
+        replay(Recording([{"role": "user", "content": "Hello"}]), WAYS, 10)
+
+
+def test_a_way_that_cannot_fit_is_counted_and_has_lost_everything():
+    def refusing(_recording, _budget):
+        def fill(history):
+            if len(history) > 20:
+                msg = "too long for me"
+                raise SelectionError(msg)
+            return history
+
+        return fill
+
+    result = replay(Recording(recordings.chat(), name="parcels"), {"refusing": refusing}, BUDGET)
+    found = result.figures["refusing"]
+    failed = [turn for turn in result.ways["refusing"] if turn.failure]
+    assert found.failed == len(failed) > 0
+    assert {turn.failure for turn in failed} == {"too long for me"}
+    assert all(turn.retention.kept == 0 for turn in failed if turn.retention)
+    assert found.facts < 1.0
+
+
+def test_errors_that_are_no_refusals_pass():
+    def broken(_recording, _budget):
+        return lambda _history: 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        replay(Recording(recordings.chat()), {"broken": broken}, BUDGET)
+
+
+def test_only_the_common_beginning_is_served_from_the_cache():
+    def flipping(_recording, _budget):
+        turn = iter(range(100))
+        return lambda history: history if next(turn) % 2 else history[1:]
+
+    turns = replay(Recording(recordings.chat()), {"flipping": flipping}, BUDGET).ways["flipping"]
+    assert all(turn.hit == 0 and turn.price == pytest.approx(1.25 * turn.sent) for turn in turns)
+
+
+def test_every_looks_at_fewer_turns():
+    every, third = figures(Recording(recordings.chat())), figures(Recording(recordings.chat()), every=3)
+    assert every["fit"].turns == third["fit"].turns
+    assert 0 < third["fit"].steps < every["fit"].steps
+
+
+def test_facts_are_words_that_were_found_and_not_given():
+    history = [
+        Spoken("system", "Ship with carrier-9."),
+        Spoken("user", "Find customer-77."),
+        Spoken("tool", "parcel PX-1001 in Hamburg"),
+    ]
+    arguments = [{"a": "PX-1001", "b": ["customer-77", "carrier-9"], "c": {"d": "Hamburg", "e": "unseen-5"}, "f": 1}]
+    kept = retention(arguments, history, history)
+    assert (kept.facts, kept.kept, kept.names, kept.in_context) == (2, 2, 1, True)
+    lost = retention(arguments, history, history[:2])
+    assert (lost.kept, lost.whole, lost.in_context) == (0, False, False)
+    assert retention([{"a": "unseen-5"}], history, history) is None
+
+
+def test_a_bag_of_words_keeps_facts_but_not_their_context():
+    history = [Spoken("user", "Find it."), Spoken("tool", "parcel PX-1001 in Hamburg")]
+    bag = [Spoken("tool", "Hamburg PX-1001 parcel")]
+    found = retention(["PX-1001"], history, bag)
+    assert (found.whole, found.in_context) == (True, False)
+
+
+def test_json_may_be_laid_out_anew_if_the_key_stays_with_its_value():
+    history = [Spoken("user", "Find it."), Spoken("tool", '{"parcel": "PX-1001", "depot": "Hamburg", "n": 3}')]
+    assert retention(["PX-1001"], history, [Spoken("tool", "parcel: PX-1001")]).in_context
+    assert not retention(["PX-1001"], history, [Spoken("tool", "code: PX-1001 x")]).in_context
+
+
+CALL, ANSWER, USER = Spoken("assistant", "", ("1",)), Spoken("tool", "", answers=("1",)), Spoken("user", "")
+TWO = Spoken("assistant", "", ("1", "2"))
+
+
+@pytest.mark.parametrize(
+    ("messages", "provider", "valid"),
+    [
+        ([USER, CALL, ANSWER], "openai", True),
+        ([USER, CALL], "openai", False),
+        ([USER, ANSWER], "openai", False),
+        ([CALL, USER, ANSWER], "openai", False),
+        ([CALL, USER, ANSWER], "openai-responses", True),
+        ([TWO, ANSWER, Spoken("tool", "", answers=("2",))], "openai", True),
+        ([TWO, ANSWER, Spoken("tool", "", answers=("2",))], "anthropic", False),
+        ([TWO, Spoken("tool", "", answers=("2", "1"))], "anthropic", True),
+    ],
+)
+def test_pairs_are_judged_as_each_format_wants_them(messages, provider, valid):
+    assert is_valid(messages, provider) is valid
+
+
+def test_sdk_objects_are_read_as_what_they_dump():
+    message = SimpleNamespace(model_dump=lambda **_: {"role": "developer", "content": [{"type": "text", "text": "Hi"}]})
+    assert spoken(message, "openai") == Spoken("system", "Hi")
+    with pytest.raises(EvaluationError, match="a message must be an object, got int"):
+        spoken(5, "openai")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"budget": 0}, EvaluationError),
+        ({"budget": "1"}, TypeError),
+        ({"every": 0}, EvaluationError),
+        ({"ways": {}}, EvaluationError),
+        ({"ways": {"a": 5}}, TypeError),
+        ({"ways": [AppendWay()]}, TypeError),
+        ({"recordings": [[]]}, TypeError),
+    ],
+)
+def test_arguments_are_checked(options, error):
+    given = {"recordings": Recording(recordings.chat()), "ways": WAYS, "budget": BUDGET, **options}
+    with pytest.raises(error):
+        replay(given.pop("recordings"), given.pop("ways"), given.pop("budget"), **given)
