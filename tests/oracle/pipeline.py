@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.oracle import relations
 from tests.oracle.placers import place
 from tests.oracle.records import Budget, Item, OracleError, descending, fold
 from tests.oracle.scorers import score_all
@@ -144,7 +145,12 @@ def _slice(
     pinned: list[int],
 ) -> tuple[list[int], Choice, list[Any]]:
     maximum, target = effective_budget(budget, sum(items[p].tokens for p in pinned))
-    choice = choose(slicer, [(items[p], scores[p]) for p in ranked], maximum, target)
+    entries, fixed = [(items[p], scores[p]) for p in ranked], [items[p] for p in pinned]
+    related = relations.are_related(items)
+    if related:
+        choice = Choice(relations.choose(slicer["type"], entries, fixed, target))
+    else:
+        choice = choose(slicer, entries, maximum, target)
     taken = set(choice.positions)
     sliced = [p for i, p in enumerate(ranked) if i in taken]  # sorted order, not the slicer's (ruling 3.15)
     excluded = []
@@ -152,6 +158,12 @@ def _slice(
         if i not in taken:
             facts = {"sliced": sliced, "budget": budget, "pinned": pinned, "target": target}
             name, fields = _slice_reason(slicer, items, items[p], **facts)
+            if related:
+                inside = fixed + [items[q] for q in sliced]
+                found = relations.reason(items[p], inside)
+                name, fields = found or (name, fields)
+                if name == "BudgetExceeded":
+                    fields["item_tokens"] = relations.needs(items[p], [items[q] for q in ranked], inside)
             excluded.append((p, scores[p], name, fields))
     return sliced, choice, excluded
 

@@ -173,3 +173,57 @@ def _useful(forms):
             for high in kept
         )
     ]
+
+
+def are_related(items) -> bool:
+    keys = ("id", "worth", "requires", "group", "exclusive")
+    return any(mark(item, key) is not None for item in items for key in keys)
+
+
+def choose(kind: str, entries, pinned, target) -> list[int]:
+    """The positions that greedy, or else the best subset there is, takes beside the pinned items."""
+    if target <= 0:
+        return []
+    items = [item for item, _ in entries]
+    settled = {(key, mark(pin, key)) for pin in pinned for key in ("id", "exclusive") if mark(pin, key) is not None}
+    free = [
+        place
+        for place, item in enumerate(items)
+        if not settled & {("id", mark(item, "id")), ("exclusive", mark(item, "exclusive"))}
+    ]
+    if kind == "greedy":
+        return sorted(free[place] for place in greedy([entries[place] for place in free], target))
+    allowed = []
+    for flags in product((False, True), repeat=len(free)):
+        chosen = [place for place, flag in zip(free, flags, strict=True) if flag]
+        selected = [*pinned, *(items[place] for place in chosen)]
+        fits = sum(items[place].tokens for place in chosen) <= target
+        if fits and not breaches([*items, *pinned], selected):
+            allowed.append(chosen)
+    return max(allowed, key=lambda chosen: sum(math.floor(10_000 * value(entries, place)) for place in chosen))
+
+
+def reason(item, selected):
+    """What keeps an item out beside the budget: its name and fields, or nothing."""
+    for other in selected:
+        if mark(item, "id") is not None and mark(other, "id") == mark(item, "id"):
+            return "Superseded", {"by": other.content}
+    for other in selected:
+        if mark(item, "exclusive") is not None and mark(other, "exclusive") == mark(item, "exclusive"):
+            return "Conflict", {"with": other.content}
+    inside = [mark(other, "id") for other in selected]
+    missing = [one for one in mark(item, "requires", ()) if one not in inside]
+    return ("RequirementMissing", {"id": missing[0]}) if missing else None
+
+
+def needs(item, candidates, selected) -> int:
+    """The tokens of an item with the smallest forms of whatever must come along."""
+    pool = _Pool([(candidate, 0.0) for candidate in candidates])
+    own = next(t for t, places in enumerate(pool.members) if any(candidates[p] is item for p in places))
+    inside = {mark(other, "id") or id(other) for other in selected}
+    others = (
+        min(candidates[p].tokens for p in pool.members[t])
+        for t in pool.needs[own]
+        if t != own and not {mark(candidates[p], "id") or id(candidates[p]) for p in pool.members[t]} & inside
+    )
+    return item.tokens + sum(others)

@@ -57,8 +57,8 @@ def check_slicer(
     The laws: it does not raise; it returns items it was given, each at most once; nothing when there are no items or
     the target is 0; no more tokens than the target unless `may_exceed_target` (requirements may); the same case gives
     the same selection whatever was sliced before; what it was given is left unchanged; `fit`, where it is overridden,
-    agrees with `slice`. A `SelectionError` is a refusal, not a breach. With `non_finite_scores` some scores are NaN or
-    infinite, which custom scorers may produce.
+    agrees with `slice`; among related items, what a pipeline selects keeps to the relations. A `SelectionError` is a
+    refusal, not a breach. With `non_finite_scores` some scores are NaN or infinite, which custom scorers may produce.
 
     >>> from cupel import GreedySlice
     >>> check_slicer(GreedySlice(), non_finite_scores=True)

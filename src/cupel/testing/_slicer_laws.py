@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from cupel._columns import Candidates
-from cupel.model import ContextBudget, ScoredItem
-from cupel.slicers import Slicer
+from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, ContextBudget, ScoredItem
+from cupel.slicers import Slicer, within_relations
 from cupel.testing import strategies
 from cupel.testing._search import as_items, attempt, copied, listed, positions, referred, same, search, violation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hypothesis.strategies import DrawFn, SearchStrategy
 
     from cupel.model import ContextItem
@@ -49,6 +51,16 @@ def _cases(draw: DrawFn, items: SearchStrategy[ContextItem] | None, *, non_finit
     return _Case(scored, draw(budgets), draw(budgets))
 
 
+@st.composite
+def _related_cases(draw: DrawFn) -> _Case:
+    related = draw(strategies.related_lists())
+    scored = sorted(
+        (ScoredItem(item, item.future_relevance_hint or 0.0) for item in related), key=lambda one: -one.score
+    )
+    budgets = st.integers(0, sum(item.tokens for item in related)).map(lambda target: ContextBudget(target, target))
+    return _Case(scored, draw(budgets), draw(budgets))
+
+
 def search_slicer(
     slicer: Slicer,
     items: SearchStrategy[ContextItem] | None,
@@ -69,6 +81,8 @@ def search_slicer(
             _fits_as_it_slices(slicer, case, chosen)
 
     search(_cases(items, non_finite=non_finite_scores), laws, slicer, max_examples)
+    if items is None:  # whoever says which items there are may not want these
+        search(_related_cases(), lambda case: _keeps_to_relations(slicer, case), slicer, max_examples)
 
 
 def _keeps_its_word(slicer: Slicer, case: _Case) -> list[ContextItem]:
@@ -159,6 +173,29 @@ def _same_at(slicer: Slicer, case: _Case, choose: Chooser, fitted: list[ContextI
         asked = referred("chosen", fitted, case.scored)
         found = f"{asked}\n{referred(f'chosen for a target of {target}', there, case.scored)}"
         raise violation(slicer, "all targets of a span give the same selection", case, found)
+
+
+def _keeps_to_relations(slicer: Slicer, case: _Case) -> None:
+    """See that what a pipeline would select holds together, reading the metadata anew."""
+    candidates = Candidates.of(case.scored)
+    choose = within_relations(attempt(slicer, case, lambda: slicer.fit(candidates)), candidates)
+    chosen = [case.scored[position].item for position in attempt(slicer, case, lambda: choose(case.budget)).chosen]
+    for breach in _breaches([entry.item for entry in case.scored], chosen):
+        raise violation(slicer, f"a selection has no {breach}", case, referred("chosen", chosen, case.scored))
+
+
+def _breaches(items: list[ContextItem], chosen: list[ContextItem]) -> Iterator[str]:
+    ids = Counter(item.metadata[ID_KEY] for item in chosen)
+    labels = Counter(item.metadata[EXCLUSIVE_KEY] for item in chosen if EXCLUSIVE_KEY in item.metadata)
+    groups = {item.metadata[GROUP_KEY] for item in chosen if GROUP_KEY in item.metadata}
+    if any(count > 1 for count in ids.values()):
+        yield "two forms of one thing"
+    if any(count > 1 for count in labels.values()):
+        yield "two things of one exclusive set"
+    if any(one not in ids for item in chosen for one in item.metadata.get(REQUIRES_KEY, ())):
+        yield "thing without what it requires"
+    if any(item.metadata.get(GROUP_KEY) in groups and item.metadata[ID_KEY] not in ids for item in items):
+        yield "part of a group without the rest"
 
 
 def _slice(slicer: Slicer, case: _Case, scored: list[ScoredItem], budget: ContextBudget) -> list[ContextItem]:

@@ -17,6 +17,7 @@ from cupel.testing.strategies._items import (  # noqa: E402  (the missing packag
     scores,
 )
 from cupel.testing.strategies._policies import placers, policies, scorers, slicers  # noqa: E402
+from cupel.testing.strategies._relations import related_lists  # noqa: E402
 
 __all__ = [
     "budgets",
@@ -25,6 +26,7 @@ __all__ = [
     "kinds",
     "placers",
     "policies",
+    "related_lists",
     "scored_items",
     "scored_lists",
     "scorers",

@@ -1,0 +1,137 @@
+"""Relations travel: files, commands, reports, pages, streams, batches, and the law kit."""
+
+import asyncio
+import json
+
+import pytest
+
+from cupel import (
+    ContextBudget,
+    ContextItem,
+    GreedySlice,
+    InvalidItemError,
+    Pipeline,
+    ReflexiveScorer,
+    ScoredItem,
+    SelectionError,
+    SelectionReport,
+    Slicer,
+    StreamSlice,
+    forms,
+)
+from cupel.cli._main import main
+from cupel.policy import Policy
+from cupel.report import Variant, page_payload
+from cupel.slicers import Chooser, Selection
+from cupel.testing import check_slicer
+from tests.relations.test_selection import hinted
+
+LOG = forms(hinted("the whole log", 100, 0.9), (hinted("a stub", 5), 0.1), id="log")
+NOTE = hinted("note", 5, 0.8, metadata={"cupel:requires": ["log"]})
+RIVALS = [hinted(name, 10, 0.5, metadata={"cupel:exclusive": "v"}) for name in ("one", "two")]
+ITEMS = [*LOG, NOTE, *RIVALS]
+
+
+def contents(items):
+    return sorted(item.content for item in items)
+
+
+def pipeline(slicer=None):
+    return Pipeline(scorer=ReflexiveScorer(), slicer=slicer or GreedySlice())
+
+
+def test_a_report_with_the_new_reasons_travels():
+    report = pipeline().dry_run(ITEMS, 30)
+    assert {entry.reason.name for entry in report.excluded} == {"Superseded", "Conflict"}
+    assert SelectionReport.from_json(report.to_json()) == report
+
+
+def test_the_command_reads_relations_from_lines(tmp_path, capsys):
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(item.to_dict()) + "\n" for item in ITEMS))
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(Policy(ReflexiveScorer()).to_dict()))
+    assert main(["explain", str(path), "--budget", "30", "--policy", str(policy)]) == 0
+    said = capsys.readouterr().out
+    assert "in as “a stub”" in said
+    assert "only one of a set, and “one” is in" in said
+
+
+def test_the_command_refuses_relations_that_contradict_themselves(tmp_path, capsys):
+    path = tmp_path / "items.jsonl"
+    path.write_text(json.dumps(ContextItem("note", 3, metadata={"cupel:requires": "log"}).to_dict()) + "\n")
+    assert main(["explain", str(path), "--budget", "30"]) == 2
+    assert "metadata['cupel:requires'] must be a list of ids, got str: 'log'" in capsys.readouterr().err
+
+
+def test_the_page_shows_what_python_chose():
+    variants = [Variant(Policy(ReflexiveScorer(), name="mine"), "mine", "--policy mine")]
+    budget = ContextBudget(30, 30)
+    page = page_payload(ITEMS, budget, variants, title="T", source="x", fixed_window=False)
+    policy = page["policies"][0]
+    assert policy["slicer"] is None  # the script leaves the choosing to Python
+    answer = next(answer for answer in policy["answers"] if answer["budget"] == 30)
+    assert sorted(answer["placed"]) == [1, 2, 3]
+    assert {row["position"]: row for row in answer["excluded"]} == {
+        0: {"position": 0, "reason": "Superseded", "by": "a stub"},
+        4: {"position": 4, "reason": "Conflict", "with": "one"},
+    }
+    assert {"Superseded", "RequirementMissing", "Conflict"} <= set(page["reasons"])
+
+
+def streamed(items, budget, batch_size):
+    async def source():
+        for item in items:
+            yield item
+
+    return asyncio.run(pipeline(StreamSlice()).stream(source(), budget, batch_size=batch_size))
+
+
+def test_a_stream_keeps_to_the_relations_within_a_batch():
+    result = streamed(ITEMS, 25, 5)
+    assert contents(result) == ["a stub", "note", "one"]
+    assert result.excluded == {"Superseded": 1, "Conflict": 1}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+def test_a_stream_refuses_relations_beyond_a_batch(batch_size):
+    with pytest.raises(InvalidItemError, match="is not in the same batch of the stream; relations hold within a batch"):
+        streamed(ITEMS, 200, batch_size)
+
+
+def test_a_stream_does_not_take_related_items_back():
+    late = ContextItem("late", 90, pinned=True)
+    plain = [hinted(str(number), 1) for number in range(3)]
+    with pytest.raises(SelectionError, match="pinned item 'late' needs the room of"):
+        streamed([*ITEMS, late, *plain], 100, 5)
+
+
+def test_a_stream_slice_keeps_to_the_relations_too():
+    async def source():
+        for item in ITEMS:
+            yield ScoredItem(item, item.future_relevance_hint)
+
+    assert contents(asyncio.run(StreamSlice(5).slice(source(), ContextBudget(25, 25)))) == ["a stub", "note", "one"]
+    with pytest.raises(InvalidItemError, match="is not in the same batch"):
+        asyncio.run(StreamSlice(2).slice(source(), ContextBudget(200, 200)))
+
+
+def test_the_law_kit_finds_a_selection_against_the_relations(monkeypatch):
+    monkeypatch.setattr("cupel.testing._slicer_laws.within_relations", lambda chooser, _candidates: chooser)
+
+    class All(Chooser):
+        def __init__(self, count):
+            self.count = count
+
+        def __call__(self, budget):
+            return Selection(list(range(self.count)) if budget.target_tokens > 0 else [])
+
+    class Everything(Slicer):
+        def slice(self, scored, budget):
+            return [entry.item for entry in scored] if budget.target_tokens > 0 else []
+
+        def fit(self, candidates):
+            return All(len(candidates))
+
+    with pytest.raises(AssertionError, match="a selection has no"):
+        check_slicer(Everything(), may_exceed_target=True)
