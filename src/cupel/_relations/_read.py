@@ -10,7 +10,7 @@ from cupel._checks import shown
 from cupel._relations._marks import Marks, are_related, marks_of
 from cupel._relations._relations import Form, Pins, Relations, Thing, assemble
 from cupel.errors import InvalidItemError
-from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY
+from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, ContextKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -161,5 +161,5 @@ def _by_tokens(forms: tuple[Form, ...]) -> tuple[Form, ...]:
     return tuple(sorted(forms, key=lambda form: form.tokens))
 
 
-def _named(value: object) -> str:
-    return "none" if value is None else str(value) if not isinstance(value, str | list) else shown(value)
+def _named(value: ContextKind | list[str] | str | None) -> str:
+    return "none" if value is None else str(value) if isinstance(value, ContextKind) else shown(value)

@@ -9,6 +9,7 @@ import msgspec
 
 from cupel._checks import as_instance
 from cupel.errors import PipelineConfigError
+from cupel.model import OverflowStrategy
 from cupel.pipeline._classify import check_pinned
 from cupel.pipeline._place import place, settle
 from cupel.pipeline._recording import SILENCE, Recording
@@ -70,7 +71,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         """Return the items a run would select, not placed, without telling `on_overflow`: the cheapest way to ask."""
         budget = self._checked(budget)
         chosen, _ = slice_candidates(self.chooser, effective_budget(budget, self.pinned_tokens))
-        picked = self.candidates.picked(chosen)
+        picked = _picked(self, chosen)
         return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
 
     def breakdowns(self, items: Iterable[ContextItem]) -> list[ScoreBreakdown | None]:
@@ -162,17 +163,24 @@ def prepare(
 
 def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *, notify: bool = True) -> Outcome:
     """Slice and place: the part of a run that depends on the budget."""
-    candidates = prepared.candidates
     chosen, selection = slice_candidates(prepared.chooser, effective_budget(budget, prepared.pinned_tokens))
     sliced = Sliced(prepared, budget, chosen, selection)
     watch.sliced(sliced)
-    placed = place(prepared.pipeline, prepared.pinned, candidates.picked(chosen), budget, notify=notify)
+    placed = place(prepared.pipeline, prepared.pinned, _picked(prepared, chosen), budget, notify=notify)
     if _log.isEnabledFor(logging.DEBUG):
         tokens = sum(placed.settled.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
     outcome = Outcome(sliced, placed)
     watch.placed(outcome)
     return outcome
+
+
+def _picked(prepared: PreparedSelection, chosen: list[int]) -> Candidates:
+    """Return what was chosen, with its relations where something may yet be cut off."""
+    candidates = prepared.candidates
+    if prepared.pipeline.overflow is OverflowStrategy.TRUNCATE:
+        return candidates.picked(chosen)
+    return candidates.at(chosen)
 
 
 def observe(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cupel._relations import lawful
 from cupel.errors import TableTooLargeError
@@ -13,11 +13,16 @@ from cupel.slicers._scaling import scaled_score
 from cupel.slicers._steps import StepChooser
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from cupel._relations import Form, Relations
     from cupel._targets import Stretches, Work
     from cupel.model import ContextBudget
 
 _LARGEST_SUM = 2**62
+
+Table: TypeAlias = "np.ndarray[Any, Any]"
+"""A number for each capacity."""
 
 
 class RelatedKnapsackChooser(Chooser):
@@ -32,8 +37,8 @@ class RelatedKnapsackChooser(Chooser):
     def __init__(self, relations: Relations, bucket_size: int | Literal["auto"], max_cells: int | None) -> None:
         ladders = Ladders(relations)
         self._relations = relations
-        self._bucket_size = bucket_size
-        self._max_cells = max_cells if bucket_size != "auto" else None
+        self._bucket_size: int | None = None if bucket_size == "auto" else bucket_size
+        self._max_cells = None if bucket_size == "auto" else max_cells
         self._forms = {form.position: form for thing in relations.things for form in thing.forms}
         self._rows = sum(form.tokens > 0 for form in self._forms.values())
         self._greedy = StepChooser(ladders, ladders.by_density())
@@ -45,7 +50,7 @@ class RelatedKnapsackChooser(Chooser):
         if target <= 0:
             return Selection([])
         choices = [lawful(self._relations, self._solved(target, bucket)) for bucket in self._buckets(target)]
-        if self._is_loose or self._bucket_size == "auto":
+        if self._is_loose or self._bucket_size is None:
             choices.append(self._greedy(budget).chosen)
         best = max(choices, key=lambda chosen: total(self._forms[position] for position in chosen))
         return Selection(best)
@@ -53,14 +58,14 @@ class RelatedKnapsackChooser(Chooser):
     def span(self, budget: ContextBudget) -> Span:
         """Cover the whole bucket the target lies in, unless greedy has a say."""
         target, bucket = budget.target_tokens, self._bucket_size
-        if bucket == "auto" or self._is_loose or target < bucket:
+        if bucket is None or self._is_loose or target < bucket:
             return super().span(budget)
         return Span(target // bucket * bucket, (target // bucket + 1) * bucket)
 
     def refused(self, work: Work) -> Stretches | None:
         """Every table from a certain size on is too large."""
         del work
-        if self._bucket_size == "auto" or self._max_cells is None or not self._rows:
+        if self._bucket_size is None or self._max_cells is None or not self._rows:
             return None
         from cupel._targets import Stretches
 
@@ -71,7 +76,7 @@ class RelatedKnapsackChooser(Chooser):
         return self._rows * (target // self._buckets(target)[0])
 
     def _buckets(self, target: int) -> list[int]:
-        if self._bucket_size != "auto":
+        if self._bucket_size is not None:
             return [self._bucket_size]
         fine = (bucket for bucket in BUCKETS if self._rows * (target // bucket + 1) <= MOST_CELLS)
         return list(dict.fromkeys((next(fine, COARSEST), COARSEST)))
@@ -103,35 +108,41 @@ def solve_related(units: list[list[tuple[Form, ...]]], bucket: int, capacity: in
     values = [[[scaled_score(form.value) for form in forms] for forms in things] for things in units]
     capacity = min(capacity, sum(max(row) for things in weights for row in things))
     most = sum(max(row) for things in values for row in things)
-    best: Any = np.zeros(capacity + 1, np.int64 if most < _LARGEST_SUM else object)  # beyond, Python's own integers
-    rows: list[tuple[Any, list[Any]]] = []
+    kind: Any = np.int64 if most < _LARGEST_SUM else object  # beyond, Python's own integers
+    best: Table = np.zeros(capacity + 1, kind)
+    rows: list[tuple[Table, list[Table]]] = []
     for things, costs, gains in zip(units, weights, values, strict=True):
-        reached, picks = best, list[Any]()
+        reached = best
+        picks: list[Table] = []
         for row, gain in zip(costs, gains, strict=True):
             reached, pick = _with_one_of(reached, row, gain, most)
             picks.append(pick)
-        taken = reached >= best if all(forms[0].tokens == 0 for forms in things) else reached > best
+        taken: Table = reached >= best if all(forms[0].tokens == 0 for forms in things) else reached > best
         best = np.where(taken, reached, best)
         rows.append((taken, picks))
     return _traced(units, weights, rows, capacity)
 
 
-def _with_one_of(before: Any, costs: list[int], gains: list[int], most: int) -> tuple[Any, Any]:
+def _with_one_of(before: Table, costs: list[int], gains: list[int], most: int) -> tuple[Table, Table]:
     """Add exactly one form of a thing; what cannot be reached is below zero."""
     import numpy as np
 
-    after, pick = np.full_like(before, -most - 1), np.zeros(len(before), np.int32)
+    after: Table = np.full_like(before, -most - 1)
+    pick: Table = np.zeros(len(before), np.int32)
     for place, (cost, gain) in enumerate(zip(costs, gains, strict=True)):
         if cost < len(before):
             source = before[: len(before) - cost]
-            better = (source >= 0) & (source + gain > after[cost:])
+            better: Table = (source >= 0) & (source + gain > after[cost:])
             after[cost:][better] = source[better] + gain
             pick[cost:][better] = place
     return after, pick
 
 
 def _traced(
-    units: list[list[tuple[Form, ...]]], weights: list[list[list[int]]], rows: list[tuple[Any, list[Any]]], left: int
+    units: list[list[tuple[Form, ...]]],
+    weights: list[list[list[int]]],
+    rows: list[tuple[Table, list[Table]]],
+    left: int,
 ) -> list[int]:
     chosen: list[int] = []
     for things, costs, (taken, picks) in reversed(list(zip(units, weights, rows, strict=True))):
