@@ -19,6 +19,7 @@ from cupel import (
     StreamSlice,
     forms,
 )
+from cupel.analytics import optimality_gap
 from cupel.cli._main import main
 from cupel.policy import Policy
 from cupel.report import Variant, page_payload
@@ -135,3 +136,10 @@ def test_the_law_kit_finds_a_selection_against_the_relations(monkeypatch):
 
     with pytest.raises(AssertionError, match="a selection has no"):
         check_slicer(Everything(), may_exceed_target=True)
+
+
+def test_the_optimality_gap_counts_what_a_form_is_worth():
+    budget = ContextBudget(5, 5)
+    found = optimality_gap(pipeline().dry_run(LOG, budget), budget)
+    assert found.selected_score == pytest.approx(0.09)
+    assert found.upper_bound == pytest.approx(0.09)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from cupel._relations import marks_of
 from cupel.analytics._arguments import check
 from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens
 from cupel.pipeline import effective_budget
@@ -14,7 +15,7 @@ from cupel.pipeline import effective_budget
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.diagnostics import SelectionReport
+    from cupel.diagnostics import ExcludedItem, IncludedItem, SelectionReport
     from cupel.model import ContextBudget
 
 
@@ -39,7 +40,8 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget) -> Optimality
 
     Candidates are the items the slicer could have chosen: pinned, negative and deduplicated items are not among them.
     Items with a score of zero, below zero or NaN never raise the bound; items without tokens raise it for free. Quotas
-    and requirements are ignored by the bound, so the gap includes what they cost. `budget` must be the report's own.
+    and requirements are ignored by the bound, so the gap includes what they cost; so are relations between items, but a
+    form counts with the share of its score that it keeps. `budget` must be the report's own.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem("a", 60, future_relevance_hint=0.9), ContextItem("b", 60, future_relevance_hint=0.8)]
@@ -54,10 +56,10 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget) -> Optimality
     passed = [e for e in report.excluded if not isinstance(e.reason, (Deduplicated, NegativeTokens))]
     target = effective_budget(budget, pinned_tokens).target_tokens
     capacity = max(target, sum(e.item.tokens for e in chosen))
-    values = [(_worth(e.score), e.item.tokens) for e in chosen]
-    values += [(_worth(e.score), e.item.tokens) for e in passed]
+    values = [(_worth(_score(e)), e.item.tokens) for e in chosen]
+    values += [(_worth(_score(e)), e.item.tokens) for e in passed]
     bound = _fractional_bound(values, capacity) if target > 0 else Fraction(0)
-    return _compare([_number(e.score) for e in chosen], bound, capacity)
+    return _compare([_number(_score(e)) for e in chosen], bound, capacity)
 
 
 def _fractional_bound(values: list[tuple[float, int]], capacity: int) -> Fraction | None:
@@ -101,6 +103,11 @@ def _compare(scores: list[float], bound: Fraction | None, capacity: int) -> Opti
         upper, gap = _upwards(max(bound, total)), _upwards(max(bound - total, Fraction(0)))
     ratio = 1.0 if gap == 0.0 else max(0.0, selected / upper) if 0.0 < upper < math.inf else 0.0
     return OptimalityGap(selected, upper, capacity, gap, ratio)
+
+
+def _score(entry: IncludedItem | ExcludedItem) -> float:
+    worth = marks_of(entry.item).worth
+    return entry.score * worth if worth else 0.0
 
 
 def _worth(score: float) -> float:
