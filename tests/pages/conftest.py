@@ -86,16 +86,10 @@ def settle(page) -> None:
 
 
 def move_budget(page, tokens: int) -> None:
-    """Move the slider as a person does: set the input and let it tell."""
-    page.evaluate(
-        """(tokens) => {
-            const slider = document.getElementById("slider");
-            slider.value = String(tokens);
-            slider.dispatchEvent(new Event("input", { bubbles: true }));
-        }""",
-        tokens,
-    )
+    """Set the budget as a person does who knows it: in the field."""
+    page.fill("#budget", str(tokens))
     settle(page)
+    page.locator("#budget").blur()
 
 
 def figure(page, name: str) -> int:

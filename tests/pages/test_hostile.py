@@ -65,7 +65,7 @@ def test_the_layout_holds(open_page, hostile_page, width):
     page.evaluate("document.querySelectorAll('#in-rows button.row').forEach((row) => row.click())")
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("#in-rows tr:not(.detail)").first.bounding_box()["height"] < 60
+    assert page.locator("#in-rows tr:not(.detail)").first.bounding_box()["height"] < 90
 
 
 def test_unseen_characters_are_written_out(open_page, hostile_page):

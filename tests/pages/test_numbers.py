@@ -33,7 +33,7 @@ def test_the_figures_equal_cupel_select(open_page, capsys, tmp_path, monkeypatch
     for number in range(page.locator(".choice").count()):
         page.locator(".choice input").nth(number).check(force=True)
         for budget in (0, 274, 1111, 4000, 6283, 16001):
-            if budget > int(page.get_attribute("#slider", "max")):
+            if budget > int(page.get_attribute("#budget", "max")):
                 continue
             move_budget(page, budget)
             command = page.inner_text("#command").split()
@@ -64,7 +64,7 @@ def test_the_window_lists_the_items_in_placed_order(open_page):
     )
     report = presets.rag().pipeline().dry_run(items, ContextBudget(2500, 2500))
     assert [items[position] for position in shown] == [entry.item for entry in report.included]
-    scores = page.eval_on_selector_all("#in-rows tr", "(rows) => rows.map((row) => row.cells[4].textContent)")
+    scores = page.eval_on_selector_all("#in-rows tr", "(rows) => rows.map((row) => row.cells[3].textContent)")
     assert scores == [f"{entry.score:.3f}" for entry in report.included]
 
 
@@ -72,7 +72,7 @@ def test_the_left_out_say_why_with_the_librarys_numbers(open_page):
     items = session_items()
     page = open_page(page_of(items, ContextBudget(2000, 2000), [session_policy()]))
     rows = page.eval_on_selector_all(
-        "#out-rows tr", "(rows) => rows.map((row) => row.querySelector('.why').textContent)"
+        "#out-rows tr", "(rows) => rows.map((row) => row.querySelector('.reason').textContent)"
     )
     report = session_policy().pipeline().dry_run(items, ContextBudget(2000, 2000))
     assert len(rows) == min(40, len(report.excluded))
@@ -119,7 +119,7 @@ def test_each_row_says_at_which_budget_its_item_gets_in(open_page):
         )
         prepared = policy.pipeline().prepare(items)
         base = ContextBudget(1500, 1500)
-        top = int(page.get_attribute("#slider", "max"))
+        top = int(page.get_attribute("#budget", "max"))
         assert len(shown) == 40
         for position, reason, words in shown:
             extra = counterfactual(prepared, base, items[position]).extra_tokens

@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -65,7 +66,9 @@ def test_filters_and_search_narrow_both_lists(open_page, demo_page):
     page.select_option("#reason", "Deduplicated")
     settle(page)
     assert page.locator("#out-rows tr").count() == 3
-    assert all("Same text as another item, number" in text for text in page.locator("#out-rows .why").all_inner_texts())
+    assert all(
+        "Same text as another item, number" in text for text in page.locator("#out-rows .reason").all_inner_texts()
+    )
     page.select_option("#show", "in")
     settle(page)
     assert page.is_hidden("#out-section")
@@ -193,3 +196,84 @@ def test_five_thousand_items_draw_a_bounded_number_of_rows(open_page):
     expected = presets.chat().pipeline().run(items, ContextBudget(1_000_000, 1_000_000))
     assert figure(page, "n-in") == len(expected)
     assert figure(page, "n-used") == sum(item.tokens for item in expected)
+
+
+def test_the_prompt_is_the_text_in_order_with_the_gaps_marked(open_page, demo_page):
+    items, budget = session_items(), ContextBudget(1500, 1500)
+    page = open_page(demo_page)
+    move_budget(page, 1500)
+    page.click("#read")
+    settle(page)
+    assert page.is_hidden("#in-section")
+    report = session_policy().pipeline().dry_run(items, budget)
+    assert page.locator("#prompt pre").all_text_contents() == [entry.item.content for entry in report.included]
+    counts = [int(text.split()[0]) for text in page.locator("#prompt .gap summary").all_inner_texts()]
+    assert sum(counts) == len(report.excluded)
+    page.locator("#prompt .gap summary").first.click()
+    page.locator("#prompt .gap[open] li").first.wait_for()
+    assert page.locator("#prompt .gap[open] li").count() == min(counts[0], 41)
+    page.keyboard.press("Escape")
+    page.click("#back")
+    assert page.is_visible("#in-section")
+    assert page.evaluate("document.activeElement.id") == "read"
+
+
+def test_a_link_leads_back_to_budget_policy_view_and_item(open_page, demo_page):
+    page = open_page(demo_page)
+    move_budget(page, 2345)
+    page.locator(".choice input").nth(1).check(force=True)
+    page.locator("#out-rows button.row").nth(2).click()
+    settle(page)
+    page.wait_for_function("location.hash.includes('item=')")
+    link = page.url
+    position = page.locator(".detail").evaluate(
+        "(row) => row.previousElementSibling.querySelector('button').dataset.position"
+    )
+    other = page.context.new_page()
+    other.goto(link)
+    settle(other)
+    assert other.input_value("#budget") == "2345"
+    assert other.locator(".choice input").nth(1).is_checked()
+    assert other.locator(f'#out-rows button[data-position="{position}"]').get_attribute("aria-expanded") == "true"
+    other.evaluate("location.hash = '#budget=999999999&policy=%3Cimg%3E&show=<b>&item=-7'")
+    settle(other)
+    assert other.input_value("#budget") == other.get_attribute("#budget", "max")
+    assert other.locator(".choice input").nth(1).is_checked()
+
+
+@pytest.mark.parametrize(("tokens", "count"), [(20, 10), (800, 5000)])
+def test_the_slider_is_of_use_for_small_and_large_pools(open_page, tokens, count):
+    """Two hundred tokens or four million: the left half of the scale is never only a few tokens, nor nearly all."""
+    items = [ContextItem(f"item {number}", tokens, priority=number) for number in range(count)]
+    page = open_page(page_of(items, ContextBudget(100, 100), [presets.chat()]))
+    top = int(page.get_attribute("#budget", "max"))
+    seen = []
+    for place in range(0, 1001, 100):
+        page.evaluate(
+            """(place) => {
+                const slider = document.getElementById("slider");
+                slider.value = String(place);
+                slider.dispatchEvent(new Event("input", { bubbles: true }));
+            }""",
+            place,
+        )
+        settle(page)
+        seen.append(int(page.input_value("#budget")))
+    assert seen[0] == 0
+    assert seen[-1] == top
+    assert all(later > earlier for earlier, later in pairwise(seen))
+    assert seen[1] <= 2000
+    page.focus("#slider")
+    page.keyboard.press("Home")
+    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    settle(page)
+    assert int(page.input_value("#budget")) == 101
+
+
+def test_score_bars_follow_each_scorer(open_page, demo_page):
+    page = open_page(demo_page)
+    page.locator("#in-rows button.row").nth(3).click()
+    settle(page)
+    parts = page.locator("#in-rows .parts dt").all_inner_texts()
+    assert len(parts) == len(session_policy().scorer.entries)

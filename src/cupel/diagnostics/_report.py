@@ -16,11 +16,13 @@ from cupel.errors import SelectionError
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cupel._wire import Form
     from cupel.analytics import Counterfactual
     from cupel.pipeline import Origin
+    from cupel.policy import Policy
     from cupel.scorers import ScoreBreakdown
     from cupel.testing import SelectionReportAssertionChain
 
@@ -145,6 +147,19 @@ class SelectionReport:
         from cupel.testing import should  # a higher layer, for tests only
 
         return should(self)
+
+    def save_page(
+        self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
+    ) -> None:
+        """Write the interactive page: the window, what was left out, a slider, and other policies to switch to."""
+        from cupel.report import save_page  # a higher layer: it re-runs the pipeline
+
+        save_page(self, path, policies=policies, title=title)
+
+    def _repr_html_(self) -> str:
+        from cupel.report import notebook_html  # a higher layer, for notebooks only
+
+        return notebook_html(self, None if self.origin is None else self.origin.budget)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the wire form as plain values."""

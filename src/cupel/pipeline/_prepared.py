@@ -55,6 +55,11 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     _classified: Classified
     _watch: Watch
 
+    @property
+    def items(self) -> list[ContextItem]:
+        """Everything that was given: the pinned items, those to choose from, and those that cannot be counted."""
+        return [*self._classified.pinned, *self._classified.scoreable, *self._classified.negative]
+
     def run(self, budget: ContextBudget | int) -> list[ContextItem]:
         """Select for a budget and return the items in placed order."""
         return complete(self, self._checked(budget), SILENCE).placed.items

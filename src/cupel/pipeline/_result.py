@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import os
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cupel.diagnostics import SelectionReport
     from cupel.model import ContextBudget, ContextItem
+    from cupel.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,6 +34,17 @@ class ContextResult:
     def total_tokens(self) -> int:
         """The tokens of the selected items."""
         return sum(item.tokens for item in self.items)
+
+    def save_page(
+        self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
+    ) -> None:
+        """Write the interactive page: the window, what was left out, a slider, and other policies to switch to."""
+        self.report.save_page(path, policies=policies, title=title)
+
+    def _repr_html_(self) -> str:
+        from cupel.report import notebook_html  # a higher layer, for notebooks only
+
+        return notebook_html(self.report, self.budget)
 
     def __len__(self) -> int:
         return len(self.items)

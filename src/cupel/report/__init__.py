@@ -1,8 +1,10 @@
 """Reports for people: the interactive page, tables and short words for decisions."""
 
 from cupel.report._draw import plain, print_table
+from cupel.report._notebook import notebook_html
 from cupel.report._page import render_page
 from cupel.report._payload import page_payload
+from cupel.report._save import save_page
 from cupel.report._table import Cell, Column, Table
 from cupel.report._text import percent, plural, preview, visible
 from cupel.report._variant import Variant
@@ -15,6 +17,7 @@ __all__ = [
     "Variant",
     "excluded_words",
     "included_words",
+    "notebook_html",
     "page_payload",
     "percent",
     "plain",
@@ -23,6 +26,7 @@ __all__ = [
     "print_table",
     "reason_name",
     "render_page",
+    "save_page",
     "summary",
     "visible",
 ]

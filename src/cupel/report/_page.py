@@ -20,6 +20,8 @@ _SCRIPTS: Final = (
     "items.js",
     "instrument.js",
     "lists.js",
+    "prompt.js",
+    "links.js",
     "view.js",
 )
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})

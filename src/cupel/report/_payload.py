@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from cupel._relations import are_related, marks_of
 from cupel._version import __version__
 from cupel._wire import plain_number
 from cupel.diagnostics import vocabulary
+from cupel.errors import InvalidItemError
 from cupel.model import ContextBudget, ContextItem, ContextKind
 from cupel.report._positions import distinct
 from cupel.report._probes import Probes
@@ -32,15 +34,15 @@ def page_payload(
     variants: Sequence[Variant],
     *,
     title: str,
-    source: str,
+    source: str | None,
     fixed_window: bool,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any]:
     """Compute the page's data: the items once, and for each policy what showing it at any budget takes.
 
     With `fixed_window` the slider moves the target under an unchanged `max_tokens`, otherwise both move together.
-    The page opens with the first variant; `source` is how a command line names the items. `on_progress` is told after
-    each variant how many of how many are done.
+    The page opens with the first variant; `source` is how a command line names the items, if one can. `on_progress` is
+    told after each variant how many of how many are done.
 
     >>> from cupel import presets
     >>> variants = [Variant(presets.chat(), "chat", "--policy chat")]
@@ -110,6 +112,19 @@ def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
         row["time"] = item.timestamp.isoformat().replace("+00:00", "Z")
     if item.future_relevance_hint is not None:
         row["hint"] = plain_number(item.future_relevance_hint)
+    row |= _relations(item)
     if item.metadata:
         row["metadata"] = ", ".join(f"{key}: {value}" for key, value in item.metadata.items())[:_METADATA_LIMIT]
     return row
+
+
+def _relations(item: ContextItem) -> dict[str, Any]:
+    """Return the thing an item stands for, and what must or must not be in with it."""
+    if not are_related([item]):
+        return {}
+    try:
+        marks = marks_of(item)
+    except InvalidItemError:  # only a slicer that follows relations refuses it; the metadata is shown as it is
+        return {}
+    found = {"thing": marks.id, "requires": list(marks.requires), "group": marks.group, "exclusive": marks.exclusive}
+    return {name: value for name, value in found.items() if value}

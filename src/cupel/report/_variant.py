@@ -12,6 +12,7 @@ from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline import Pipeline, PreparedSelection
 from cupel.policy import Policy
 from cupel.report._answers import answer, check
+from cupel.report._parts import score_parts
 from cupel.report._positions import Positions
 from cupel.report._probes import Probes
 from cupel.report._replay import ranks, replayable
@@ -56,6 +57,7 @@ def variant_payload(
         "document": _document(policy),
         "overflow": policy.overflow.value,
         "scores": [plain_number(scores[position]) for position in range(len(items))],
+        "parts": score_parts(policy.scorer, items),
         "pinned": positions.all(prepared.pinned),
         "stages": _stages(prepared, probes.at(probes.budget.target_tokens)),
         "slicer": replayable(policy, prepared, kinds, probes.highest),

@@ -30,10 +30,39 @@ function toggle(position) {
 
 const tokensCell = (position) => make("td", { class: "num", text: number(items[position].tokens) });
 
-function kindCell(position) {
+function kindLabel(position) {
   const name = make("span", { class: "name" });
   writeText(name, kinds[items[position].kind]);
-  return make("td", { class: "kind" }, dot(items[position].kind), name);
+  return make("span", { class: "kind" }, dot(items[position].kind), name);
+}
+
+// The score, and how it compares with the best one under this policy.
+function scoreCell(position) {
+  const policy = policies[state.policy];
+  policy.best ??= policy.scores.reduce((best, score) => (typeof score === "number" && score > best ? score : best), 0);
+  const score = policy.scores[position];
+  const bar = make("i", { class: "score", "aria-hidden": "true" });
+  const share = typeof score === "number" && policy.best > 0 ? Math.max(0, score / policy.best) : 0;
+  bar.style.width = `${Math.round(100 * share)}%`;
+  return make("td", { class: "num" }, scoreText(score), bar);
+}
+
+// What each scorer contributed to an item's score.
+function scoreParts(position) {
+  const { parts } = policies[state.policy];
+  if (!parts?.length || items[position].pinned || items[position].tokens < 0) return null;
+  const most = Math.max(...parts.map((part) => Math.abs(part.scores[position] ?? 0) * part.weight), 1e-9);
+  const list = make("dl", { class: "parts" });
+  for (const part of parts) {
+    const score = part.scores[position];
+    const bar = make("i", { class: "score", "aria-hidden": "true" });
+    bar.style.width = `${typeof score === "number" ? (100 * Math.abs(score) * part.weight) / most : 0}%`;
+    const name = make("dt");
+    writeText(name, part.name);
+    const text = `${scoreText(score)} × ${Math.round(100 * part.weight)} %`;
+    list.append(name, make("dd", {}, make("span", { text }), make("span", { class: "track" }, bar)));
+  }
+  return list;
 }
 
 function fact(list, name, value) {
@@ -54,6 +83,9 @@ function detailRow(position, columns, excluded) {
   fact(facts, "Priority", item.priority);
   fact(facts, "Tags", (item.tags ?? []).join(", "));
   fact(facts, "Future relevance", item.hint);
+  fact(facts, "Group", item.group);
+  fact(facts, "Requires", (item.requires ?? []).join(", "));
+  fact(facts, "Exclusive with", item.exclusive);
   fact(facts, "Metadata", item.metadata);
   if (item.clipped) fact(facts, "Shown", `the first ${number(item.content.length)} of ${number(item.clipped)} characters`);
   if (policies.length > 1) {
@@ -65,8 +97,34 @@ function detailRow(position, columns, excluded) {
   }
   const cell = make("td", { colspan: columns });
   if (excluded) cell.append(admission(excluded));
-  cell.append(content, facts);
+  cell.append(content);
+  const parts = scoreParts(position);
+  if (parts) cell.append(parts);
+  cell.append(facts);
+  const others = otherForms(position);
+  if (others) cell.append(others);
   return make("tr", { class: "detail" }, cell);
+}
+
+// The other items that stand for the same thing, of which at most one is in.
+const forms = new Map();
+items.forEach((item, position) => {
+  if (item.thing !== undefined) forms.set(item.thing, [...(forms.get(item.thing) ?? []), position]);
+});
+
+function otherForms(position) {
+  const all = forms.get(items[position].thing);
+  if (!all || all.length < 2) return null;
+  const list = make("ul", { class: "forms" });
+  for (const other of all) {
+    const text = make("span", { dir: "auto" });
+    writeText(text, preview(items[other]));
+    const verdict = other === position ? "this form" : current.holds(state.policy, other) ? "in" : "out";
+    list.append(make("li", {}, make("b", { text: `${number(items[other].tokens)} tokens, ${verdict}` }), " ", text));
+  }
+  const name = make("summary");
+  writeText(name, `${all.length} forms of ${items[position].thing}`);
+  return make("details", {}, name, list);
 }
 
 const sooner = (reason) => reason === "Deduplicated" || reason === "NegativeTokens"; // gone before any budget counts

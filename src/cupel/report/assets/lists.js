@@ -70,20 +70,18 @@ function fill(body, rows, limit, columns, drawRow, more, emptyText) {
 }
 
 function drawIn(answer) {
-  const { scores } = policies[state.policy];
   const rows = answer.placed.map((position, order) => ({ position, order })).filter(({ position }) => matches(position));
   $("in-note").textContent = rows.length === answer.placed.length
     ? `${plural(rows.length, "item")}, in the order the model reads them`
     : `${number(rows.length)} of ${plural(answer.placed.length, "item")} shown`;
-  fill($("in-rows"), rows, state.limits.in, 5, ({ position, order }) => {
+  fill($("in-rows"), rows, state.limits.in, 4, ({ position, order }) => {
     const main = make("tr", {},
       make("td", { class: "num", text: number(order + 1) }),
-      kindCell(position),
-      make("td", {}, rowButton(position, swingBadge(position, true))),
+      make("td", {}, rowButton(position, swingBadge(position, true)), make("span", { class: "why" }, kindLabel(position))),
       tokensCell(position),
-      make("td", { class: "num", text: scoreText(scores[position]) }),
+      scoreCell(position),
     );
-    return state.open.has(position) ? [main, detailRow(position, 5, null)] : [main];
+    return state.open.has(position) ? [main, detailRow(position, 4, null)] : [main];
   }, $("in-more"), answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
 }
 
@@ -94,23 +92,21 @@ function sentence(row) {
 }
 
 function drawOut(answer) {
-  const { scores } = policies[state.policy];
   const rows = answer.excluded.filter((row) => matches(row.position) && (!state.reason || row.reason === state.reason));
   $("out-note").textContent = rows.length === answer.excluded.length
     ? `${plural(rows.length, "item")}, best score first`
     : `${number(rows.length)} of ${plural(answer.excluded.length, "item")} shown`;
-  fill($("out-rows"), rows, state.limits.out, 4, (row) => {
+  fill($("out-rows"), rows, state.limits.out, 3, (row) => {
     const { position } = row;
-    const words = make("span", { class: "why" });
+    const words = make("span", { class: "reason" });
     writeText(words, sentence(row));
-    words.append(" ", make("span", { class: "admit", "data-position": position, "data-reason": row.reason }));
+    const admit = make("span", { class: "admit", "data-position": position, "data-reason": row.reason });
     const main = make("tr", {},
-      kindCell(position),
-      make("td", {}, rowButton(position, swingBadge(position, false)), words),
+      make("td", {}, rowButton(position, swingBadge(position, false)), make("span", { class: "why" }, kindLabel(position), " ", words, " ", admit)),
       tokensCell(position),
-      make("td", { class: "num", text: scoreText(scores[position]) }),
+      scoreCell(position),
     );
-    return state.open.has(position) ? [main, detailRow(position, 4, row)] : [main];
+    return state.open.has(position) ? [main, detailRow(position, 3, row)] : [main];
   }, $("out-more"), answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
 }
 
@@ -148,20 +144,20 @@ function drawSwings() {
   const rows = [];
   for (let position = 0; position < items.length; position++) if (current.swings(position) && matches(position)) rows.push(position);
   $("swings-note").textContent = `${plural(rows.length, "item")} that some policies take and others leave at ${number(state.budget)} tokens`;
-  const head = make("tr", {}, make("th", { scope: "col", class: "kind", text: "Kind" }), make("th", { scope: "col", text: "Item" }), make("th", { scope: "col", class: "num", text: "Tokens" }));
+  const head = make("tr", {}, make("th", { scope: "col", text: "Item" }), make("th", { scope: "col", class: "num", text: "Tokens" }));
   policies.forEach((policy, index) => {
     const cell = make("th", { scope: "col", class: index === state.policy ? "policy current" : "policy" });
     writeText(cell, policy.name);
     head.append(cell);
   });
   $("swing-head").replaceChildren(head);
-  fill($("swing-rows"), rows, state.limits.swing, policies.length + 3, (position) => {
-    const main = make("tr", {}, kindCell(position), make("td", {}, rowButton(position, null)), tokensCell(position));
+  fill($("swing-rows"), rows, state.limits.swing, policies.length + 2, (position) => {
+    const main = make("tr", {}, make("td", {}, rowButton(position, null), make("span", { class: "why" }, kindLabel(position))), tokensCell(position));
     policies.forEach((_, index) => {
       const inside = current.holds(index, position);
       main.append(make("td", { class: index === state.policy ? "policy current" : "policy" }, make("span", { class: inside ? "yes" : "no", text: inside ? "● in" : "○ out" })));
     });
-    return state.open.has(position) ? [main, detailRow(position, policies.length + 3, null)] : [main];
+    return state.open.has(position) ? [main, detailRow(position, policies.length + 2, null)] : [main];
   }, $("swing-more"), "Nothing swings at this budget.");
 }
 

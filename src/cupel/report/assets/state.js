@@ -43,7 +43,7 @@ const state = {
   reason: "",
   show: "both",
   swingsOnly: false,
-  limits: { in: PAGE, out: PAGE, swing: SWING_PAGE },
+  limits: { in: PAGE, out: PAGE, prompt: PAGE, swing: SWING_PAGE },
   open: new Set(),
 };
 

@@ -14,9 +14,10 @@ function draw() {
   drawReasons(answer);
   drawIn(answer);
   drawOut(answer);
+  drawPrompt(answer);
   drawStages();
-  $("in-section").hidden = state.show === "out";
-  $("out-section").hidden = state.show === "in";
+  $("in-section").hidden = state.show !== "both" && state.show !== "in";
+  $("out-section").hidden = state.show !== "both" && state.show !== "out";
   $("results").classList.toggle("single", state.show !== "both");
   const refocus = () => { if (focused !== undefined && place) $(place).querySelector(`[data-position="${focused}"]`)?.focus(); };
   refocus();
@@ -30,6 +31,7 @@ function draw() {
 
 // What takes a look at all policies, or at many budgets, waits until the answer itself is on the screen.
 function drawOthers() {
+  writeLink();
   drawPolicies();
   drawSwings();
   drawTrust();
@@ -45,6 +47,14 @@ function jump(step) {
   if (found.budget !== null) return set({ budget: found.budget });
   const way = step > 0 ? "up" : "down";
   return set({ notice: found.sure ? `Nothing changes ${way} to ${number(end)}.` : `Nothing changes ${way} to ${number(found.reached)}; nobody looked further.` });
+}
+
+// Changes the view and keeps the focus on the button that leads back.
+function turnTo(show, button) {
+  state.show = show;
+  $("show").value = show;
+  draw();
+  $(button).focus();
 }
 
 function buildKinds() {
@@ -74,14 +84,14 @@ function wire() {
   theme(system.matches);
   system.addEventListener("change", () => { if (!chosen) theme(system.matches); });
   $("theme").addEventListener("click", () => { chosen = true; theme(document.documentElement.dataset.theme !== "dark"); });
-  for (const id of ["budget", "slider"]) {
-    $(id).min = String(data.slider.min);
-    $(id).max = String(data.slider.max);
-  }
-  $("low").textContent = number(data.slider.min);
-  $("high").textContent = number(data.slider.max);
+  $("budget").min = String(data.slider.min);
+  $("budget").max = String(data.slider.max);
+  $("slider").max = String(STEPS);
+  drawScale();
+  document.querySelector(".command").hidden = data.source === null;
   $("reset-to").textContent = number(data.budget.target);
-  $("slider").addEventListener("input", (event) => set({ budget: clampBudget(Number(event.target.value)) }));
+  $("slider").addEventListener("input", (event) => set({ budget: budgetOf(Number(event.target.value) / STEPS) }));
+  $("slider").addEventListener("keydown", slideByKey);
   $("budget").addEventListener("input", (event) => {
     if (event.target.value !== "" && Number.isFinite(Number(event.target.value))) set({ budget: clampBudget(Number(event.target.value)) });
   });
@@ -89,13 +99,17 @@ function wire() {
   $("previous").addEventListener("click", () => jump(-1));
   $("next").addEventListener("click", () => jump(1));
   $("reset").addEventListener("click", () => set({ budget: data.budget.target, policy: data.start }));
-  $("copy").addEventListener("click", copyCommand);
+  $("copy").addEventListener("click", (event) => copy(event.target, $("command").textContent, $("command")));
+  $("prompt-copy").addEventListener("click", (event) => copy(event.target, promptText(current.answer(state.policy)), $("prompt")));
+  addEventListener("hashchange", followLink);
   $("search").addEventListener("input", (event) => set({ query: event.target.value.trim().toLowerCase() }));
   $("reason").addEventListener("change", (event) => set({ reason: event.target.value }));
   $("show").addEventListener("change", (event) => set({ show: event.target.value }));
+  $("read").addEventListener("click", () => turnTo("prompt", "back"));
+  $("back").addEventListener("click", () => turnTo("both", "read"));
   $("swings-only-field").hidden = policies.length < 2;
   $("swings-only").addEventListener("change", (event) => set({ swingsOnly: event.target.checked }));
-  for (const list of ["in", "out", "swing"]) {
+  for (const list of ["in", "out", "prompt", "swing"]) {
     $(`${list}-more`).addEventListener("click", () => { state.limits[list] += 5 * PAGE; set({}); });
   }
   addEventListener("keydown", (event) => {
@@ -110,16 +124,16 @@ function wire() {
   });
 }
 
-async function copyCommand() {
-  const button = $("copy");
+async function copy(button, text, shown) {
+  const before = button.textContent;
   try {
-    await navigator.clipboard.writeText($("command").textContent);
+    await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch {
-    getSelection().selectAllChildren($("command"));
+    getSelection().selectAllChildren(shown);
     button.textContent = "Selected";
   }
-  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  setTimeout(() => { button.textContent = before; }, 1500);
 }
 
 writeText($("title"), data.title);
@@ -127,6 +141,6 @@ $("subtitle").textContent = `${plural(items.length, "candidate")}, ${number(data
 buildPolicies();
 buildKinds();
 wire();
-draw();
+followLink();
 // For tests and consoles: the selection under policy `index` at `target` tokens.
 globalThis.cupelPage = { at: answerAt, state, verified };

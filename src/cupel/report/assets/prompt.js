@@ -1,0 +1,65 @@
+// The window as text, as the model reads it, with what was left out marked where it would have stood.
+
+// For each item in the window the excluded ones that followed it in the input; those before all of it come under null.
+function gaps(answer) {
+  const inside = new Set(answer.placed);
+  const rows = new Map(answer.excluded.map((row) => [row.position, row]));
+  const found = new Map();
+  let anchor = null;
+  for (let position = 0; position < items.length; position++) {
+    if (inside.has(position)) anchor = position;
+    else if (rows.has(position)) found.set(anchor, [...(found.get(anchor) ?? []), rows.get(position)]);
+  }
+  return found;
+}
+
+function gapMark(rows) {
+  if (!rows) return [];
+  const tokens = rows.reduce((sum, row) => sum + Math.max(0, items[row.position].tokens), 0);
+  const mark = make("summary", { text: `${plural(rows.length, "item")} left out here, ${plural(tokens, "token")}` });
+  const gap = make("details", { class: "gap" }, mark);
+  gap.addEventListener("toggle", () => {
+    if (gap.open && gap.children.length === 1) gap.append(gapList(rows));
+  });
+  return [gap];
+}
+
+function gapList(rows) {
+  const list = make("ul");
+  for (const row of rows.slice(0, PAGE)) {
+    const text = make("span", { class: "text", dir: "auto" });
+    writeText(text, preview(items[row.position]));
+    const words = make("span", { class: "why" });
+    writeText(words, sentence(row));
+    list.append(make("li", {}, text, words));
+  }
+  if (rows.length > PAGE) list.append(make("li", { text: `and ${number(rows.length - PAGE)} more` }));
+  return list;
+}
+
+function promptBlock(position) {
+  const item = items[position];
+  const text = make("pre", { dir: "auto" });
+  writeText(text, item.content);
+  const label = make("p", { class: "label" }, kindLabel(position), ` ${plural(item.tokens, "token")}`);
+  if (item.pinned) label.append(" ", make("span", { class: "badge pin", text: "pinned" }));
+  const all = forms.get(item.thing)?.length ?? 1;
+  if (all > 1) label.append(" ", make("span", { class: "badge", text: `one of ${all} forms` }));
+  if (item.clipped) text.append(make("span", { class: "cut", text: ` … ${number(item.clipped - item.content.length)} more characters` }));
+  return make("div", { class: "block" }, label, text);
+}
+
+function drawPrompt(answer) {
+  $("prompt-section").hidden = state.show !== "prompt";
+  if (state.show !== "prompt") return;
+  const left = gaps(answer);
+  const shown = answer.placed.slice(0, state.limits.prompt);
+  $("prompt-note").textContent = `${plural(answer.placed.length, "item")}, ${plural(answer.tokens, "token")}, in the order the model reads them`;
+  $("prompt").replaceChildren(...gapMark(left.get(null)), ...shown.flatMap((position) => [promptBlock(position), ...gapMark(left.get(position))]));
+  if (!answer.placed.length) $("prompt").prepend(make("p", { class: "label", text: "Nothing is in the window at this budget." }));
+  const hidden = answer.placed.length - shown.length;
+  $("prompt-more").hidden = hidden <= 0;
+  $("prompt-more").textContent = `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;
+}
+
+const promptText = (answer) => answer.placed.map((position) => items[position].content).join("\n\n");
