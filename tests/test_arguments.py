@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from datetime import timedelta
 from enum import Enum
 
@@ -69,6 +70,7 @@ SOUND = {
     "max_tokens": 10,
     "observed": 5,
     "estimated": 5,
+    "path": os.devnull,
     "pipeline": PIPELINE,
     "placer": UShapedPlacer(),
     "policy": Policy(ReflexiveScorer()),
@@ -159,7 +161,8 @@ def call(function, takes, wrong, value) -> None:
 
 
 @pytest.mark.parametrize(("function", "takes", "wrong"), list(arguments()))
-def test_a_wrong_type_is_answered_by_name(function, takes, wrong) -> None:
+def test_a_wrong_type_is_answered_by_name(function, takes, wrong, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a text may be taken for the path of a file
     for value in WRONG:
         try:
             call(function, takes, wrong, value)

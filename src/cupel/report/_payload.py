@@ -9,7 +9,6 @@ from cupel._relations import are_related, marks_of
 from cupel._version import __version__
 from cupel._wire import plain_number
 from cupel.diagnostics import vocabulary
-from cupel.errors import InvalidItemError
 from cupel.model import ContextBudget, ContextItem, ContextKind
 from cupel.report._positions import distinct
 from cupel.report._probes import Probes
@@ -122,9 +121,6 @@ def _relations(item: ContextItem) -> dict[str, Any]:
     """Return the thing an item stands for, and what must or must not be in with it."""
     if not are_related([item]):
         return {}
-    try:
-        marks = marks_of(item)
-    except InvalidItemError:  # only a slicer that follows relations refuses it; the metadata is shown as it is
-        return {}
+    marks = marks_of(item)
     found = {"thing": marks.id, "requires": list(marks.requires), "group": marks.group, "exclusive": marks.exclusive}
     return {name: value for name, value in found.items() if value}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_instance, as_text
+from cupel._checks import as_text, as_tuple, wrong_type
 from cupel.errors import SelectionError
 from cupel.policy import Policy
 from cupel.report._page import render_page
@@ -40,11 +40,13 @@ def save_page(
     '<!doctype html>'
     """
     as_text("title", title)
+    if not isinstance(path, (str, os.PathLike)):
+        raise wrong_type("path", "a path", path)
+    others = as_tuple("policies", policies, Policy)
     if report.origin is None:
         msg = "save_page needs a report made by dry_run, select or a traced run; this one was read or copied"
         raise SelectionError(msg)
     prepared, budget = report.origin.prepared, report.origin.budget
-    others = [as_instance(f"policies[{number}]", policy, Policy) for number, policy in enumerate(policies)]
     variants = [
         Variant(policy, policy.name or f"policy {number}", "")
         for number, policy in enumerate([_policy_of(prepared.pipeline), *others], start=1)

@@ -1,0 +1,132 @@
+"""The page and the notebook's view straight from a result."""
+
+import copy
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from cupel import ContextBudget, ContextItem, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer, presets
+from cupel.demo import session_items, session_policy
+from cupel.errors import SelectionError
+from cupel.report import Variant, notebook_html, page_payload
+from cupel.report._parts import score_parts
+
+HOSTILE = "</td><script>alert(1)</script>\u202e\x1b[2J"
+
+
+def data_of(file):
+    return json.loads(re.search(r'id="payload">(.*?)</script>', file.read_text(encoding="utf-8"), re.DOTALL)[1])
+
+
+def test_a_result_saves_the_page_of_its_run(tmp_path):
+    items, budget = session_items(), ContextBudget(4000, 4000)
+    result = session_policy().pipeline().select(items, budget)
+    result.save_page(tmp_path / "page.html", policies=[presets.rag()], title="Mine")
+    data = data_of(tmp_path / "page.html")
+    assert (data["title"], data["source"]) == ("Mine", None)
+    assert [policy["name"] for policy in data["policies"]] == ["this run", "rag"]
+    check = next(check for check in data["policies"][0]["checks"] if check["budget"] == 4000)
+    assert check["items"] == len(result.items)
+    assert check["tokens"] == result.total_tokens
+
+
+def test_the_window_stays_where_it_differs_from_the_target(tmp_path):
+    pipeline = Pipeline(scorer=RecencyScorer(), overflow=OverflowStrategy.TRUNCATE)
+    pipeline.dry_run(session_items(), ContextBudget(8000, 3000)).save_page(str(tmp_path / "page.html"))
+    data = data_of(tmp_path / "page.html")
+    assert data["budget"]["max_follows"] is False
+    assert data["policies"][0]["overflow"] == "truncate"
+
+
+def test_a_report_without_its_run_is_refused(tmp_path):
+    report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("a", 1)], 10)
+    with pytest.raises(SelectionError, match="made by dry_run"):
+        copy.copy(report).save_page(tmp_path / "page.html")
+    with pytest.raises(TypeError, match=r"policies\[0\]"):
+        report.save_page(tmp_path / "page.html", policies=["chat"])
+    with pytest.raises(TypeError, match="title"):
+        report.save_page(tmp_path / "page.html", title=3)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Elements(HTMLParser):
+    """The tags of a piece of HTML, each closed in the right place."""
+
+    def __init__(self):
+        super().__init__()
+        self.opened, self.seen, self.text = [], set(), ""
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        self.opened.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.opened.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def elements(html: str) -> Elements:
+    parser = Elements()
+    parser.feed(html)
+    assert parser.opened == []
+    return parser
+
+
+def test_the_notebooks_view_shows_items_as_text():
+    items = [
+        ContextItem(HOSTILE, 5, kind=HOSTILE),
+        ContextItem(HOSTILE, 500, kind="Plain", metadata={"x": HOSTILE}),
+        ContextItem(" \n", 1),
+    ]
+    found = elements(Pipeline(scorer=RecencyScorer(), deduplicate=False).select(items, 10)._repr_html_())
+    assert found.seen <= {"div", "p", "strong", "span", "table", "thead", "tbody", "tr", "th", "td"}
+    assert "<script>alert(1)</script><U+202E><U+001B>[2J" in found.text
+    assert "\u202e" not in found.text
+    assert "2 of 3 items in, 6 tokens of 10 (60.0 %)" in found.text
+    assert "(only white space)" in found.text
+
+
+def test_the_notebooks_view_is_compact_and_adds_up():
+    report = session_policy().pipeline().dry_run(session_items(), 4000)
+    html = report._repr_html_()
+    text = elements(html).text
+    assert f"… and {len(report.included) - 8} more" in text
+    assert f"… and {len(report.excluded) - 8} more" in text
+    assert len(html) < 10_000
+
+
+def test_a_report_that_was_read_and_an_empty_one_have_a_view_too():
+    report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("a", 3)], 10)
+    assert "1 of 1 item in, 3 tokens" in elements(copy.copy(report)._repr_html_()).text
+    assert "0 of 0 items in" in elements(Pipeline(scorer=RecencyScorer()).dry_run([], 0)._repr_html_()).text
+    assert "Nothing left out" in notebook_html(report, None)
+
+
+def test_parts_add_up_to_the_score():
+    items = session_items()
+    scorer = session_policy().scorer
+    parts = score_parts(scorer, items)
+    report = session_policy().pipeline().dry_run(items, ContextBudget(4000, 4000))
+    positions = {id(item): position for position, item in enumerate(items)}
+    for entry in report.included:
+        scores = [part["scores"][positions[id(entry.item)]] for part in parts]
+        if entry.item.pinned:
+            assert set(scores) == {None}
+        else:
+            total = sum(part["weight"] * score for part, score in zip(parts, scores, strict=True))
+            assert total == pytest.approx(entry.score, abs=1e-3)
+    assert score_parts(ReflexiveScorer(), items) == []
+
+
+def test_relations_travel_with_the_item():
+    related = {"cupel:id": "call-1", "cupel:group": "turn-3", "cupel:requires": ["call-0"]}
+    items = [ContextItem("long", 9, metadata=related), ContextItem("needed", 1, metadata={"cupel:id": "call-0"})]
+    variants = [Variant(presets.chat(), "chat", "")]
+    payload = page_payload(items, ContextBudget(10, 10), variants, title="T", source=None, fixed_window=False)
+    row = payload["items"][0]
+    assert (row["thing"], row["group"], row["requires"]) == ("call-1", "turn-3", ["call-0"])
+    assert "group" not in payload["items"][1]
