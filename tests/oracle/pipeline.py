@@ -219,10 +219,10 @@ def _overflow(
     heavy = [p for p in pinned if items[p].tokens > 0]
     kept, used, unpinned, lost = [], 0, 0, []
     for p in merged:
-        if items[p].pinned or used + items[p].tokens <= budget.target_tokens:
+        if p in pinned or used + items[p].tokens <= budget.target_tokens:
             kept.append(p)
             used += items[p].tokens
-            unpinned += 0 if items[p].pinned else items[p].tokens
+            unpinned += 0 if p in pinned else items[p].tokens
         else:
             lost.append((p, bool(heavy) and unpinned + items[p].tokens <= budget.target_tokens))
     excluded = []

@@ -162,7 +162,6 @@ def test_an_item_travels_with_its_fields():
         "spelled": "Message",
         "source": "Tool",
         "clipped": 30_000,
-        "pinned": True,
         "priority": 3,
         "tags": ["a"],
         "time": "2026-03-12T00:00:00Z",

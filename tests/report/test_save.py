@@ -7,7 +7,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from cupel import ContextBudget, ContextItem, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer, presets
+from cupel import (
+    ContextBudget,
+    ContextItem,
+    OverflowStrategy,
+    PinRule,
+    Pipeline,
+    RecencyScorer,
+    ReflexiveScorer,
+    presets,
+)
 from cupel.demo import session_items, session_policy
 from cupel.errors import SelectionError
 from cupel.report import Variant, notebook_html, page_payload
@@ -38,6 +47,17 @@ def test_the_window_stays_where_it_differs_from_the_target(tmp_path):
     data = data_of(tmp_path / "page.html")
     assert data["budget"]["max_follows"] is False
     assert data["policies"][0]["overflow"] == "truncate"
+
+
+def test_what_a_rule_pins_is_pinned_on_the_page(tmp_path):
+    items = [
+        ContextItem("old", 5, kind="ToolOutput"),
+        ContextItem("hello", 5),
+        ContextItem("new", 5, kind="ToolOutput"),
+    ]
+    pipeline = Pipeline(scorer=RecencyScorer(), pins=[PinRule.newest_tool_result()])
+    pipeline.dry_run(items, 5).save_page(tmp_path / "page.html")
+    assert data_of(tmp_path / "page.html")["policies"][0]["pinned"] == [2]
 
 
 def test_a_report_without_its_run_is_refused(tmp_path):
@@ -108,8 +128,7 @@ def test_a_report_that_was_read_and_an_empty_one_have_a_view_too():
 
 def test_parts_add_up_to_the_score():
     items = session_items()
-    scorer = session_policy().scorer
-    parts = score_parts(scorer, items)
+    parts = score_parts(session_policy().pipeline().prepare(items), items)
     report = session_policy().pipeline().dry_run(items, ContextBudget(4000, 4000))
     positions = {id(item): position for position, item in enumerate(items)}
     for entry in report.included:
@@ -119,7 +138,7 @@ def test_parts_add_up_to_the_score():
         else:
             total = sum(part["weight"] * score for part, score in zip(parts, scores, strict=True))
             assert total == pytest.approx(entry.score, abs=1e-3)
-    assert score_parts(ReflexiveScorer(), items) == []
+    assert score_parts(Pipeline(scorer=ReflexiveScorer()).prepare(items), items) == []
 
 
 def test_relations_travel_with_the_item():

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class Classified(msgspec.Struct, frozen=True):
-    """The three groups, each in input order; `tokens` belong to the scoreable items."""
+    """All items and the three groups, each in input order; `tokens` belong to the scoreable items."""
 
+    items: list[ContextItem]
     pinned: list[ContextItem]
     scoreable: list[ContextItem]
     tokens: list[int]
@@ -37,7 +38,7 @@ def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> C
     The input is copied: whatever its owner, a callback or another thread does to it later, the run goes on with what
     it was given (ruling 3.5).
     """
-    everything = _copied(items)
+    everything = given = _copied(items)
     tokens = [item.tokens for item in everything]
     if tokens and min(tokens) < 0:
         negative = [item for item in everything if item.tokens < 0]
@@ -49,12 +50,12 @@ def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> C
         chosen = pinned_positions(everything, rules)
         pinned = [item for position, item in enumerate(everything) if position in chosen]
         scoreable = [item for position, item in enumerate(everything) if position not in chosen]
-        return Classified(pinned, scoreable, [item.tokens for item in scoreable], negative)
+        return Classified(given, pinned, scoreable, [item.tokens for item in scoreable], negative)
     pinned = [item for item in everything if item.pinned]
     if not pinned:
-        return Classified(pinned, everything, tokens, negative)
+        return Classified(given, pinned, everything, tokens, negative)
     scoreable = [item for item in everything if not item.pinned]
-    return Classified(pinned, scoreable, [item.tokens for item in scoreable], negative)
+    return Classified(given, pinned, scoreable, [item.tokens for item in scoreable], negative)
 
 
 def check_pinned(pinned_tokens: int, budget: ContextBudget) -> None:

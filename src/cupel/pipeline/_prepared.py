@@ -57,8 +57,8 @@ class PreparedSelection(msgspec.Struct, frozen=True):
 
     @property
     def items(self) -> list[ContextItem]:
-        """Everything that was given: the pinned items, those to choose from, and those that cannot be counted."""
-        return [*self._classified.pinned, *self._classified.scoreable, *self._classified.negative]
+        """Everything that was given, in its order."""
+        return list(self._classified.items)
 
     def run(self, budget: ContextBudget | int) -> list[ContextItem]:
         """Select for a budget and return the items in placed order."""

@@ -101,8 +101,6 @@ def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
     }
     if len(item.content) > CONTENT_LIMIT:
         row["clipped"] = len(item.content)
-    if item.pinned and item.tokens >= 0:
-        row["pinned"] = True
     if item.priority is not None:
         row["priority"] = item.priority
     if item.tags:

@@ -71,4 +71,5 @@ def _policy_of(pipeline: Pipeline) -> Policy:
         deduplicate=pipeline.deduplicate,
         overflow=pipeline.overflow,
         name="this run",
+        pins=pipeline.pins,
     )

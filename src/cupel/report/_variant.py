@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cupel._wire import plain_number
 from cupel.diagnostics import SelectionReport
 from cupel.errors import PolicyConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline import Pipeline, PreparedSelection
+from cupel.pipeline import PreparedSelection
 from cupel.policy import Policy
 from cupel.report._answers import answer, check
 from cupel.report._parts import score_parts
 from cupel.report._positions import Positions
 from cupel.report._probes import Probes
 from cupel.report._replay import ranks, replayable
+from cupel.slicers import GreedySlice
 
 _FEWEST_CHECKS: Final = 9
 _MOST_CHECKS: Final = 33
@@ -57,7 +58,7 @@ def variant_payload(
         "document": _document(policy),
         "overflow": policy.overflow.value,
         "scores": [plain_number(scores[position]) for position in range(len(items))],
-        "parts": score_parts(policy.scorer, items),
+        "parts": score_parts(prepared, items),
         "pinned": positions.all(prepared.pinned),
         "stages": _stages(prepared, probes.at(probes.budget.target_tokens)),
         "slicer": replayable(policy, prepared, kinds, probes.highest),
@@ -82,7 +83,7 @@ def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> Selectio
     room = sum(item.tokens for item in items if item.tokens > 0) + 1
     # The same preparation and not a second one: a scorer with a clock would give other scores.
     own = prepared.pipeline
-    generous = Pipeline(scorer=own.scorer, deduplicate=own.deduplicate, overflow=OverflowStrategy.PROCEED)
+    generous = replace(own, slicer=GreedySlice(), overflow=OverflowStrategy.PROCEED, on_overflow=None)
     return prepared.with_pipeline(generous).dry_run(ContextBudget(room, room))
 
 

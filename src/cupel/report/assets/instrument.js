@@ -2,14 +2,12 @@
 
 function segments(answer) {
   const budget = budgetAt(state.budget);
-  const pinned = policies[state.policy].pinned;
-  const isPinned = new Set(pinned);
   const byKind = new Map();
   let pinnedTokens = 0;
   let pinnedCount = 0;
   for (const position of answer.placed) {
     const item = items[position];
-    if (isPinned.has(position)) {
+    if (isPinned(position)) {
       pinnedTokens += item.tokens;
       pinnedCount += 1;
       continue;

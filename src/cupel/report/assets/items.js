@@ -18,7 +18,7 @@ function rowButton(position, extra) {
     { type: "button", class: "row", "aria-expanded": String(open), "data-position": position, onclick: () => toggle(position) },
     text,
   );
-  if (item.pinned) button.append(make("span", { class: "badge pin", text: "pinned" }));
+  if (isPinned(position)) button.append(make("span", { class: "badge pin", text: "pinned" }));
   if (extra) button.append(extra);
   return button;
 }
@@ -50,7 +50,7 @@ function scoreCell(position) {
 // What each scorer contributed to an item's score.
 function scoreParts(position) {
   const { parts } = policies[state.policy];
-  if (!parts?.length || items[position].pinned || items[position].tokens < 0) return null;
+  if (!parts?.length || parts[0].scores[position] === null) return null;
   const most = Math.max(...parts.map((part) => Math.abs(part.scores[position] ?? 0) * part.weight), 1e-9);
   const list = make("dl", { class: "parts" });
   for (const part of parts) {

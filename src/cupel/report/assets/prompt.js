@@ -42,7 +42,7 @@ function promptBlock(position) {
   const text = make("pre", { dir: "auto" });
   writeText(text, item.content);
   const label = make("p", { class: "label" }, kindLabel(position), ` ${plural(item.tokens, "token")}`);
-  if (item.pinned) label.append(" ", make("span", { class: "badge pin", text: "pinned" }));
+  if (isPinned(position)) label.append(" ", make("span", { class: "badge pin", text: "pinned" }));
   const all = forms.get(item.thing)?.length ?? 1;
   if (all > 1) label.append(" ", make("span", { class: "badge", text: `one of ${all} forms` }));
   if (item.clipped) text.append(make("span", { class: "cut", text: ` … ${number(item.clipped - item.content.length)} more characters` }));

@@ -59,6 +59,7 @@ class Replay {
     };
     this.slice = compile(policy.slicer, this.pool);
     this.pinnedTokens = policy.pinned.reduce((sum, position) => sum + items[position].tokens, 0);
+    this.pins = new Set(policy.pinned);
     this.displacer = policy.pinned.find((position) => items[position].tokens > 0) ?? null;
   }
 
@@ -171,10 +172,11 @@ class Replay {
     let unpinned = 0;
     for (const position of merged) {
       const item = this.items[position];
-      if (item.pinned || tokens + item.tokens <= target) {
+      const pinned = this.pins.has(position);
+      if (pinned || tokens + item.tokens <= target) {
         kept.push(position);
         tokens += item.tokens;
-        if (!item.pinned) unpinned += item.tokens;
+        if (!pinned) unpinned += item.tokens;
       } else {
         removed.push({ position, displaced: this.pinnedTokens > 0 && unpinned + item.tokens <= target });
       }

@@ -27,6 +27,9 @@ function engineOf(index) {
   return engines.get(index);
 }
 
+const pins = policies.map((policy) => new Set(policy.pinned));
+const isPinned = (position) => pins[state.policy].has(position);
+
 const verdicts = new Map();
 
 function verified(index) {
