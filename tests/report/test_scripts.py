@@ -1,5 +1,6 @@
 """The page's scripts under node: every answer is the oracle's, every search the one a walk over all budgets finds."""
 
+import copy
 import random
 
 import pytest
@@ -70,6 +71,7 @@ def expected_of(policy, doubles, budget):
 def test_answers_are_the_pseudocodes(scripts, policy, pairs, budgets):
     """Whole answers for random policies, pools and budgets: order, tokens, reasons with their numbers, refusals."""
     (items, doubles), (budget, double) = pairs, budgets
+    doubles = [copy.copy(item) for item in doubles]  # one object listed twice is two items on the page
     payload = payload_of(items, budget, [Policy.from_dict(policy)], fixed_window=True)
     (answer,) = scripts.ask("answers", payload=payload, policy=0, budgets=[settings(budget)])
     if "refused" in answer:
