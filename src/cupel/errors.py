@@ -20,8 +20,8 @@ CupelError
 └ MissingExtraError           (also ImportError)  an optional dependency is not installed
 ```
 
-Three errors live with what raises them: `cupel.pipeline.SourceError` (a SelectionError), `cupel.batch.BatchError` and
-`cupel.conformance.VectorError` (both CupelErrors).
+Four errors live with what raises them: `cupel.pipeline.SourceError` (a SelectionError), `cupel.batch.BatchError`,
+`cupel.conformance.VectorError` and `cupel.evaluation.EvaluationError` (all three CupelErrors).
 
 A value of the wrong *type* raises the built-in `TypeError` instead. All of these survive pickling, so they cross
 process boundaries with their attributes.
