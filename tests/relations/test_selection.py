@@ -317,9 +317,15 @@ def test_members_of_a_group_that_does_not_fit_say_what_the_group_needs():
 
 
 @pytest.mark.parametrize("marks", [{"cupel:group": "g"}, {"cupel:group": "g", "cupel:exclusive": "e"}])
-def test_a_group_that_can_never_be_in_says_so(marks):
+def test_a_group_that_can_never_be_in_says_so(marks):  # the second item of the first case cannot be counted
     first, second = hinted("first", 1, metadata=marks), hinted("second", -1 if len(marks) == 1 else 1, metadata=marks)
     report = pipeline(GreedySlice()).dry_run([first, second], 100)
     reasons = {entry.item.content: entry.reason.to_dict() for entry in report.excluded}
     missing = {"reason": "RequirementMissing", "id": "g"}
     assert reasons["first"] == (missing if len(marks) == 1 else {"reason": "Conflict", "with": "second"})
+
+
+def test_a_rival_that_cannot_be_counted_is_not_named():
+    marks = {"cupel:group": "g", "cupel:exclusive": "e"}
+    report = pipeline(GreedySlice()).dry_run([hinted("in", 1, metadata=marks), hinted("out", -1, metadata=marks)], 9)
+    assert report.excluded[0].reason.to_dict() == {"reason": "RequirementMissing", "id": "g"}

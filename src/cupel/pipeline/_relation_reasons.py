@@ -71,7 +71,7 @@ class RelationReasons:
         claims: dict[str, int] = {}
         for mate in unit.things:
             thing = self._relations.things[mate]
-            if thing.exclusive is not None and claims.setdefault(thing.exclusive, mate) != mate:
+            if thing.positions and thing.exclusive is not None and claims.setdefault(thing.exclusive, mate) != mate:
                 rival = next(other for other in (claims[thing.exclusive], mate) if other != place)
                 return Conflict(self._candidates.items[self._relations.things[rival].positions[0]].content)
         thing = self._relations.things[place]
