@@ -20,6 +20,7 @@ from cupel import (
     forms,
 )
 from cupel.analytics import optimality_gap
+from cupel.batch import run_batch
 from cupel.cli._main import main
 from cupel.policy import Policy
 from cupel.report import Variant, page_payload
@@ -143,3 +144,15 @@ def test_the_optimality_gap_counts_what_a_form_is_worth():
     found = optimality_gap(pipeline().dry_run(LOG, budget), budget)
     assert found.selected_score == pytest.approx(0.09)
     assert found.upper_bound == pytest.approx(0.09)
+
+
+def test_a_batch_keeps_to_relations_and_refuses_one_row_at_a_time(tmp_path):
+    bad = [ContextItem("note", 3, metadata={"cupel:requires": ["nobody"]})]
+    rows = [{"items": [item.to_dict() for item in items], "budget": 30} for items in (ITEMS, bad)]
+    requests, output = tmp_path / "requests.jsonl", tmp_path / "out.jsonl"
+    requests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run_batch(requests, output, Policy(ReflexiveScorer()), max_errors=1)
+    answers = [json.loads(line) for line in output.read_text().splitlines()]
+    assert sorted(item["content"] for item in answers[0]["items"]) == ["a stub", "note", "one"]
+    assert len(answers) == 1
+    assert "names 'nobody', but no item has this cupel:id" in (tmp_path / "out.jsonl.errors.jsonl").read_text()
