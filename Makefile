@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 UV := $(shell command -v uv 2>/dev/null)
 # The extras light enough for everyday work; frameworks have environments of their own.
-EXTRAS := cli,tokens,otel,batch,relevance,testing
+EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing
 CORE := model _columns scorers slicers placers pipeline
 VERSIONS := 3.11 3.12 3.13
 FRAMEWORKS := dask haystack langchain llamaindex mcp pydantic-ai sdks

@@ -27,7 +27,7 @@ TAGS = {
     "DecayScorer": "decay", "RelevanceScorer": "relevance",
     "GreedySlice": "greedy", "KnapsackSlice": "knapsack", "QuotaSlice": "quota",
     "CountQuotaSlice": "count_quota", "CountConstrainedKnapsackSlice": "count_constrained_knapsack",
-    "BestFirstSlice": "best_first", "StreamSlice": "stream",
+    "BestFirstSlice": "best_first", "OptimalSlice": "optimal", "StreamSlice": "stream",
     "ChronologicalPlacer": "chronological", "UShapedPlacer": "u_shaped", "SystemFirst": "system_first",
 }  # fmt: skip
 """Tags are part of every policy file in the world, so they are written down here once more."""

@@ -137,16 +137,27 @@ class TableTooLargeError(SelectionError):
 
 
 class ScarcityError(SelectionError):
-    """Fewer candidates of a kind exist than a count quota requires, and scarcity is `THROW`."""
+    """A kind has less than a slicer requires of it, and scarcity is `THROW`.
 
-    def __init__(self, slicer: str, kind: str, satisfied_count: int, required_count: int) -> None:
-        super().__init__(slicer, kind, satisfied_count, required_count)
+    `limit` names the field of a `KindLimit`; for a count quota, which looks at the number of candidates alone, it is
+    None.
+    """
+
+    def __init__(
+        self, slicer: str, kind: str, satisfied_count: int, required_count: int, limit: str | None = None
+    ) -> None:
+        super().__init__(slicer, kind, satisfied_count, required_count, limit)
         self.slicer = slicer
         self.kind = kind
         self.satisfied_count = satisfied_count
         self.required_count = required_count
+        self.limit = limit
 
     def __str__(self) -> str:
+        if self.limit is not None:
+            got, wanted = shown(self.satisfied_count), shown(self.required_count)
+            what = "tokens" if self.limit == "min_tokens" else "items"
+            return f"{self.slicer}: found {got} {what} of kind '{self.kind}' that fit, but {self.limit} is {wanted}"
         return (
             f"{self.slicer}: candidate pool for kind '{self.kind}' has {shown(self.satisfied_count)} items "
             f"but RequireCount is {shown(self.required_count)}."

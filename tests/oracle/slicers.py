@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.oracle.optimal import best_positions
 from tests.oracle.records import Item, OracleError, descending, fold
 
 Spec = Mapping[str, Any]
@@ -208,6 +209,14 @@ def _count_constrained_knapsack(spec: Spec, scored: Scored, max_tokens: int, tar
     return _count_phases(spec, knapsack, scored, max_tokens, target_tokens, resort=True)
 
 
+def _optimal(spec: Spec, scored: Scored, max_tokens: int, target_tokens: int) -> Choice:
+    """One of the best subsets; which one is open, so tests compare what it is worth."""
+    positions, shortfalls = best_positions(spec, scored, target_tokens)
+    if shortfalls and spec.get("scarcity", "degrade") == "throw":
+        raise OracleError("scarcity", f"of kind '{shortfalls[0][0]}'")
+    return Choice(positions, tuple(shortfalls))
+
+
 SLICERS = {
     "greedy": _greedy,
     "best_first": _best_first,
@@ -215,5 +224,6 @@ SLICERS = {
     "quota": _quota,
     "count_quota": _count_quota,
     "count_constrained_knapsack": _count_constrained_knapsack,
+    "optimal": _optimal,
     "stream": _stream,
 }

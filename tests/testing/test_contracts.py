@@ -21,10 +21,12 @@ from cupel import (
     FixedClock,
     FrequencyScorer,
     GreedySlice,
+    KindLimit,
     KindScorer,
     KnapsackSlice,
     MetadataKeyScorer,
     MetadataTrustScorer,
+    OptimalSlice,
     Placer,
     PriorityScorer,
     QuotaEntry,
@@ -81,6 +83,8 @@ BUILT_IN_SLICERS = [
     QuotaSlice(SHARES, KnapsackSlice(7)),
     QuotaSlice(SHARES, BestFirstSlice(), leftover="share"),
     StreamSlice(),
+    OptimalSlice(exact=False),
+    OptimalSlice([KindLimit("Message", 1, 2), KindLimit("Document", max_tokens=30)], exact=False),
 ]
 COUNTING_SLICERS = [
     CountQuotaSlice(COUNTS),

@@ -15,8 +15,12 @@ from cupel.pipeline import effective_budget
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.diagnostics import ExcludedItem, IncludedItem, SelectionReport
+    from cupel.diagnostics import Certificate, ExcludedItem, IncludedItem, SelectionReport
     from cupel.model import ContextBudget
+
+
+_STEPS = 10_000
+"""The steps of a certificate in a score of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,9 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget) -> Optimality
     and requirements are ignored by the bound, so the gap includes what they cost; so are relations between items, but a
     form counts with the share of its score that it keeps. `budget` must be the report's own.
 
+    A report with a `certificate` has a better bound, which is used instead: it keeps all rules, and like the value it
+    counts scores times worth in steps of 0.0001.
+
     >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem("a", 60, future_relevance_hint=0.9), ContextItem("b", 60, future_relevance_hint=0.8)]
     >>> budget = ContextBudget(90, 90)
@@ -56,6 +63,8 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget) -> Optimality
     passed = [e for e in report.excluded if not isinstance(e.reason, (Deduplicated, NegativeTokens))]
     target = effective_budget(budget, pinned_tokens).target_tokens
     capacity = max(target, sum(e.item.tokens for e in chosen))
+    if report.certificate is not None:
+        return _certified(report.certificate, capacity)
     values = [(_worth(_score(e)), e.item.tokens) for e in chosen]
     values += [(_worth(_score(e)), e.item.tokens) for e in passed]
     bound = _fractional_bound(values, capacity) if target > 0 else Fraction(0)
@@ -82,6 +91,12 @@ def _fractional_bound(values: list[tuple[float, int]], capacity: int) -> Fractio
         remaining -= tokens
     surplus = sum((max(Fraction(0), worth - density * tokens) for worth, tokens in costly), Fraction(0))
     return free + density * capacity + surplus
+
+
+def _certified(certificate: Certificate, capacity: int) -> OptimalityGap:
+    value, bound = Fraction(certificate.value, _STEPS), Fraction(certificate.bound, _STEPS)
+    ratio = 1.0 if value == bound else float(value / bound)
+    return OptimalityGap(float(value), _upwards(bound), capacity, _upwards(bound - value), ratio)
 
 
 def _upwards(exact: Fraction) -> float:

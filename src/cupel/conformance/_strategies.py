@@ -34,7 +34,9 @@ from cupel.slicers import (
     CountQuotaEntry,
     CountQuotaSlice,
     GreedySlice,
+    KindLimit,
     KnapsackSlice,
+    OptimalSlice,
     QuotaEntry,
     QuotaSlice,
     ScarcityBehavior,
@@ -212,6 +214,12 @@ def _count_constrained_knapsack(table: Table) -> Slicer:
     return CountConstrainedKnapsackSlice(_count_entries(table), _knapsack(table), scarcity=_scarcity(table))
 
 
+def _optimal(table: Table) -> Slicer:
+    limits = [KindLimit(**row.values) for row in table.tables("limits")] if table.option("limits") is not None else []
+    options = {key: table.option(key) for key in ("gap", "max_core", "exact") if table.option(key) is not None}
+    return OptimalSlice(limits, scarcity=_scarcity(table), **options)
+
+
 SCORERS: dict[str, Callable[[Table], Scorer]] = {
     "recency": lambda _: RecencyScorer(),
     "priority": lambda _: PriorityScorer(),
@@ -238,6 +246,7 @@ SLICERS: dict[str, Callable[[Table], Slicer]] = {
     "quota": _quota,
     "count_quota": _count_quota,
     "count_constrained_knapsack": _count_constrained_knapsack,
+    "optimal": _optimal,
     "stream": lambda table: StreamSlice(table.option("batch_size", default=32)),
 }
 PLACERS: dict[str, Callable[[], Placer]] = {

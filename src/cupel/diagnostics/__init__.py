@@ -1,5 +1,6 @@
 """Why each item is in or out: events, reasons, reports and the collectors that receive them."""
 
+from cupel.diagnostics._certificate import Certificate, Proof, TokenRequirementShortfall
 from cupel.diagnostics._events import CountRequirementShortfall, OverflowEvent, TraceEvent
 from cupel.diagnostics._reasons import (
     KNOWN_REASONS,
@@ -38,6 +39,7 @@ from cupel.diagnostics._wire import item_to_dict
 __all__ = [
     "KNOWN_REASONS",
     "BudgetExceeded",
+    "Certificate",
     "Conflict",
     "CountCapExceeded",
     "CountRequireCandidatesExhausted",
@@ -54,6 +56,7 @@ __all__ = [
     "OverflowEvent",
     "PinnedOverride",
     "PipelineStage",
+    "Proof",
     "QuotaCapExceeded",
     "QuotaRequireDisplaced",
     "RequirementMissing",
@@ -61,6 +64,7 @@ __all__ = [
     "SelectionReport",
     "StageSnapshot",
     "Superseded",
+    "TokenRequirementShortfall",
     "TraceCollector",
     "TraceDetailLevel",
     "TraceEvent",

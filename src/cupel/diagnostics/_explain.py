@@ -29,6 +29,11 @@ def explain_all(report: SelectionReport) -> str:
         f"Short of {short.kind}: {short.required_count} required, {short.satisfied_count} found."
         for short in report.count_requirement_shortfalls
     )
+    if report.certificate is not None:
+        lines.extend(
+            f"Short of {short.kind}: {short.required_tokens} tokens required, {short.satisfied_tokens} found."
+            for short in report.certificate.token_shortfalls
+        )
     return "\n".join(lines)
 
 

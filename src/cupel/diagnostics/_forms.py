@@ -33,6 +33,7 @@ from cupel._wire import (
     plain,
     shown_path,
 )
+from cupel.diagnostics._certificate import Certificate, TokenRequirementShortfall
 from cupel.diagnostics._events import CountRequirementShortfall, OverflowEvent, TraceEvent
 from cupel.diagnostics._reasons import (
     KNOWN_REASONS,
@@ -195,6 +196,21 @@ OVERFLOW: Final = _record(
         _field("budget", Nested(BUDGET)),
     ),
 )
+TOKEN_SHORTFALL: Final = _record(
+    "a shortfall of tokens",
+    TokenRequirementShortfall,
+    (_field("kind", TEXT), _field("required_tokens", COUNT), _field("satisfied_tokens", COUNT)),
+)
+CERTIFICATE: Final = _record(
+    "a certificate",
+    Certificate,
+    (
+        _field("value", COUNT),
+        _field("bound", COUNT),
+        _field("proof", TEXT),
+        _field("token_shortfalls", Nested(TOKEN_SHORTFALL, many=True), required=False, default=()),
+    ),
+)
 REPORT: Final = _record(
     "a report",
     SelectionReport,
@@ -205,5 +221,6 @@ REPORT: Final = _record(
         _field("total_candidates", COUNT),
         _field("total_tokens_considered", INTEGER),
         _field("count_requirement_shortfalls", Nested(SHORTFALL, many=True), required=False, default=()),
+        _field("certificate", Nested(CERTIFICATE), required=False),
     ),
 )

@@ -117,7 +117,7 @@ class Deduplicated(ExclusionReason, frozen=True, tag="Deduplicated"):
 
 
 class QuotaCapExceeded(ExclusionReason, frozen=True, tag="QuotaCapExceeded"):
-    """With the item, its kind would have exceeded its cap; given by quotas that share what is left over."""
+    """With the item, its kind would have exceeded its cap; given by limits, and by quotas that share what is left."""
 
     title = "over the cap of its kind"
     sayings = (Saying("with it, kind {kind} would take {actual}, more than its cap of {cap}"),)
@@ -165,7 +165,7 @@ class Filtered(ExclusionReason, frozen=True, tag="Filtered"):
 
 
 class CountCapExceeded(ExclusionReason, frozen=True, tag="CountCapExceeded"):
-    """The kind reached the most items its count quota allows."""
+    """The kind reached the most items its count quota or limit allows."""
 
     title = "enough of its kind"
     sayings = (Saying("{cap} of kind {kind} are enough"),)

@@ -10,6 +10,7 @@ import msgspec
 from cupel._checks import as_text, shown
 from cupel._frozen import EMPTY
 from cupel._portable import Portable
+from cupel.diagnostics._certificate import Certificate
 from cupel.diagnostics._events import CountRequirementShortfall, TraceEvent
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
 from cupel.errors import SelectionError
@@ -77,6 +78,8 @@ class SelectionReport:
     total_candidates: int
     total_tokens_considered: int
     count_requirement_shortfalls: tuple[CountRequirementShortfall, ...] = ()
+    certificate: Certificate | None = None
+    """What the slicer proved about its choice; only `OptimalSlice` does."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False)
     """The prepared selection and the budget the report comes from; None for a report that was read."""
     extra: Mapping[tuple[str | int, ...], Mapping[str, Any]] = field(default=EMPTY, kw_only=True, compare=False)
@@ -212,6 +215,7 @@ class SelectionReport:
             self.total_candidates,
             self.total_tokens_considered,
             self.count_requirement_shortfalls,
+            self.certificate,
         )
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from cupel._wire import ITEM
-from cupel.diagnostics._forms import EVENT, EXCLUDED, EXCLUSION, INCLUDED, INCLUSION, REPORT, SHORTFALL
+from cupel.diagnostics._forms import (
+    CERTIFICATE,
+    EVENT,
+    EXCLUDED,
+    EXCLUSION,
+    INCLUDED,
+    INCLUSION,
+    REPORT,
+    SHORTFALL,
+    TOKEN_SHORTFALL,
+)
 
 
 def report_schema() -> dict[str, Any]:
@@ -16,7 +26,7 @@ def report_schema() -> dict[str, Any]:
     >>> report_schema()["required"]
     ['events', 'included', 'excluded', 'total_candidates', 'total_tokens_considered']
     """
-    parts = (ITEM, EVENT, INCLUDED, EXCLUDED, INCLUSION, EXCLUSION, SHORTFALL)
+    parts = (ITEM, EVENT, INCLUDED, EXCLUDED, INCLUSION, EXCLUSION, SHORTFALL, CERTIFICATE, TOKEN_SHORTFALL)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "cupel selection report",

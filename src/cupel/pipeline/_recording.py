@@ -142,6 +142,7 @@ class Recording(Watch):
             len(included) + len(excluded),
             sum([entry.item.tokens for entry in included]) + sum([entry.item.tokens for entry in excluded]),
             sliced.selection.shortfalls,
+            sliced.selection.certificate,
             origin=Origin(sliced.prepared, sliced.budget, stages),
         )
         hook = getattr(self._trace, "on_pipeline_completed", None)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
 from cupel.policy._annotations import OneOf
-from cupel.policy._forms import Choice, Integer, ListOf, Number, OrWord, Text
+from cupel.policy._forms import Boolean, Choice, Integer, ListOf, Number, OrWord, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SLICERS
 from cupel.slicers import (
@@ -16,10 +16,13 @@ from cupel.slicers import (
     CountQuotaEntry,
     CountQuotaSlice,
     GreedySlice,
+    KindLimit,
     KnapsackSlice,
+    OptimalSlice,
     QuotaEntry,
     QuotaSlice,
     ScarcityBehavior,
+    Slicer,
     StreamSlice,
 )
 
@@ -34,6 +37,27 @@ def _count_knapsack(
     entries: list[CountQuotaEntry], scarcity: ScarcityBehavior = ScarcityBehavior.DEGRADE, **knapsack: Any
 ) -> CountConstrainedKnapsackSlice:
     return CountConstrainedKnapsackSlice(entries, KnapsackSlice(**knapsack), scarcity=scarcity)
+
+
+def _optimal(scarcity: Field) -> Record[Slicer]:
+    limit = Record(
+        KindLimit,
+        (
+            Field("kind", Text()),
+            Field("min_count", Integer(), 0),
+            Field("max_count", Integer(), None),
+            Field("min_tokens", Integer(), 0),
+            Field("max_tokens", Integer(), None),
+        ),
+    )
+    fields = (
+        Field("limits", ListOf(limit), ()),
+        Field("gap", Number(), 0.005, note="How far below the best a selection may be, as a share of the total."),
+        Field("max_core", Integer(), 400, note="The most undecided candidates that branch and bound may decide on."),
+        Field("exact", Boolean(), True, note="false needs no solver, and is meant for plain items and forms."),  # noqa: FBT003
+        scarcity,
+    )
+    return Record(OptimalSlice, fields)
 
 
 def add_slicers_and_placers() -> None:
@@ -70,6 +94,7 @@ def add_slicers_and_placers() -> None:
         CountConstrainedKnapsackSlice,
         Record(_count_knapsack, own_knapsack_fields),
     )
+    SLICERS.add("optimal", OptimalSlice, _optimal(scarcity))
     SLICERS.add("stream", StreamSlice, Record(StreamSlice, (Field("batch_size", Integer(), default=32),)))
     PLACERS.add("chronological", ChronologicalPlacer, Record(ChronologicalPlacer))
     PLACERS.add("u_shaped", UShapedPlacer, Record(UShapedPlacer))

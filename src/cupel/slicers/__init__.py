@@ -7,6 +7,7 @@ from cupel.slicers._count_constrained_knapsack import CountConstrainedKnapsackSl
 from cupel.slicers._count_quota import CountQuotaSlice
 from cupel.slicers._greedy import GreedyChooser, GreedySlice
 from cupel.slicers._knapsack import KnapsackSlice
+from cupel.slicers._optimal import KindLimit, OptimalSlice
 from cupel.slicers._quota import QuotaEntry, QuotaSlice
 from cupel.slicers._scaling import scaled_score
 from cupel.slicers._stream import StreamSlice
@@ -19,7 +20,9 @@ __all__ = [
     "CountQuotaSlice",
     "GreedyChooser",
     "GreedySlice",
+    "KindLimit",
     "KnapsackSlice",
+    "OptimalSlice",
     "QuotaEntry",
     "QuotaSlice",
     "Reach",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cupel._targets import Targets, Wanted, Work
-    from cupel.diagnostics import CountRequirementShortfall, ExclusionReason
+    from cupel.diagnostics import Certificate, CountRequirementShortfall, ExclusionReason
     from cupel.model import ContextItem, ScoredItem
 
 
@@ -31,6 +31,7 @@ class Selection(msgspec.Struct, frozen=True):
     chosen: list[int]
     shortfalls: tuple[CountRequirementShortfall, ...] = ()
     explain: Callable[[int], ExclusionReason | None] | None = None
+    certificate: Certificate | None = None
 
 
 class Span(NamedTuple):

@@ -35,7 +35,9 @@ from cupel.slicers import (
     CountQuotaEntry,
     CountQuotaSlice,
     GreedySlice,
+    KindLimit,
     KnapsackSlice,
+    OptimalSlice,
     QuotaEntry,
     QuotaSlice,
     ScarcityBehavior,
@@ -113,7 +115,9 @@ def slicers() -> SearchStrategy[Slicer]:
     counted = st.builds(
         CountQuotaSlice, _count_entries(), st.just(GreedySlice()) | quotas, scarcity=scarcities
     ) | st.builds(CountConstrainedKnapsackSlice, _count_entries(), knapsacks, scarcity=scarcities)
-    return simple | st.builds(StreamSlice, st.sampled_from([1, 3, 32])) | quotas | counted
+    # Not exact, which would take an extra.
+    optimal = st.builds(OptimalSlice, _limits(), exact=st.just(value=False), scarcity=scarcities)
+    return simple | optimal | st.builds(StreamSlice, st.sampled_from([1, 3, 32])) | quotas | counted
 
 
 def placers() -> SearchStrategy[Placer]:
@@ -166,6 +170,21 @@ def _count_entries(draw: DrawFn) -> list[CountQuotaEntry]:
     chosen = draw(st.lists(st.sampled_from(_KINDS), max_size=3, unique=True))
     caps = [draw(st.integers(0, 3)) for _ in chosen]
     return [CountQuotaEntry(kind, draw(st.integers(0, cap)), cap) for kind, cap in zip(chosen, caps, strict=True)]
+
+
+@st.composite
+def _limits(draw: DrawFn) -> list[KindLimit]:
+    chosen = draw(st.lists(st.sampled_from(_KINDS), max_size=2, unique=True))
+    return [
+        KindLimit(
+            kind,
+            draw(st.integers(0, 1)),
+            draw(st.sampled_from([None, 1, 3])),
+            draw(st.sampled_from([0, 5])),
+            draw(st.sampled_from([None, 20])),
+        )
+        for kind in chosen
+    ]
 
 
 # Parameters that bear the name of a strategy hide it.

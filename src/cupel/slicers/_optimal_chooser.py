@@ -1,0 +1,195 @@
+"""Candidates as a problem for the optimiser, and its answer as a selection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cupel._optimum import Block, Cap, Effort, Floor, Member, Option, Problem, solve
+from cupel.diagnostics import (
+    Certificate,
+    CountCapExceeded,
+    CountRequirementShortfall,
+    QuotaCapExceeded,
+    TokenRequirementShortfall,
+)
+from cupel.errors import ScarcityError
+from cupel.slicers._base import Chooser, Reach, Selection, Span
+from cupel.slicers._count import ScarcityBehavior
+from cupel.slicers._partition import kind_keys
+from cupel.slicers._scaling import scaled_score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cupel._columns import Candidates
+    from cupel._optimum import Answer
+    from cupel._relations import Relations
+    from cupel.diagnostics import ExclusionReason, Proof
+    from cupel.model import ContextBudget
+    from cupel.slicers._optimal import KindLimit, OptimalSlice
+
+_NANOSECONDS = 20_000
+"""For each candidate, in a pool with relations."""
+
+
+class OptimalChooser(Chooser):
+    """Solves one problem for one target at a time."""
+
+    __slots__ = ("_blocks", "_candidates", "_everything", "_exclusive", "_floors", "_kinds", "_slicer")
+
+    def __init__(self, slicer: OptimalSlice, candidates: Candidates) -> None:
+        self._slicer = slicer
+        self._candidates = candidates
+        self._kinds = {limit.kind.key: place for place, limit in enumerate(slicer.limits)}
+        self._floors = [floor for place, limit in enumerate(slicer.limits) for floor in _floors(place, limit)]
+        self._exclusive: list[tuple[int, ...]] = []
+        if candidates.relations is None:
+            self._blocks = list(self._plain())
+        else:
+            self._blocks = self._related(candidates.relations)
+        largest = (
+            max(option.tokens for option in member.options) for block in self._blocks for member in block.members
+        )
+        self._everything = sum(largest)
+        """What all candidates need in their largest forms; more room changes nothing."""
+
+    def _plain(self) -> Iterator[Block]:
+        """Make a block of each candidate that a choice may gain from."""
+        needed = {floor.kind for floor in self._floors}
+        tokens, scores = self._candidates.tokens, self._candidates.scores
+        kinds = self._kind_places()
+        for position, (cost, score, kind) in enumerate(zip(tokens, scores, kinds, strict=True)):
+            value = scaled_score(score)
+            if cost == 0 or (cost > 0 and (value or kind in needed)):
+                yield Block((Member((Option(value, cost, position),), kind),))
+
+    def _related(self, relations: Relations) -> list[Block]:
+        """Make a block of each unit that can be in; what a unit requires comes before it."""
+        kinds = self._kind_places()
+        blocks: list[Block] = []
+        place_of: dict[int, int] = {}
+        for number, unit in enumerate(relations.units):
+            if unit.is_open:
+                place_of[number] = len(blocks)
+                members = tuple(
+                    self._member(
+                        (
+                            Option(scaled_score(form.value), form.tokens, form.position)
+                            for form in relations.things[thing].forms
+                        ),
+                        kinds[relations.things[thing].positions[0]],
+                    )
+                    for thing in unit.things
+                )
+                blocks.append(Block(members, tuple(place_of[other] for other in unit.requires)))
+        for rivals in relations.exclusive.values():
+            units = (relations.unit_of[thing] for thing in rivals)
+            self._exclusive.append(tuple(place_of[unit] for unit in units if unit in place_of))
+        return blocks
+
+    def _member(self, options: Iterable[Option], kind: int) -> Member:
+        """Leave out options that cost no less than another and are worth no more, unless tokens are wanted."""
+        options = tuple(options)
+        if any(floor.in_tokens and floor.kind == kind for floor in self._floors):
+            return Member(options, kind)
+        kept: list[Option] = []
+        for option in sorted(options, key=lambda one: (one.tokens, -one.value, one.position)):
+            if not kept or option.value > kept[-1].value:
+                kept.append(option)
+        return Member(tuple(kept), kind)
+
+    def _kind_places(self) -> list[int]:
+        """Return the place of each candidate's kind among the limits, or -1."""
+        if not self._kinds:
+            return [-1] * len(self._candidates)
+        return [self._kinds.get(key, -1) for key in kind_keys(self._candidates)]
+
+    def __call__(self, budget: ContextBudget) -> Selection:
+        """Solve for one target; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
+        target = min(budget.target_tokens, max(1, self._everything))
+        if target <= 0 or not self._candidates.items:
+            return Selection(
+                [], explain=lambda position: self._limit_reached(position, [], budget), certificate=_NOTHING
+            )
+        slicer = self._slicer
+        caps = [Cap(limit.max_count, limit.max_tokens) for limit in slicer.limits]
+        problem = Problem(self._blocks, target, self._exclusive, caps, self._floors)
+        answer = solve(problem, Effort(slicer.gap, slicer.max_core, slicer.exact))
+        chosen = sorted(option.position for option in answer.taken)
+        counts, tokens = self._shortfalls(answer)
+        return Selection(
+            chosen,
+            counts,
+            lambda position: self._limit_reached(position, chosen, budget),
+            Certificate(answer.value, answer.bound, self._proof(answer), tokens),
+        )
+
+    def _proof(self, answer: Answer) -> Proof:
+        if not answer.is_settled:
+            return "limit"
+        if answer.value == answer.bound:
+            return "optimal"
+        effort = Effort(self._slicer.gap, self._slicer.max_core, self._slicer.exact)
+        return "within gap" if answer.bound <= effort.reach(answer.value) else "limit"
+
+    def _shortfalls(
+        self, answer: Answer
+    ) -> tuple[tuple[CountRequirementShortfall, ...], tuple[TokenRequirementShortfall, ...]]:
+        """Return the minima that were not reached; raise if that is not allowed."""
+        counts: list[CountRequirementShortfall] = []
+        tokens: list[TokenRequirementShortfall] = []
+        for floor, got in zip(self._floors, answer.reached, strict=True):
+            if got < floor.amount:
+                kind = self._slicer.limits[floor.kind].kind.value
+                if self._slicer.scarcity is ScarcityBehavior.THROW:
+                    field = "min_tokens" if floor.in_tokens else "min_count"
+                    raise ScarcityError("OptimalSlice", kind, got, floor.amount, field)
+                if floor.in_tokens:
+                    tokens.append(TokenRequirementShortfall(kind, floor.amount, got))
+                else:
+                    counts.append(CountRequirementShortfall(kind, floor.amount, got))
+        return tuple(counts), tuple(tokens)
+
+    def _limit_reached(self, position: int, chosen: list[int], budget: ContextBudget) -> ExclusionReason | None:
+        """Blame the limit of the kind when it leaves no room and the item is not too large by itself."""
+        candidates, relations = self._candidates, self._candidates.relations
+        kind, cost = candidates.items[position].kind, candidates.tokens[position]
+        place = self._kinds.get(kind.key)
+        if place is None or cost > budget.target_tokens:
+            return None
+        if relations is not None and not set(relations.things[relations.thing_of[position]].positions).isdisjoint(
+            chosen
+        ):
+            return None  # another form is in, and that is the reason
+        limit = self._slicer.limits[place]
+        costs = [candidates.tokens[one] for one in chosen if candidates.items[one].kind.key == kind.key]
+        if limit.max_count is not None and len(costs) >= limit.max_count:
+            return CountCapExceeded(kind.value, limit.max_count, len(costs))
+        if limit.max_tokens is not None and sum(costs) + cost > limit.max_tokens:
+            return QuotaCapExceeded(kind.value, limit.max_tokens, sum(costs) + cost)
+        return None
+
+    def span(self, budget: ContextBudget) -> Span:
+        """Know only that nothing changes once everything fits."""
+        if budget.target_tokens >= max(1, self._everything):
+            return Span(max(1, self._everything), None)
+        return super().span(budget)
+
+    def reach(self) -> Reach:
+        """Settle where everything fits; a choice never costs more than its target."""
+        return Reach(max(1, self._everything))
+
+    def effort(self, target: int) -> int:
+        """Count on a relaxation, which is most of the time unless there is a core to search."""
+        del target
+        return _NANOSECONDS * len(self._candidates)
+
+
+_NOTHING = Certificate(0, 0, "optimal")
+
+
+def _floors(place: int, limit: KindLimit) -> Iterator[Floor]:
+    if limit.min_count:
+        yield Floor(place, limit.min_count)
+    if limit.min_tokens:
+        yield Floor(place, limit.min_tokens, in_tokens=True)
