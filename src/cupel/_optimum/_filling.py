@@ -48,12 +48,17 @@ class Filling:
 
     def fill(self, order: Iterable[int], best: Callable[[int], tuple[int, ...]]) -> None:
         """Take each block that adds value or costs nothing, in this order, then the larger forms there is room for."""
-        blocks = self.problem.blocks
+        choice, singles = self.choice, self.problem.singles
         for block in order:
-            if self.choice[block] is None and (self.left or self._may_be_free(block)):
-                members = blocks[block].members
-                if (blocks[block].needs or _is_worth_it(members)) and self._closure_is_worth_it(block):
+            if choice[block] is not None:
+                continue
+            single = singles[block]
+            if single is None:
+                if self._is_worth_it(block):
                     self.add(block, best)
+            elif single.tokens <= self.left and (single.value or not single.tokens):
+                choice[block] = (0,)
+                self.left -= single.tokens
         self.upgrade()
 
     def upgrade(self) -> None:
@@ -69,16 +74,17 @@ class Filling:
         for _, number in sorted(steps):
             self._upgrade(number)
 
-    def _may_be_free(self, block: int) -> bool:
-        return not any(min(option.tokens for option in member.options) for member in self.problem.blocks[block].members)
-
-    def _closure_is_worth_it(self, block: int) -> bool:
+    def _is_worth_it(self, block: int) -> bool:
         """Tell whether a block and what it needs add value or cost nothing."""
         blocks = self.problem.blocks
-        if not blocks[block].needs:
-            return True  # the caller has looked
-        members = [member for one in self.problem.closure(block, self.choice) for member in blocks[one].members]
-        return _is_worth_it(members)
+        members = blocks[block].members
+        if blocks[block].needs:
+            members = tuple(
+                member for one in self.problem.closure(block, self.choice) for member in blocks[one].members
+            )
+        return any(option.value for member in members for option in member.options) or not any(
+            min(option.tokens for option in member.options) for member in members
+        )
 
     def _upgrade(self, block: int) -> None:
         """Give each member of a block that is in the option of the greatest value that fits, if it is worth more."""
@@ -142,10 +148,3 @@ class Filling:
 
 def _cheapest(member: Member) -> int:
     return min(range(len(member.options)), key=lambda place: member.options[place].tokens)
-
-
-def _is_worth_it(members: Iterable[Member]) -> bool:
-    members = list(members)
-    return any(option.value for member in members for option in member.options) or not any(
-        min(option.tokens for option in member.options) for member in members
-    )

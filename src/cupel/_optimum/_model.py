@@ -38,7 +38,8 @@ class Model:
         self.constant = 0
         """The value of what is decided."""
         self.lines: list[Line] = []
-        self._tokens: list[dict[int, int]] = []
+        self._tokens: dict[int, tuple[list[int], list[int]]] = {EVERY: ([], [])}
+        """For each kind the columns with tokens of it, and how many."""
         self._decided_tokens: dict[int, int] = {}
         self._presence: list[list[int] | bool] = []
         """For each block the columns that add up to its being in, or whether it is in."""
@@ -77,9 +78,13 @@ class Model:
 
     def _column(self, taken: list[tuple[Member, int]]) -> int:
         value, tokens = _sums(taken)
+        column = len(self.values)
         self.values.append(value)
-        self._tokens.append(tokens)
-        return len(self.values) - 1
+        for kind, cost in tokens.items():
+            columns, costs = self._tokens.setdefault(kind, ([], []))
+            columns.append(column)
+            costs.append(cost)
+        return column
 
     def _decide(self, taken: list[tuple[Member, int]]) -> None:
         value, tokens = _sums(taken)
@@ -89,10 +94,10 @@ class Model:
 
     def _rule(self, row: Row) -> Line:
         if row.sign:
-            costs = [(column, tokens[row.kind]) for column, tokens in enumerate(self._tokens) if row.kind in tokens]
+            columns, costs = self._tokens.get(row.kind, ([], []))
             most = row.most - row.sign * self._decided_tokens.get(row.kind, 0)
-            return Line([column for column, _ in costs], [row.sign * cost for _, cost in costs], most)
-        columns: list[int] = []
+            return Line(columns, [row.sign * cost for cost in costs], most)
+        columns = []
         factors: list[int] = []
         most = row.most
         for block, factor in row.blocks:
@@ -143,11 +148,13 @@ def _all_options(block: Block) -> tuple[tuple[int, ...], ...]:
 
 def _sums(taken: list[tuple[Member, int]]) -> tuple[int, dict[int, int]]:
     """Add up the value, and the tokens of each kind and of all."""
-    value = 0
-    tokens = {EVERY: 0}
+    value = total = 0
+    tokens: dict[int, int] = {}
     for member, place in taken:
         option = member.options[place]
         value += option.value
-        for kind in (EVERY, member.kind) if member.kind >= 0 else (EVERY,):
-            tokens[kind] = tokens.get(kind, 0) + option.tokens
+        total += option.tokens
+        if member.kind >= 0:
+            tokens[member.kind] = tokens.get(member.kind, 0) + option.tokens
+    tokens[EVERY] = total
     return value, tokens

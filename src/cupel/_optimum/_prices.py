@@ -78,6 +78,11 @@ def priced(problem: Problem, rows: Sequence[Row], prices: Sequence[int]) -> Pric
     return Priced(problem, margins, surplus, total + sum(gain for gain in surplus if gain > 0))
 
 
+def by_capacity(problem: Problem, rows: Sequence[Row]) -> Priced:
+    """Sell the capacity, which is the first row, at the price that proves most, and all other rules for nothing."""
+    return priced(problem, rows, [capacity_price(problem)] + [0] * (len(rows) - 1))
+
+
 def capacity_price(problem: Problem) -> int:
     """Return the price of a token at which the capacity would just be used up if things could be cut.
 

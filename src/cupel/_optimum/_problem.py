@@ -77,6 +77,21 @@ class Problem:
                 found[block] = (*found.get(block, ()), number)
         return found
 
+    @cached_property
+    def singles(self) -> list[Option | None]:
+        """For each block its only option, if nothing but the capacity can keep it out."""
+        sets = self.sets_of
+        return [
+            block.members[0].options[0]
+            if len(block.members) == 1
+            and len(block.members[0].options) == 1
+            and block.members[0].kind < 0
+            and not block.needs
+            and number not in sets
+            else None
+            for number, block in enumerate(self.blocks)
+        ]
+
     def taken(self, choice: Choice) -> Iterator[tuple[Member, Option]]:
         """Walk through what a choice takes."""
         for block, places in zip(self.blocks, choice, strict=True):
@@ -107,7 +122,16 @@ class Problem:
                 cap.tokens is not None and sum(costs) > cap.tokens
             ):
                 return False
+        return self.reaches(choice)
+
+    def reaches(self, choice: Choice) -> bool:
+        """Tell whether a choice has as much as every floor asks for."""
         return all(self.reached(floor, choice) >= floor.amount for floor in self.floors)
+
+    @property
+    def value_of_everything(self) -> int:
+        """What everything would be worth, if all of it could be in."""
+        return sum(max(option.value for option in member.options) for block in self.blocks for member in block.members)
 
     def closure(self, block: int, present: Choice) -> list[int]:
         """Return a block and everything it needs that is not present, what is needed first."""
@@ -129,6 +153,9 @@ def reduced(problem: Problem) -> Problem:
 
     What a block needs must stand before it.
     """
+    options = (option for block in problem.blocks for member in block.members for option in member.options)
+    if all(option.tokens <= problem.capacity for option in options):
+        return problem
     kept: list[Block] = []
     renamed: dict[int, int] = {}
     for number, block in enumerate(problem.blocks):

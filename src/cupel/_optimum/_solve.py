@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from cupel._optimum._filling import Filling
 from cupel._optimum._highs import branch, is_exact_for, relax
 from cupel._optimum._model import Model
-from cupel._optimum._prices import SHIFT, capacity_price, core, priced
+from cupel._optimum._prices import SHIFT, by_capacity, core, priced
 from cupel._optimum._problem import Block, Member, Option, Problem, reduced
 from cupel._optimum._rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cupel._optimum._prices import Priced
     from cupel._optimum._problem import Choice, Floor
@@ -60,8 +60,11 @@ class _Found(NamedTuple):
 def solve(problem: Problem, effort: Effort) -> Answer:
     """Choose; floors are kept in their order, each as far as the ones before it allow."""
     problem = reduced(problem)
-    wanted, problem = problem.floors, replace(problem, floors=())
-    choice: Choice = [None] * len(problem.blocks)
+    wanted: Sequence[Floor] = ()
+    choice: Choice | None = _at_once(problem) if problem.floors else None
+    if choice is None:
+        choice = [None] * len(problem.blocks)
+        wanted, problem = problem.floors, replace(problem, floors=())
     is_settled = True
     for one in wanted:
         choice, is_proved = _raise(problem, one, choice, effort)
@@ -71,6 +74,15 @@ def solve(problem: Problem, effort: Effort) -> Answer:
     found = _improve(problem, choice, effort)
     taken = [option for _, option in problem.taken(found.choice)]
     return Answer(taken, found.value, found.bound, [one.amount for one in problem.floors], is_settled)
+
+
+def _at_once(problem: Problem) -> Choice | None:
+    """Try to reach all floors by one filling."""
+    seen = by_capacity(problem, rows_of(problem))
+    order = sorted(range(len(problem.blocks)), key=lambda block: (-seen.surplus[block], block))
+    filling = Filling(problem)
+    filling.fill(_floors_first(seen, order), seen.best)
+    return filling.choice if problem.reaches(filling.choice) else None
 
 
 def _raise(problem: Problem, wanted: Floor, choice: Choice, effort: Effort) -> tuple[Choice, bool]:
@@ -92,65 +104,75 @@ def _raise(problem: Problem, wanted: Floor, choice: Choice, effort: Effort) -> t
 def _improve(problem: Problem, choice: Choice, effort: Effort, *, enough: int | None = None) -> _Found:
     """Find a choice at least as good as one that keeps the rules; stop at a value that is enough."""
     rows = rows_of(problem)
-    seen = priced(problem, rows, [capacity_price(problem)] + [0] * (len(rows) - 1))
-    best = _Found(choice, problem.value(choice), seen.bound)
-    best = _follow(seen, [0.0] * len(problem.blocks), best)
-    if _is_done(best, effort, enough) or not effort.exact:
+    best = _Found(choice, problem.value(choice), problem.value_of_everything)
+    tightest: Priced | None = None
+    for seen, shares in _pricings(problem, rows, effort, in_haste=enough is not None):
+        best = best._replace(bound=min(best.bound, seen.bound))
+        if tightest is None or seen.total < tightest.total:
+            tightest = seen
+        for start, order in _orders(seen, shares, best.choice):
+            best = _filled(seen, start, order, best)
+            if best.bound <= effort.reach(best.value) or (enough is not None and best.value >= enough):
+                return best
+    if tightest is None or not effort.exact:
         return best
-    if len(rows) > 1:
-        seen, best = _relaxed(problem, rows, seen, best)
-    if _is_done(best, effort, enough):
-        return best
-    return _branched(problem, rows, seen, best, effort)
+    return _branched(problem, rows, tightest, best, effort)
 
 
-def _is_done(found: _Found, effort: Effort, enough: int | None) -> bool:
-    return found.bound <= effort.reach(found.value) or (enough is not None and found.value >= enough)
+def _pricings(
+    problem: Problem, rows: list[Row], effort: Effort, *, in_haste: bool
+) -> Iterator[tuple[Priced, list[float]]]:
+    """Price the rules, with the share of each block: by the capacity alone, where that will do, then by the solver."""
+    nothing = [0.0] * len(problem.blocks)
+    has_solver = effort.exact and len(rows) > 1
+    if in_haste or not has_solver:
+        yield by_capacity(problem, rows), nothing
+    if has_solver:
+        model = Model(problem, rows)
+        solved = relax(model)
+        if solved is not None:
+            prices = [round(price * (1 << SHIFT)) for price in solved.prices[model.first_rule :]]
+            yield priced(problem, rows, prices), model.shares(solved.solution)
+        elif not in_haste:
+            yield by_capacity(problem, rows), nothing
 
 
-def _follow(seen: Priced, shares: Sequence[float], best: _Found) -> _Found:
-    """Fill by share and then by surplus, alone, floors first, and from the choice so far; return the best."""
-    problem, surplus = seen.problem, seen.surplus
+def _orders(seen: Priced, shares: list[float], choice: Choice) -> Iterator[tuple[Choice | None, list[int]]]:
+    """Return orders to fill in, by share and then by surplus: as it is, floors first, and on top of a choice."""
+    surplus = seen.surplus
     order = sorted(range(len(shares)), key=lambda block: (-round(shares[block], 6), -surplus[block], block))
-    attempts: list[tuple[Choice | None, list[int]]] = [(None, order)]
-    if problem.floors:
-        attempts.append((None, _floors_first(problem, order)))
-    if any(places is not None for places in best.choice):
-        attempts.append((best.choice, order))
-    for start, blocks in attempts:
-        filling = Filling(problem, start)
-        filling.fill(blocks, seen.best)
-        value = problem.value(filling.choice)
-        if value >= best.value and all(problem.reached(one, filling.choice) >= one.amount for one in problem.floors):
-            best = best._replace(choice=filling.choice, value=value)
-    return best._replace(bound=min(best.bound, seen.bound))
+    yield None, order
+    if seen.problem.floors:
+        yield None, _floors_first(seen, order)
+    if any(places is not None for places in choice):
+        yield choice, order
 
 
-def _floors_first(problem: Problem, order: list[int]) -> list[int]:
+def _filled(seen: Priced, start: Choice | None, order: list[int], best: _Found) -> _Found:
+    """Fill in an order, if that is better."""
+    problem = seen.problem
+    filling = Filling(problem, start)
+    filling.fill(order, seen.best)
+    value = problem.value(filling.choice)
+    if value < best.value or not problem.reaches(filling.choice):
+        return best
+    return best._replace(choice=filling.choice, value=value)
+
+
+def _floors_first(seen: Priced, order: list[int]) -> list[int]:
     """Put first, for each floor, as many blocks of its kind as it takes."""
     first: dict[int, None] = {}
-    for one in problem.floors:
+    for one in seen.problem.floors:
         amount = 0
         for block in order:
-            members = problem.blocks[block].members
+            members = seen.problem.blocks[block].members
             if amount >= one.amount:
                 break
-            gain = sum(min(one.measure(member, option) for option in member.options) for member in members)
-            if gain:
+            if any(member.kind == one.kind for member in members):
                 first[block] = None
-                amount += gain
+                places = zip(members, seen.best(block), strict=True)
+                amount += sum(one.measure(member, member.options[place]) for member, place in places)
     return [*first, *(block for block in order if block not in first)]
-
-
-def _relaxed(problem: Problem, rows: list[Row], seen: Priced, best: _Found) -> tuple[Priced, _Found]:
-    """Let the solver find prices for all rules at once, and follow them."""
-    model = Model(problem, rows)
-    solved = relax(model)
-    if solved is None:
-        return seen, best
-    prices = [round(price * (1 << SHIFT)) for price in solved.prices[model.first_rule :]]
-    found = priced(problem, rows, prices)
-    return min(seen, found, key=lambda one: one.total), _follow(found, model.shares(solved.solution), best)
 
 
 def _branched(problem: Problem, rows: list[Row], seen: Priced, best: _Found, effort: Effort) -> _Found:
