@@ -79,7 +79,7 @@ def fitted(slicer, scored):
         raise
 
 
-@law(400)
+@law(200)
 @given(instance=related(), entries=limits(), target=st.integers(1, 30))
 def test_the_value_is_that_of_the_best_subset(instance, entries, target):
     pytest.importorskip("highspy")
@@ -97,7 +97,7 @@ def test_the_value_is_that_of_the_best_subset(instance, entries, target):
     assert tuple((s.kind, s.required_count, s.satisfied_count) for s in found.shortfalls) == best.shortfalls
 
 
-@law(300)
+@law(150)
 @given(
     instance=related(),
     entries=limits(),
