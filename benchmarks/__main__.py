@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chart, knapsack_solver, quality, tables
+from benchmarks import chart, knapsack_solver, quality, relevance, tables
 from benchmarks.construction import measure_construction
 from benchmarks.growth import measure_growth
 from benchmarks.machine import facts
@@ -75,6 +75,10 @@ def selected(*, quick: bool) -> Any:
     return _shown(quality.table, quality.measure_quality(3 if quick else quality.REPETITIONS))
 
 
+def evidence(*, quick: bool) -> Any:
+    return _shown(relevance.table, relevance.measure_relevance(5 if quick else relevance.QUESTIONS))
+
+
 def solver(*, quick: bool) -> Any:
     knapsack_solver.main(1 if quick else 3)
 
@@ -88,8 +92,10 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "peers": peers,
     "quality": selected,
     "solver": solver,
+    "relevance": evidence,
 }
-PARTS = tuple(part for part in MEASUREMENTS if part != "solver")  # the solver beside a plain table: only on request
+# On request only: the solver beside a plain table, and what needs data that is not part of the project.
+PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance"})
 
 
 def write_pages(found: dict[str, Any]) -> None:

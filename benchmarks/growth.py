@@ -10,12 +10,14 @@ from typing import Any
 from benchmarks.measure import PASSES, garbage_collection, timed
 from benchmarks.pools import FIRST, budget_for, mixed_pool, timeline
 from cupel import (
+    BestFirstSlice,
     CompositeScorer,
     ContextBudget,
     ContextItem,
     CountQuotaEntry,
     CountQuotaSlice,
     DecayScorer,
+    EmbeddingScorer,
     Exponential,
     FixedClock,
     FrequencyScorer,
@@ -28,6 +30,7 @@ from cupel import (
     QuotaSlice,
     RecencyScorer,
     ReflexiveScorer,
+    RelevanceScorer,
     ScaledScorer,
     Scorer,
     Slicer,
@@ -46,11 +49,14 @@ SCORERS: tuple[Scorer, ...] = (
     MetadataTrustScorer(),
     MetadataKeyScorer("cupel:priority", "high", 1.5),
     DecayScorer(FixedClock(FIRST + timedelta(days=200)), Exponential(timedelta(days=7))),
+    RelevanceScorer(neighbours=0.5, stem=False, query="item 7"),  # indexed by the first pass
+    EmbeddingScorer(lambda texts: [[len(text), 1.0] for text in texts], query="item 7"),
     ScaledScorer(RecencyScorer()),
     CompositeScorer([(RecencyScorer(), 2), (PriorityScorer(), 1), (KindScorer(), 1)]),
 )
 SLICERS: tuple[Slicer, ...] = (
     GreedySlice(),
+    BestFirstSlice(),
     StreamSlice(),
     QuotaSlice([QuotaEntry("Document", 20, 50), QuotaEntry("ToolOutput", 10, 40)]),
     CountQuotaSlice([CountQuotaEntry("Document", 2, 50), CountQuotaEntry("ToolOutput", 1, 20)]),

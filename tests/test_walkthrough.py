@@ -24,7 +24,7 @@ TAGS = {
     "RecencyScorer": "recency", "PriorityScorer": "priority", "FrequencyScorer": "frequency",
     "ReflexiveScorer": "reflexive", "KindScorer": "kind", "TagScorer": "tag", "CompositeScorer": "composite",
     "ScaledScorer": "scaled", "MetadataTrustScorer": "metadata_trust", "MetadataKeyScorer": "metadata_key",
-    "DecayScorer": "decay", "RelevanceScorer": "relevance",
+    "DecayScorer": "decay", "RelevanceScorer": "relevance", "EmbeddingScorer": "embedding",
     "GreedySlice": "greedy", "KnapsackSlice": "knapsack", "QuotaSlice": "quota",
     "CountQuotaSlice": "count_quota", "CountConstrainedKnapsackSlice": "count_constrained_knapsack",
     "BestFirstSlice": "best_first", "OptimalSlice": "optimal", "StreamSlice": "stream",

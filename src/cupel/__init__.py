@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from cupel.scorers import (
         CompositeScorer,
         DecayScorer,
+        EmbeddingScorer,
         Exponential,
         FixedClock,
         FrequencyScorer,
@@ -127,6 +128,7 @@ __all__ = [
     "CupelError",
     "DecayScorer",
     "DiagnosticTraceCollector",
+    "EmbeddingScorer",
     "ExcludedItem",
     "Exponential",
     "FixedClock",

@@ -10,6 +10,11 @@ from cupel import Policy, Scorer, Slicer
 from tests.laws.generators import NOW, TAGS
 
 
+def lengths_and_letters(texts: list[str]) -> list[list[int]]:
+    """An embedding that the oracle can do in its head."""
+    return [[len(text), text.count("a")] for text in texts]
+
+
 def _weights(names: list[str]) -> st.SearchStrategy[dict[str, float]]:
     return st.dictionaries(st.sampled_from(names), st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 2.5]), max_size=4)
 
@@ -41,6 +46,13 @@ def _leaf_scorers() -> st.SearchStrategy[dict[str, Any]]:
                 "key": st.just("stage"),
                 "value": st.sampled_from(["final", "3", "None"]),
                 "boost": st.sampled_from([0.5, 1.5, 3.0]),
+            }
+        ),
+        st.fixed_dictionaries(
+            {
+                "type": st.just("embedding"),
+                "embed": st.just(f"{__name__}:lengths_and_letters"),
+                "query": st.sampled_from(["a", "ab", "b"]),
             }
         ),
         st.fixed_dictionaries(

@@ -167,6 +167,31 @@ def _decay(spec: Spec, item: Item, items: Sequence[Item]) -> float:
     return float(curve["windows"][-1]["score"])
 
 
+def _embedding(spec: Spec, item: Item, items: Sequence[Item]) -> float:
+    """The cosine of the angle to the query; without a table of vectors, in the plane of lengths and of letters a."""
+    own = item.metadata.get(spec.get("vector_key"))
+    one = _direction(_vector(spec, item.content) if own is None else own)
+    other = _direction(_vector(spec, spec["query"]))
+    product = 0.0
+    for mine, theirs in zip(one, other, strict=True):
+        product += mine * theirs
+    return max(0.0, min(1.0, product))
+
+
+def _vector(spec: Spec, text: str) -> list[float]:
+    return spec["vectors"][text] if "vectors" in spec else [len(text), text.count("a")]
+
+
+def _direction(vector: Sequence[float]) -> list[float]:
+    largest = max(abs(value) for value in vector)
+    if largest == 0:
+        return list(vector)
+    square = 0.0
+    for value in vector:
+        square += (value / largest) * (value / largest)
+    return [value / largest / math.sqrt(square) for value in vector]
+
+
 SCORERS = {
     "recency": _recency,
     "priority": _priority,
@@ -180,4 +205,5 @@ SCORERS = {
     "metadata_key": _metadata_key,
     "decay": _decay,
     "relevance": _relevance,
+    "embedding": _embedding,
 }

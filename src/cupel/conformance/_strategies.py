@@ -12,6 +12,7 @@ from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlace
 from cupel.scorers import (
     CompositeScorer,
     DecayScorer,
+    EmbeddingScorer,
     Exponential,
     FixedClock,
     FrequencyScorer,
@@ -160,6 +161,15 @@ def _decay(table: Table) -> Scorer:
     return DecayScorer(clock, shape, null_timestamp_score=table.option("null_timestamp_score", default=0.5))
 
 
+def _embedding(table: Table) -> Scorer:
+    vectors = table.table("vectors").values
+
+    def embed(texts: list[str]) -> list[Any]:
+        return [vectors[text] for text in texts]
+
+    return EmbeddingScorer(embed, vector_key=table.option("vector_key"), query=table.option("query"))
+
+
 def _relevance(table: Table) -> Scorer:
     keys = ("neighbours", "k1", "b", "stem", "stop", "dates", "query")
     return RelevanceScorer(**{key: table.option(key) for key in keys if table.option(key) is not None})
@@ -233,6 +243,7 @@ SCORERS: dict[str, Callable[[Table], Scorer]] = {
     "metadata_key": _metadata_key,
     "decay": _decay,
     "relevance": _relevance,
+    "embedding": _embedding,
 }
 CURVES: dict[str, Callable[[Table], Exponential | Window | Step]] = {
     "exponential": lambda curve: Exponential(_seconds(curve, "half_life_secs")),

@@ -158,6 +158,8 @@ class Pipeline:
 
         budget = as_budget(budget)
         items, failures = await gather(sources, timeout, on_error)
+        bound = self.bind(query)
+        await bound.scorer.warm([item for item in items if not item.pinned and item.tokens >= 0])
         watch = listening(trace, budget)
         result = self._observed(items, budget, watch if isinstance(watch, Recording) else Recording(), query)
         return GatheredResult(result.items, result.report, budget, failures)

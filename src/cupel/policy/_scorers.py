@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
+from cupel._checks import shown
 from cupel.policy._annotations import OneOf
 from cupel.policy._errors import malformed, mismatch
 from cupel.policy._forms import Boolean, Instant, Json, ListOf, MapOf, Number, Schema, Seconds, Text
@@ -17,6 +19,7 @@ from cupel.scorers import (
     CompositeScorer,
     Curve,
     DecayScorer,
+    EmbeddingScorer,
     Exponential,
     FixedClock,
     FrequencyScorer,
@@ -68,6 +71,28 @@ class _FixedNow:
 
     def schema(self) -> Schema:
         return Instant().schema()
+
+
+class _Loaded:
+    """A function by its module and name; a document never imports anything, so the module must have been."""
+
+    def read(self, value: object, path: str, /) -> Any:
+        name = Text().read(value, path)
+        module, _, attribute = name.partition(":")
+        found = getattr(sys.modules.get(module), attribute, None) if attribute else None
+        if found is None:
+            expected = "expected 'module:function' of a module that is imported already, or with --import"
+            raise malformed(path, f"{expected}, got {shown(name)}")
+        return found
+
+    def write(self, value: Any, path: str, /) -> Json:
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+        if module is None or getattr(sys.modules.get(module), name, None) is not value:
+            raise malformed(path, f"the function {shown(value)} cannot be written; only one that a module names can")
+        return f"{module}:{name}"
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
 
 
 class _Stem:
@@ -131,6 +156,12 @@ def add_scorers() -> None:
         Field("null_timestamp_score", Number(), default=0.5),
     )
     SCORERS.add("decay", DecayScorer, Record(_decay, decay_fields))
+    embedding_fields = (
+        Field("embed", _Loaded(), note="The function, as module:name; its module has to be imported."),
+        Field("vector_key", Text(), default=None, note="Where items bring their own vectors in their metadata."),
+        Field("query", Text(), default=None, note=_QUERY_NOTE),
+    )
+    SCORERS.add("embedding", EmbeddingScorer, Record(EmbeddingScorer, embedding_fields))
     SCORERS.add("relevance", RelevanceScorer, Record(RelevanceScorer, _relevance_fields()))
 
     half_life = (Field("half_life_seconds", Seconds(), get=attrgetter("half_life")),)

@@ -5,6 +5,7 @@ from cupel.scorers._breakdown import Breakdowns, ScoreBreakdown, ScorePart
 from cupel.scorers._composite import CompositeScorer
 from cupel.scorers._curves import Curve, Exponential, Step, Window
 from cupel.scorers._decay import Clock, DecayScorer, FixedClock, SystemClock
+from cupel.scorers._embedding import EmbeddingScorer
 from cupel.scorers._frequency import FrequencyScorer
 from cupel.scorers._kind import DEFAULT_KIND_WEIGHTS, KindScorer
 from cupel.scorers._metadata_key import MetadataKeyScorer
@@ -25,6 +26,7 @@ __all__ = [
     "CompositeScorer",
     "Curve",
     "DecayScorer",
+    "EmbeddingScorer",
     "Exponential",
     "FixedClock",
     "FrequencyScorer",

@@ -47,6 +47,12 @@ class Scorer(Strategy):
         checked_query(query)
         return self
 
+    async def warm(self, items: Sequence[ContextItem]) -> None:
+        """Await what scoring these items needs; nothing, unless this scorer or one inside it asks a service."""
+        children: Sequence[Scorer] = getattr(self, "children", ())
+        for child in children:
+            await child.warm(items)
+
 
 class PassScorer(Scorer):
     """Base of the built-ins: both methods come from `_scores`, a whole pass at once."""

@@ -13,6 +13,7 @@ from cupel.policy import Policy
 from cupel.scorers import (
     CompositeScorer,
     DecayScorer,
+    EmbeddingScorer,
     Exponential,
     FixedClock,
     FrequencyScorer,
@@ -80,6 +81,7 @@ def scorers(*, max_leaves: int = 4) -> SearchStrategy[Scorer]:
         st.builds(
             MetadataKeyScorer, st.just("cupel:priority"), st.sampled_from(["high", "low"]), st.sampled_from([1.5, 3.0])
         ),
+        st.builds(EmbeddingScorer, st.just(_by_letters), query=st.sampled_from(["a", "b c"])),
         # Not stemmed, which would take an extra.
         st.builds(
             RelevanceScorer,
@@ -91,6 +93,11 @@ def scorers(*, max_leaves: int = 4) -> SearchStrategy[Scorer]:
         st.builds(DecayScorer, st.just(FixedClock(_NOW)), curves, null_timestamp_score=_UNITS),
     )
     return st.recursive(leaves, _combined, max_leaves=max_leaves)
+
+
+def _by_letters(texts: list[str]) -> list[list[float]]:
+    """A stand-in for a model: two texts are close if they are about as long and have as many letters a."""
+    return [[float(len(text)), float(text.count("a"))] for text in texts]
 
 
 def _combined(inner: SearchStrategy[Scorer]) -> SearchStrategy[Scorer]:

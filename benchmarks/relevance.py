@@ -1,0 +1,97 @@
+"""How much of a question's evidence a selection keeps, on long conversations that are not part of the project.
+
+`EVIDENCE` holds `conversations.jsonl.gz`, a line for each conversation: `items` with `id`, `content` and `timestamp`,
+and `questions` with a `query` and, as `needed`, the ids of the items that answer it. Without the file: no figures.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean
+from time import process_time
+from typing import Any, Final
+
+from cupel import BestFirstSlice, ContextItem, GreedySlice, Pipeline, PreparedSelection, RelevanceScorer, presets
+from cupel.tokens import default_counter
+
+EVIDENCE: Final = Path(__file__).parents[2] / "shared" / "evidence" / "conversations.jsonl.gz"
+BUDGETS: Final = (500, 1_000, 2_000, 4_000)
+QUESTIONS: Final = 100
+
+
+def _relevance(slicer: Any, **options: Any) -> Pipeline:
+    return Pipeline(scorer=RelevanceScorer(**options), slicer=slicer, deduplicate=False)
+
+
+WAYS: Final[dict[str, Callable[[], Pipeline]]] = {
+    **{f"preset `{name}`": lambda name=name: getattr(presets, name)().pipeline() for name in presets.__all__},
+    "relevance, score per token": lambda: _relevance(GreedySlice()),
+    "relevance, best first": lambda: _relevance(BestFirstSlice()),
+    "relevance, neighbours 0.2, best first": lambda: _relevance(BestFirstSlice(), neighbours=0.2),
+    "relevance, neighbours 0.5, best first": lambda: _relevance(BestFirstSlice(), neighbours=0.5),
+}
+
+
+def measure_relevance(questions: int = QUESTIONS, evidence: Path = EVIDENCE) -> list[dict[str, Any]]:
+    """For each way, the mean share of a question's evidence that is kept at each budget; nothing without the data."""
+    if not evidence.exists():
+        return []
+    conversations = [(_items(record), record["questions"][:questions]) for record in _records(evidence)]
+    return [_row(name, make(), conversations) for name, make in WAYS.items()]
+
+
+def _row(name: str, pipeline: Pipeline, conversations: list[tuple[list[ContextItem], Any]]) -> dict[str, Any]:
+    kept: dict[int, list[float]] = {budget: [] for budget in BUDGETS}
+    started = process_time()
+    for items, asked in conversations:
+        prepared: PreparedSelection | None = None
+        for question in asked:
+            query = question["query"]
+            prepared = pipeline.prepare(items, query=query) if prepared is None else prepared.with_query(query)
+            needed = set(question["needed"])
+            for budget in BUDGETS:
+                found = {item.metadata["id"] for item in prepared.run(budget)}
+                kept[budget].append(len(needed & found) / len(needed))
+    asked_in_all = len(kept[BUDGETS[0]])
+    return {
+        "way": name,
+        "kept": {budget: fmean(shares) for budget, shares in kept.items()},
+        "questions": asked_in_all,
+        "ms": 1000 * (process_time() - started) / asked_in_all,
+    }
+
+
+def _records(evidence: Path) -> Iterator[Any]:
+    with gzip.open(evidence, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def _items(record: Any) -> list[ContextItem]:
+    count = default_counter().count
+    return [
+        ContextItem(
+            turn["content"],
+            count(turn["content"]),
+            timestamp=datetime.fromisoformat(turn["timestamp"]),
+            metadata={"id": turn["id"]},
+        )
+        for turn in record["items"]
+    ]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The figures as a table of Markdown."""
+    if not rows:
+        return f"not measured: {EVIDENCE.name} is not beside this checkout"
+    lines = [
+        "| selection | " + " | ".join(f"{budget:,}" for budget in BUDGETS) + " | ms a question |",
+        "|---|" + "--:|" * (len(BUDGETS) + 1),
+    ]
+    for row in rows:
+        kept = " | ".join(f"{row['kept'][budget]:.3f}".lstrip("0") for budget in BUDGETS)
+        lines.append(f"| {row['way']} | {kept} | {row['ms']:.1f} |")
+    return "\n".join([*lines, "", f"{rows[0]['questions']} questions; four budgets are part of a question's time."])

@@ -1,0 +1,26 @@
+"""The ruler keeps the evidence it should, and says when there is nothing to measure."""
+
+import gzip
+import json
+
+from benchmarks.relevance import BUDGETS, measure_relevance, table
+
+
+def test_a_way_that_reads_the_question_keeps_its_evidence(tmp_path):
+    turns = [
+        {"id": str(n), "content": f"{word} {n} " * 60, "timestamp": f"2025-01-01T12:{n:02}:00Z"}
+        for n, word in enumerate(["apple", "bridge", "comet"] + ["weather"] * 40)
+    ]
+    questions = [{"query": word, "needed": [str(n)]} for n, word in enumerate(["apple", "bridge", "comet"])]
+    path = tmp_path / "conversations.jsonl.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write(json.dumps({"items": turns, "questions": questions}) + "\n")
+    rows = {row["way"]: row for row in measure_relevance(evidence=path)}
+    assert rows["relevance, neighbours 0.5, best first"]["kept"] == dict.fromkeys(BUDGETS, 1.0)
+    assert rows["preset `chat`"]["kept"][500] == 0.0
+    assert "| relevance, best first | 1.000 |" in table(list(rows.values()))
+
+
+def test_without_the_data_nothing_is_measured(tmp_path):
+    assert measure_relevance(evidence=tmp_path / "none.gz") == []
+    assert "not measured" in table([])
