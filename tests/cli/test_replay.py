@@ -17,6 +17,7 @@ def sessions(folder):
 def test_the_ways_stand_side_by_side(cupel, sessions):
     done = cupel("replay", "sessions.jsonl", "--budget", "900")
     assert done.code == 0
+    assert "exact words" in done.out
     assert [line.split()[0] for line in done.out.splitlines()[2:6]] == ["append", "tail", "fit", "session"]
     document = cupel("replay", "sessions.jsonl", "--budget", "900", "--way", "fit", "--format", "json").json
     (way,) = document["ways"]

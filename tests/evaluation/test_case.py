@@ -47,5 +47,14 @@ def test_an_empty_query_is_refused_by_the_name_of_the_case():
         Case(ITEMS, 3, [0], "  ", name="nine")
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"items": 5}, {"items": ["a"]}, {"budget": "3"}, {"query": 5}, {"group": 5}, {"name": 5}]
+)
+def test_other_types_are_named(wrong):
+    (name,) = wrong
+    with pytest.raises(TypeError, match=name):
+        Case(**{"items": ITEMS, "budget": 3, "needed": [0], **wrong})
+
+
 def test_a_number_is_a_whole_window():
     assert Case(ITEMS, 3, [0]).budget == ContextBudget(3, 3)

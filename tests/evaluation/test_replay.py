@@ -90,6 +90,25 @@ def test_files_without_conversations_say_so(tmp_path, document, message):
         written(tmp_path, document)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": [{"role": "assistant", "tool_calls": [5]}]},
+        {"messages": [{"role": "assistant", "content": [{"type": "tool_use"}, "x"]}]},
+        {"messages": [{"role": "assistant", "tool_calls": 5}]},
+        {"messages": [{"role": "user", "content": "x"}], "provider": "mine"},
+        {"messages": [{"role": "user", "content": "x"}], "provider": 5},
+        {"resourceSpans": [5]},
+        {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [5]}]}]}]},
+        {"attributes": {"gen_ai.input.messages": [5, {"parts": 7}]}, "events": [5]},
+        {"attributes": {"gen_ai.input.messages": "not JSON"}, "events": []},
+    ],
+)
+def test_hostile_files_end_in_errors_of_ours(tmp_path, row):
+    with pytest.raises(EvaluationError):
+        replay(written(tmp_path, row), WAYS, 10)
+
+
 def test_histories_without_calls_are_refused():
     with pytest.raises(EvaluationError, match="no step to replay: in 1 recordings the model calls no tool"):
         replay(Recording([{"role": "user", "content": "Hello"}]), WAYS, 10)

@@ -117,6 +117,8 @@ def _print(found: Replay, conversations: int) -> None:
         faults = (one.over, one.invalid, one.unsent, one.failed)
         table.add(Cell(name, "strong"), *priced, *kept, *(Cell(f"{n}", "bad" if n else "") for n in faults))
     print_table(table)
+    if any(one.steps for one in figures.values()):
+        print("\nfacts, whole and context compare exact words with the arguments of the next calls, not meanings.")
     if not turns:
         print(f"\nNo history exceeds {found.budget:,} tokens: there is nothing to leave out, and nothing to measure.")
     for name, each in found.ways.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_tuple, shown, wrong_type
+from cupel._checks import as_integer, as_list, as_tuple, shown, wrong_type
 from cupel.evaluation._errors import EvaluationError
 from cupel.model import ContextBudget, ContextItem
 
@@ -45,13 +45,14 @@ class Case:
         group: str | None = None,
         name: str | None = None,
     ) -> None:
+        for field, given in (("query", query), ("group", group), ("name", name)):
+            if given is not None and not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise wrong_type(field, "a string or None", given)
         called = f"case {name}: " if name is not None else ""
         if isinstance(items, (list, tuple)):
             as_tuple("items", items, ContextItem)
         else:
             items = as_tuple("items", items, ContextItem)
-        if query is not None and not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("query", "a string or None", query)
         if query is not None and not query.strip():
             raise EvaluationError(f"{called}query must not be empty, got {shown(query)}; leave it out if there is none")
         positions = _positions(items, needed, called)
@@ -59,7 +60,7 @@ class Case:
             raise EvaluationError(f"{called}needed is empty: a case without needs measures nothing")
         for field, value in (
             ("items", items),
-            ("budget", budget if isinstance(budget, ContextBudget) else ContextBudget(budget, budget)),
+            ("budget", _window(budget)),
             ("needed", positions),
             ("query", query),
             ("group", group),
@@ -68,16 +69,24 @@ class Case:
             object.__setattr__(self, field, value)
 
 
+def _window(budget: ContextBudget | int) -> ContextBudget:
+    if isinstance(budget, ContextBudget):
+        return budget
+    whole = as_integer("budget", budget, error=EvaluationError, expected="an integer or a ContextBudget")
+    return ContextBudget(whole, whole)
+
+
 def _positions(items: Sequence[ContextItem], needed: Iterable[str | int | ContextItem], called: str) -> tuple[int, ...]:
     if isinstance(needed, str):
         raise wrong_type(f"{called}needed", "an iterable of ids, positions or items", needed)
+    needs = as_list(f"{called}needed", needed, "an iterable of ids, positions or items")
     ids: dict[object, int] = {}
     objects: dict[int, int] = {}
     for position, item in enumerate(items):
         ids.setdefault(item.metadata.get("id"), position)
         objects.setdefault(id(item), position)
     found: set[int] = set()
-    for number, need in enumerate(needed):
+    for number, need in enumerate(needs):
         where = f"{called}needed[{number}]"
         if isinstance(need, bool) or not isinstance(need, (str, int, ContextItem)):
             raise wrong_type(where, "an id, a position or an item", need)

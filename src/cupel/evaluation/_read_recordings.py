@@ -43,8 +43,11 @@ def read_recordings(path: str | Path) -> list[Recording]:
                 spans.append(row)
             else:
                 found.append(_recording(place, row))
-    for name, messages in conversations(spans).items():
-        found.append(Recording(messages, provider="openai", name=name))
+    try:
+        told = conversations(spans)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EvaluationError(f"{path}: a span cannot be read: {error}") from None
+    found += [Recording(messages, provider="openai", name=name) for name, messages in told.items()]
     if not found:
         held = "no span in it holds messages" if spans else "there is no conversation in it"
         raise EvaluationError(f"{path}: {held}")

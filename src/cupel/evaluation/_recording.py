@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from cupel._checks import as_tuple
+from cupel._checks import as_text, as_tuple, shown
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._spoken import Spoken, spoken, steps
-from cupel.integrations.messages import provider_of
+from cupel.integrations.messages import Provider, provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.evaluation._spoken import Step
-    from cupel.integrations.messages import Provider
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -45,12 +44,14 @@ class Recording:
         name: str = "",
     ) -> None:
         copied = as_tuple("messages", messages, object, expected="a list of messages")
+        if provider is not None and as_text("provider", provider) not in get_args(Provider):
+            raise EvaluationError(f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}")
         for field, value in (
             ("messages", copied),
             ("provider", provider or provider_of(copied, system=system, tools=tools)),
             ("system", system),
             ("tools", tools),
-            ("name", name),
+            ("name", as_text("name", name)),
         ):
             object.__setattr__(self, field, value)
 
@@ -60,7 +61,7 @@ class Reader:
 
     def __init__(self, recording: Recording) -> None:
         self.provider = recording.provider
-        self.messages = [spoken(message, self.provider) for message in recording.messages]
+        self.messages = [_spoken(recording, at) for at in range(len(recording.messages))]
         self.opening = _opening(recording)
         self._known = {id(m): s for m, s in zip(recording.messages, self.messages, strict=True)}
 
@@ -72,6 +73,14 @@ class Reader:
     def steps(self) -> list[Step]:
         """Return the places where the model calls tools."""
         return [step for step in steps(self.messages, self.provider) if step.at > 0]
+
+
+def _spoken(recording: Recording, at: int) -> Spoken:
+    try:
+        return spoken(recording.messages[at], recording.provider)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        called = f"{recording.name}: " if recording.name else ""
+        raise EvaluationError(f"{called}messages[{at}] cannot be read as {recording.provider}: {error}") from None
 
 
 def _opening(recording: Recording) -> list[Spoken]:
