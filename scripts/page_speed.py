@@ -1,11 +1,12 @@
-"""Times the page with 5,000 items: loading it, and answering the slider.
+"""Times the page with 5,000 items, or as many as its argument says: making it, loading it, and answering the slider.
 
-Run it on a quiet machine: python scripts/page_speed.py. Needs the dependency group `pages` and Chromium.
+Run it on a quiet machine: python scripts/page_speed.py 20000. Needs the dependency group `pages` and Chromium.
 """
 
 import random
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ MOVE = """async () => {
     const slider = document.getElementById("slider");
     const times = [];
     for (let step = 1; step <= 40; step++) {
-        slider.value = String(60000 + step * 7919);
+        slider.value = String(500 + step * 11);
         const start = performance.now();
         slider.dispatchEvent(new Event("input", { bubbles: true }));
         await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -42,7 +43,7 @@ def main() -> None:
             timestamp=start + timedelta(minutes=number),
             future_relevance_hint=rng.random(),
         )
-        for number in range(5000)
+        for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 5000)
     ]
     variants = [
         Variant(policy, str(policy.name), "") for policy in (presets.chat(), presets.rag(), presets.document_qa())

@@ -26,7 +26,7 @@ def main() -> None:
             page.wait_for_timeout(500)
             page.screenshot(path=ASSETS / f"page-{scheme}.png")
         page.locator("#policies input").nth(6).check(force=True)
-        page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 340)")
+        page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 240)")
         page.wait_for_timeout(500)
         page.screenshot(path=ASSETS / "swings-dark.png")
         browser.close()

@@ -20,6 +20,8 @@ from cupel import (
     QuotaEntry,
     QuotaSlice,
     ReflexiveScorer,
+    SystemFirst,
+    UShapedPlacer,
     presets,
 )
 from cupel.demo import session_items, session_policy
@@ -251,3 +253,16 @@ def test_a_chooser_that_chooses_otherwise_is_recorded_too():
     (variant,) = payload_of(items, policy, ContextBudget(4000, 4000))["policies"]
     assert variant["slicer"] is None
     assert policy.pipeline().prepare(items).chooser.reach() is None
+
+
+def test_system_prompts_first_is_replayed_around_a_placer_that_is():
+    items = session_items()
+    known = Policy(ReflexiveScorer(), placer=SystemFirst(UShapedPlacer()))
+    (variant,) = payload_of(items, known, ContextBudget(4000, 4000))["policies"]
+    assert variant["placer"] == {"type": "system_first", "kind": 0, "inner": {"type": "u_shaped"}}
+
+    class Mine(UShapedPlacer):
+        pass
+
+    (variant,) = payload_of(items, Policy(ReflexiveScorer(), placer=SystemFirst(Mine())))["policies"]
+    assert variant["slicer"] is None

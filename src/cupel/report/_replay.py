@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cupel._columns import Candidates, descending
 from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport
-from cupel.model import ContextItem
+from cupel.model import ContextItem, ContextKind
 from cupel.pipeline import PreparedSelection
-from cupel.placers import ChronologicalPlacer, Placer, UShapedPlacer
+from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
 from cupel.policy import Policy
 from cupel.report._answers import excluded_rows
 from cupel.report._positions import Positions
@@ -27,13 +27,21 @@ def replayable(
 ) -> dict[str, Any] | None:
     """Describe the slicer to the script, if the script can do exactly what the policy does up to the highest budget."""
     form, candidates = prepared.chooser.replay(kinds), prepared.candidates
-    if form is None or type(policy.placer) not in _PLACERS:
+    if form is None or _placing(policy.placer, kinds) is None:
         return None
     if not _has_knapsack(form):
         return form
     fits_a_double = sum(_values(candidates)) < _SAFE_INTEGER
     fits_an_index = len(candidates) * (highest // bucket_size(form) + 1) < _MOST_CELLS
     return form if fits_a_double and fits_an_index else None
+
+
+def _placing(placer: Placer, kinds: Mapping[str, int]) -> dict[str, Any] | None:
+    """Describe the placer to the script; None if only Python can run it."""
+    if type(placer) is not SystemFirst:
+        return {"type": _PLACERS[type(placer)]} if type(placer) in _PLACERS else None
+    inner = _placing(placer.inner, kinds)
+    return inner and {"type": "system_first", "kind": kinds.get(ContextKind.SYSTEM_PROMPT.key), "inner": inner}
 
 
 def bucket_size(form: dict[str, Any] | None) -> int:
@@ -48,7 +56,11 @@ def _has_knapsack(form: dict[str, Any]) -> bool:
 
 
 def ranks(
-    policy: Policy, candidates: Candidates, everything: SelectionReport, items: Sequence[ContextItem]
+    policy: Policy,
+    candidates: Candidates,
+    everything: SelectionReport,
+    items: Sequence[ContextItem],
+    kinds: Mapping[str, int],
 ) -> dict[str, Any]:
     """Give the script whole numbers instead of scores and times, so that it never compares two of those itself."""
     positions = Positions(items)
@@ -57,7 +69,7 @@ def ranks(
     time_ranks = {time: rank for rank, time in enumerate(times)}
     dropped = [row for row in excluded_rows(everything, positions) if row["reason"] in _BEFORE_SLICING]
     return {
-        "placer": _PLACERS[type(policy.placer)],
+        "placer": _placing(policy.placer, kinds),
         "sorted": positions.all(candidates.items),
         "density": GreedyChooser(candidates.scores, candidates.tokens).order,
         "values": _values(candidates),

@@ -67,7 +67,7 @@ def variant_payload(
     }
     if payload["slicer"] is not None:
         payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_checks(len(items)))]
-        return payload | ranks(policy, prepared.candidates, everything, items)
+        return payload | ranks(policy, prepared.candidates, everything, items, kinds)
     count = max(_FEWEST_ANSWERS, min(_MOST_ANSWERS, _ANSWERED_ITEMS // max(1, len(items))))
     payload["answers"] = [answer(prepared, budget, positions) for budget in probes.spread(count)]
     return payload

@@ -39,7 +39,14 @@ const PLACERS = {
     const right = ranked.filter((_, i) => i % 2 === 1);
     return left.concat(right.reverse());
   },
+  system_first: (merged, policy, items, placer) => {
+    const first = merged.filter((position) => items[position].kind === placer.kind);
+    const rest = merged.filter((position) => items[position].kind !== placer.kind);
+    return first.concat(arrange(rest, policy, items, placer.inner));
+  },
 };
+
+const arrange = (merged, policy, items, placer) => PLACERS[placer.type](merged, policy, items, placer);
 
 // ---- one policy at one budget --------------------------------------------------------------------------------------
 
@@ -133,7 +140,7 @@ class Replay {
       );
     }
     if (over && this.policy.overflow === "truncate") [merged, cut] = this.truncate(merged, budget.target);
-    const placed = PLACERS[this.policy.placer](merged, this.policy);
+    const placed = arrange(merged, this.policy, this.items, this.policy.placer);
     const explain = () => this.explain(selected, chosen, capped, effective, budget, cut);
     return new Answer(placed, this.count(merged), explain);
   }
