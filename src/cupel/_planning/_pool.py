@@ -9,6 +9,7 @@ many where much room is left, so cuts go deeper by themselves than they must.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
@@ -75,8 +76,8 @@ class Terms(msgspec.Struct, frozen=True):
     growth: float
 
     def turns(self, tokens: int) -> float:
-        """Return for how many turns a window of so many tokens is expected to last."""
-        return 1.0 + _LASTING * (self.room - tokens) / max(self.growth, 1.0)
+        """Return for how many turns a window of so many tokens is expected to last; for ever, while nothing grows."""
+        return 1.0 + _LASTING * (self.room - tokens) / max(self.growth, 1.0) if self.growth else inf
 
     def place(self, tokens: int) -> float:
         """Return what a token behind the cut costs a turn in a window of so many tokens."""
