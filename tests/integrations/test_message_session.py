@@ -486,3 +486,20 @@ def test_a_framework_gets_its_own_objects_back() -> None:
     assert shortened
     never = Framework(Line, lambda history: [json.loads(line.plain) for line in history], dict)
     assert not MessageSession(size // 3, framework=never, counter=COUNTER).fit(objects[:-1]).shortened
+
+
+def test_fit_shortens_only_when_asked_and_only_what_does_not_fit() -> None:
+    messages = conversation(1, 30, words=600)
+    history = requests(messages)[-1]
+    size = weigh(history)
+    plain = fit(history, size // 2, **OPTIONS)
+    assert plain.shortened == ()
+    assert fit(history, size, forms=True, **OPTIONS).shortened == ()
+    shorter = fit(history, size // 2, forms=True, **OPTIONS)
+    assert shorter.shortened
+    assert len(shorter.messages) > len(plain.messages)
+    assert shorter.total_tokens <= size // 2
+    assert shorter.total_tokens == weigh(shorter.messages)
+    assert violations("openai", shorter.messages, history) == []
+    with pytest.raises(TypeError, match="forms"):
+        fit(history, size // 2, forms="short", **OPTIONS)

@@ -17,6 +17,8 @@ from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, 
 from cupel.integrations.messages import Fitted, PinnedMessagesExceedBudgetError, fit, from_items, to_items
 from cupel.integrations.messages._dialect import FRAMEWORK
 from cupel.integrations.messages._fit import fit_view
+from cupel.integrations.messages._outputs import outputs, with_outputs
+from cupel.shorten import head_tail
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from cupel.tokens import CharacterEstimate
 from tests.integrations.histories import BY_PROVIDER
@@ -184,5 +186,31 @@ def test_with_every_option_the_request_is_accepted(provider: str) -> None:
         items = to_items(messages, COUNTER, alternate=alternate, **options)
         halved = from_items(items[::2], messages, alternate=alternate, **options)
         assert not halved or violations(provider, halved, messages) == []
+
+    run()
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_is_altered(provider: str) -> None:
+    @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @given(BY_PROVIDER[provider], st.integers(10, 100), st.sampled_from((True, head_tail)), st.sampled_from(POLICIES))
+    def run(messages: list[Any], share: int, forms: Any, policy: Policy) -> None:
+        longer = [with_outputs(m, [text * 40 for text in outputs(m)]) if outputs(m) else m for m in messages]
+        snapshot = copy.deepcopy(longer)
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        budget = fit(longer, 10**9, **options).total_tokens * share // 100
+        try:
+            fitted = fit(longer, budget, policy if share % 2 else None, forms=forms, **options)
+        except PinnedMessagesExceedBudgetError:
+            return
+        assert longer == snapshot
+        assert not fitted.messages or violations(provider, fitted.messages, longer) == []
+        assert fitted.total_tokens == sum(entry.item.tokens for entry in fitted.report.included) <= budget
+        gone = {position for unit in fitted.dropped for position in unit.positions}
+        kept = [position for position in range(len(longer)) if position not in gone]
+        for message, position in zip(fitted.messages, kept, strict=True):
+            same = message is longer[position] or {**message, "tool_calls": []} == longer[position]
+            assert same is (position not in fitted.shortened)
+        assert len(fitted.shortened) == 0 or share < 100
 
     run()

@@ -505,3 +505,37 @@ except ImportError as error:
 def test_the_trace_in_the_documentation_is_up_to_date():
     done = subprocess.run([sys.executable, str(ROOT / "scripts" / "otel_trace_page.py"), "--check"], check=False)
     assert done.returncode == 0, "stale; run: python scripts/otel_trace_page.py"
+
+
+def test_what_a_turn_costs_stands_on_the_current_span_and_in_counters() -> None:
+    from cupel.integrations.messages import MessageSession
+    from cupel.integrations.opentelemetry import TurnRecorder
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    reader = InMemoryMetricReader()
+    recorder = TurnRecorder(meter_provider=MeterProvider([reader]))
+    session = MessageSession[object](1000, provider="openai")
+    with provider.get_tracer("test").start_as_current_span("answer"):
+        turn = session.fit([{"role": "user", "content": "Hello!"}])
+        recorder.record(turn)
+    with provider.get_tracer("test").start_as_current_span("answer"):
+        settled = session.observe({"prompt_tokens": 40, "prompt_tokens_details": {"cached_tokens": 16}})
+        recorder.record(turn, settled)
+    first, second = (dict(span.attributes or {}) for span in exporter.get_finished_spans())
+    assert first["cupel.bill.sent"] == turn.bill.sent
+    assert first["cupel.bill.settled"] is False
+    assert (second["cupel.bill.sent"], second["cupel.bill.read"], second["cupel.turn.action"]) == (40, 16, "append")
+    data = reader.get_metrics_data()
+    assert data is not None
+    points = {
+        (metric.name, *dict(point.attributes or {}).values()): getattr(point, "value", None)
+        for scope in data.resource_metrics[0].scope_metrics
+        for metric in scope.metrics
+        for point in metric.data.data_points
+    }
+    assert points["cupel.session.turns", "append"] == 2
+    assert points["cupel.session.tokens", "read"] == 16
+    assert points["cupel.session.tokens", "new"] == turn.bill.new + 24
+    TurnRecorder().record(turn)  # nobody listens

@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import contextmanager
 from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cupel._version import __version__
 from cupel.analytics import budget_utilization
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider
 
     from cupel.diagnostics import ExclusionReason, SelectionReport, StageSnapshot
+    from cupel.integrations.messages import Turn
     from cupel.model import ContextBudget
+    from cupel.session import Bill, SessionResult
 
-__all__ = ["SCOPE_NAME", "CupelVerbosity", "OpenTelemetryTraceCollector"]
+__all__ = ["SCOPE_NAME", "CupelVerbosity", "OpenTelemetryTraceCollector", "TurnRecorder"]
 
 SCOPE_NAME: Final = "cupel"
 """The name of the instrumentation scope of all spans and metrics (ruling 8.1)."""
@@ -43,6 +45,7 @@ _UTILIZATION_BUCKETS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95
 _SECONDS_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _TOKEN_BUCKETS: Final = (256, 1024, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
 _NANOSECONDS: Final = 1e9
+_BILL: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting", "settled")
 _log = logging.getLogger("cupel")
 
 
@@ -171,6 +174,39 @@ class _Run(TraceCollector):
         span.end(stage.end_ns)
 
 
+class TurnRecorder:
+    """Records what the turns of sessions cost: as attributes of the current span, and as counters.
+
+    Where no span records and no SDK reads the counters, a turn costs nothing. One recorder serves all sessions and
+    threads.
+
+    >>> from cupel.integrations.messages import MessageSession
+    >>> session, recorder = MessageSession(1000), TurnRecorder()
+    >>> recorder.record(session.fit([{"role": "user", "content": "Hello!"}]))
+    """
+
+    def __init__(self, *, meter_provider: MeterProvider | None = None) -> None:
+        self._provider = meter_provider
+        meter = metrics.get_meter(SCOPE_NAME, __version__, meter_provider)
+        self._turns = meter.create_counter("cupel.session.turns", "{turn}", "Requests, by what became of the last one")
+        self._tokens = meter.create_counter("cupel.session.tokens", "{token}", "Tokens sent: read, rewritten and new")
+        self._price = meter.create_counter("cupel.session.price", "{token}", "Their price, in uncached input tokens")
+
+    def record(self, turn: Turn[Any] | SessionResult, settled: Bill | None = None) -> None:
+        """Record a turn, with the bill that `observe` returned for it rather than its estimate, if that is given."""
+        bill = turn.bill if settled is None else settled
+        span = trace.get_current_span()
+        with _never_failing():
+            if span.is_recording():
+                numbers = {f"cupel.bill.{name}": getattr(bill, name) for name in _BILL}
+                span.set_attributes({"cupel.turn.action": turn.action, **numbers})
+            if _is_read(self._provider):
+                self._turns.add(1, {"cupel.turn.action": turn.action})
+                for part in ("read", "rewritten", "new"):
+                    self._tokens.add(getattr(bill, part), {"cupel.bill.part": part})
+                self._price.add(bill.price)
+
+
 @contextmanager
 def _never_failing() -> Generator[None]:
     """Log what a sampler, processor or reader raises: telemetry must not cost anybody their selection."""
@@ -205,6 +241,12 @@ def _reason_name(reason: ExclusionReason) -> str:
     return reason.name if reason.name in KNOWN_REASONS else "Unknown"
 
 
+def _is_read(provider: MeterProvider | None) -> bool:
+    """Whether an SDK is there to read measurements: the providers of the API itself forget everything."""
+    provider = provider if provider is not None else metrics.get_meter_provider()
+    return not type(provider).__module__.startswith("opentelemetry.metrics")
+
+
 class _Instruments:
     """What is measured of each run."""
 
@@ -231,9 +273,8 @@ class _Instruments:
 
     @property
     def are_read(self) -> bool:
-        """Whether an SDK is there to read them: the providers of the API itself forget everything."""
-        provider = self._provider if self._provider is not None else metrics.get_meter_provider()
-        return not type(provider).__module__.startswith("opentelemetry.metrics")
+        """Whether an SDK is there to read them."""
+        return _is_read(self._provider)
 
     def record(self, report: SelectionReport, budget: ContextBudget, seconds: float) -> None:
         """Record one run."""

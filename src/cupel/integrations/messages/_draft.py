@@ -57,8 +57,8 @@ class Draft:
         task = self._task()
         # What must be sent, from all that should to the least that can; only then is it an error.
         for wanted, added in ((new | task, new), (task, set[int]()), (set[int](), set[int]())):
-            self.must = self._needed(wanted)
-            self._make_room()
+            self.must = self.needed(wanted)
+            self.make_room()
             step = self._legal(decide, added)
             if step is not None:
                 return step, self._sent(step)
@@ -86,7 +86,7 @@ class Draft:
                 return {index} if piece.tokens <= _TASK_SHARE * self.request.room else set()
         return set()
 
-    def _needed(self, wanted: set[int]) -> set[int]:
+    def needed(self, wanted: set[int]) -> set[int]:
         """The pieces of what is pinned and wanted, and of what these cannot be sent without."""
         history, items = self.request.history, self.items
         holder = {unit: index for index, piece in enumerate(self.pieces) for unit in piece.units}
@@ -97,7 +97,7 @@ class Draft:
         units |= history.rules.complete(history.units, units, costs, left)
         return {holder[unit] for unit in units} - self.barred.keys()
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Cut the outputs of what must be sent if it does not fit whole, the largest first; once cut, they stay so."""
         cuts = {entry.key: entry.form for entry in self.last if entry.form.startswith(CUT)}
         must = {index: self.pieces[index] for index in sorted(self.must)}

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from cupel._checks import as_function
 from cupel.diagnostics import ExclusionReason, SelectionReport
 from cupel.integrations.messages._history import History, Options, fixed_items, read_history
 from cupel.integrations.messages._plain import wrong_type
 from cupel.integrations.messages._policy import newest_first
 from cupel.integrations.messages._selection import Request
 from cupel.integrations.messages._sendable import sendable
+from cupel.integrations.messages._shortening import select_shortened
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
 
 if TYPE_CHECKING:
     from cupel.integrations.messages._dialect import Dialect, Provider
+    from cupel.integrations.messages._history import Shorter
     from cupel.integrations.messages._media import ImageTokens
     from cupel.integrations.messages._pins import SystemMessages
     from cupel.integrations.messages._plain import JSON
+    from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
 M = TypeVar("M")
@@ -71,6 +75,7 @@ def fit(
     alternate: bool = False,
     system_messages: SystemMessages = "keep",
     query: str | None = None,
+    forms: Shortener | bool = False,
 ) -> Fitted[M]:
     """Return the part of a provider's chat history that fits a budget and that the provider will accept.
 
@@ -81,7 +86,9 @@ def fit(
     so is whatever `pin` returns True for; an error names what does not fit. `tools` and Anthropic's `system` are
     counted. With `alternate`, the user and the assistant take turns strictly. `system_messages` says what becomes of
     system messages behind the opening ones: `"keep"`, `"compete"`, or a number, of which the newest stay. `query` is
-    what a policy that scores by relevance looks for, usually the newest user message.
+    what a policy that scores by relevance looks for, usually the newest user message. With `forms=True`, or a
+    shortener of your own, long tool outputs may be sent shorter where not everything fits: in copies, which
+    `Fitted.shortened` names.
     Without a `policy` the newest messages win; without a `counter`, tokens are counted by
     `cupel.tokens.default_counter()`. `image_tokens` is what an image costs: a number, or a function of its size;
     without it, the rules published for GPT-4o and for Claude 4.
@@ -109,9 +116,9 @@ def fit(
         system_messages=system_messages,
     )
     history = read_history(messages, options)
-    fitted = _fit_history(
-        messages, history, budget, as_pipeline(policy).bind(query), fixed_items(history, system, tools)
-    )
+    fixed, pipeline = fixed_items(history, system, tools), as_pipeline(policy).bind(query)
+    shortener = forms if isinstance(forms, bool) else as_function("forms", forms)
+    fitted = _fit_history(messages, history, budget, pipeline, fixed, forms=shortener)
     return replace(fitted, messages=[sendable(message, "messages[]") for message in fitted.messages])
 
 
@@ -149,26 +156,37 @@ def _fit_history(
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None,
     fixed: Sequence[ContextItem],
+    *,
+    forms: Shortener | bool = False,
 ) -> Fitted[M]:
     request = Request(history, fixed, as_window(budget))
+    pipeline = as_pipeline(policy)
     items = history.items(request.room)
-    request.check_pinned(items)
-    outcome = request.select(items, as_pipeline(policy))
-    report = outcome.report()
+    shorter: Mapping[int, Shorter] = {}
+    if forms is False or sum(item.tokens for item in items) <= request.room:
+        request.check_pinned(items)
+        outcome = request.select(items, pipeline)
+        report = outcome.report()
+    else:
+        outcome, report, shorter = select_shortened(request, pipeline, None if forms is True else forms)
     return Fitted(
-        messages=[messages[position] for position in history.positions(outcome.kept)],
+        messages=[
+            cast("M", shorter[position].view) if position in shorter else messages[position]
+            for position in history.positions(outcome.kept)
+        ],
         report=report,
-        total_tokens=sum(item.tokens for item in fixed) + outcome.tokens,
+        total_tokens=sum(entry.item.tokens for entry in report.included),
         dropped=[
             Dropped(
                 [messages[position] for position in history.units[index].positions],
                 tuple(history.units[index].positions),
-                outcome.items[index],
+                items[index],
                 reason,
             )
-            for index, reason in sorted(outcome.reasons(report).items())
+            for index, reason in sorted(outcome.reasons(outcome.report()).items())
         ],
         provider=history.dialect.name,
+        shortened=tuple(sorted(shorter)),
     )
 
 
