@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chart, knapsack_solver, quality, relevance, tables
+from benchmarks import chart, knapsack_solver, quality, relevance, sessions, tables
 from benchmarks.construction import measure_construction
 from benchmarks.growth import measure_growth
 from benchmarks.machine import facts
@@ -83,6 +83,10 @@ def solver(*, quick: bool) -> Any:
     knapsack_solver.main(1 if quick else 3)
 
 
+def conversations(*, quick: bool) -> Any:
+    return _shown(sessions.table, sessions.measure_sessions(quick=quick))
+
+
 MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "speed": speed,
     "growth": growth,
@@ -93,9 +97,10 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "quality": selected,
     "solver": solver,
     "relevance": evidence,
+    "sessions": conversations,
 }
-# On request only: the solver beside a plain table, and what needs data that is not part of the project.
-PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance"})
+# On request only: the solver beside a plain table, and what is told by data that is not part of the project.
+PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance", "sessions"})
 
 
 def write_pages(found: dict[str, Any]) -> None:

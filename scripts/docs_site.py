@@ -22,6 +22,7 @@ NAMESPACES = (
     "cupel.tokens",
     "cupel.session",
     "cupel.shorten",
+    "cupel.session",
     "cupel.testing",
     "cupel.testing.strategies",
     "cupel.batch",

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import chart, instructions, quality, tables
+from benchmarks import chart, instructions, quality, sessions, tables
 from benchmarks.construction import RICH, DataclassItem, measure_construction
 from benchmarks.growth import SCORERS, SLICERS, measure_growth
 from benchmarks.machine import facts
@@ -189,3 +189,18 @@ def test_the_exit_code_says_whether_anything_grew(monkeypatch, tmp_path, count, 
     assert instructions.check(update=False) == code
     assert instructions.check(update=True) == 0
     assert json.loads(figures.read_text()) == {instructions.VERSION: {"a": count}}
+
+
+def test_ways_of_filling_the_window_are_measured_on_generated_sessions(monkeypatch, tmp_path):
+    monkeypatch.setattr(sessions, "SHARED", tmp_path / "missing")
+    monkeypatch.setattr(sessions, "TURNS", 40)
+    assert sessions.generated(1) == sessions.generated(1)
+    rows = {row["way"]: row for row in sessions.measure_sessions(quick=True)}
+    assert rows.keys() == sessions.WAYS.keys()
+    assert rows["nothing dropped"]["whole"] == 1.0
+    assert rows["nothing dropped"]["over"] == rows["nothing dropped"]["turns"] > 0
+    for name, row in rows.items():
+        assert row["unsent"] == 0
+        assert name == "nothing dropped" or row["over"] == 0
+    assert rows["`MessageSession`"]["price"] < rows["`fit` on every turn"]["price"] / 2
+    assert "| price |" in sessions.table(list(rows.values()))

@@ -48,8 +48,8 @@ class MessageSession(Remembering, Generic[M]):
 
     The options are those of `fit`, and besides: `prices` is how the provider caches, by default `Prices.marked()`.
     `worth` is what a window full of the best is worth, in windows sent without a cache: more of it keeps more and pays
-    more. The newest messages within the share `recent` of the budget stay whole. Of older ones, long tool outputs may
-    be shortened: `forms=False` forbids it, and a shortener of your own takes the place of the built-in forms. With
+    more. Long tool outputs may be shortened, except in the newest messages, within the share `recent` of the budget:
+    `forms=False` forbids it, and a shortener of your own takes the place of the built-in forms. With
     `gaps=False` messages leave only from the old end. Without a `policy`, messages are worth more the newer they are,
     the more later calls name what stood in them, and the less later outputs repeat it; `query` is what a policy's
     scorer looks for, by default the newest user message. The messages of a `framework` are taken and returned as its
