@@ -12,6 +12,7 @@ from cupel import (
     CountQuotaSlice,
     CupelError,
     GreedySlice,
+    InvalidItemError,
     KnapsackSlice,
     OverflowStrategy,
     Pipeline,
@@ -289,3 +290,11 @@ def test_answers_on_three_thousand_items_are_exact():
 def test_arguments_of_the_wrong_type_are_named(arguments, message):
     with pytest.raises(TypeError, match=message):
         counterfactual(*arguments)
+
+
+def test_an_item_that_was_not_prepared_is_refused_by_name():
+    item = ContextItem("known", 40)
+    prepared = Pipeline(scorer=ReflexiveScorer()).prepare([item])
+    assert counterfactual(prepared, 10, item).extra_tokens == 30
+    with pytest.raises(InvalidItemError, match=r"items must be one of the prepared items themselves, got .*'known'"):
+        counterfactual(prepared, 10, ContextItem("known", 40))

@@ -103,6 +103,16 @@ def test_the_search_refuses_slicers_that_are_not_monotonic_before_anything_else(
 
 
 @pytest.mark.parametrize("exact", [False, True])
+def test_an_item_that_was_not_prepared_is_refused_by_name(exact):
+    dropped = item("negative", -1)
+    prepared = pipeline().prepare([LONE, dropped])
+    with pytest.raises(InvalidItemError, match=r"target_item must be one of the prepared items.*content='lone'"):
+        find_min_budget_for(prepared, None, item("lone", 50), 100, exact=exact)
+    assert find_min_budget_for(prepared, None, LONE, 100, exact=exact) == 50
+    assert find_min_budget_for(prepared, None, dropped, 100, exact=exact) is None
+
+
+@pytest.mark.parametrize("exact", [False, True])
 def test_preconditions(exact):
     twin = item("lone", 50)
     with pytest.raises(InvalidItemError, match=r"^targetItem must be an element of items$"):

@@ -18,7 +18,14 @@ from cupel import (
     QuotaSlice,
     ReflexiveScorer,
 )
-from cupel.analytics import QuotaMode, budget_utilization, kind_diversity, quota_utilization, timestamp_coverage
+from cupel.analytics import (
+    QuotaMode,
+    budget_utilization,
+    kind_diversity,
+    optimality_gap,
+    quota_utilization,
+    timestamp_coverage,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ITEMS = [
@@ -93,3 +100,12 @@ def test_a_target_of_zero_and_slicers_without_quotas():
         ("note", QuotaMode.PERCENTAGE, 0.0, 10.0, 0.0, 0.0)
     ]
     assert rows(ITEMS, GreedySlice(), ContextBudget(240, 100)) == []
+
+
+def test_an_integer_stands_for_a_budget():
+    slicer = QuotaSlice([QuotaEntry("Document", cap=50)])
+    report = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).dry_run(ITEMS, 100)
+    budget = ContextBudget(100, 100)
+    assert budget_utilization(report, 100) == budget_utilization(report, budget)
+    assert quota_utilization(report, slicer, 100) == quota_utilization(report, slicer, budget)
+    assert optimality_gap(report, 100) == optimality_gap(report, budget)

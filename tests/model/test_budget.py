@@ -122,3 +122,19 @@ def test_equality_hash_and_pickle() -> None:
 def test_what_is_held_back_is_said_by_name() -> None:
     with pytest.raises(TypeError, match="positional"):
         ContextBudget(100, 80, 10)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("margin", [0.0, 0, float("0"), -0.0, np.float64(0)])
+def test_the_repr_leaves_out_defaults_however_they_were_given(margin):
+    budget = ContextBudget(10, 5, output_reserve=0, reserved_slots={}, estimation_safety_margin_percent=margin)
+    assert repr(budget) == "ContextBudget(max_tokens=10, target_tokens=5)"
+
+
+def test_an_integer_stands_for_a_window_that_is_used_whole():
+    budget = ContextBudget(10, 5)
+    assert ContextBudget.of(budget) is budget
+    assert ContextBudget.of(np.int64(7)) == ContextBudget(7, 7)
+    with pytest.raises(TypeError, match=r"^limit must be a ContextBudget or an integer, got str: '7'$"):
+        ContextBudget.of("7", name="limit")  # type: ignore[arg-type]
+    with pytest.raises(InvalidBudgetError, match=r"^budget must be >= 0, got -7$"):
+        ContextBudget.of(-7)

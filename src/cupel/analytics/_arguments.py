@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from cupel._checks import as_instance, as_integer, as_tuple, wrong_type
-from cupel.diagnostics import SelectionReport
-from cupel.model import ContextBudget, ContextItem
+from cupel._checks import as_instance, as_tuple, shown, wrong_type
+from cupel.errors import InvalidItemError
+from cupel.model import ContextItem
 from cupel.pipeline import Pipeline, PreparedSelection
-from cupel.slicers import Slicer
-
-_TYPES: Final[dict[str, type]] = {"budget": ContextBudget, "report": SelectionReport, "slicer": Slicer}
-
-
-def check(**given: object) -> None:
-    """Refuse arguments that are not of the type their name says."""
-    for name, value in given.items():
-        as_instance(name, value, _TYPES[name])
 
 
 def quiet(pipeline: Pipeline) -> Pipeline:
@@ -39,14 +29,6 @@ def prepared_of(pipeline: Pipeline | PreparedSelection, items: Iterable[ContextI
     return quiet(pipeline).prepare(as_items("items", items))
 
 
-def as_budget(name: str, budget: ContextBudget | int) -> ContextBudget:
-    """Return a budget; an integer stands for one with that window and that target."""
-    if isinstance(budget, ContextBudget):
-        return budget
-    tokens = as_integer(name, budget, expected="a ContextBudget or an integer")
-    return ContextBudget(tokens, tokens)
-
-
 def as_items(name: str, items: Iterable[ContextItem] | None) -> list[ContextItem]:
     """Return a list of items."""
     if items is None:
@@ -57,3 +39,10 @@ def as_items(name: str, items: Iterable[ContextItem] | None) -> list[ContextItem
 def as_prepared(prepared: PreparedSelection) -> PreparedSelection:
     """Make sure that a pool is prepared."""
     return as_instance("prepared", prepared, PreparedSelection, hint="; see Pipeline.prepare")
+
+
+def check_members(name: str, prepared: PreparedSelection, items: Iterable[ContextItem]) -> None:
+    """Refuse an item that was not prepared: no budget selects it, which would be a misleading answer."""
+    for item in prepared.strangers(items):
+        msg = f"{name} must be one of the prepared items themselves, got {shown(item)}"
+        raise InvalidItemError(msg)

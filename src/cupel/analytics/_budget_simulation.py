@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cupel._checks import as_instance, as_integer, shown
-from cupel.analytics._arguments import as_budget, as_items, prepared_of
+from cupel.analytics._arguments import as_items, check_members, prepared_of
 from cupel.analytics._search import Search
 from cupel.errors import (
     InvalidBudgetError,
@@ -52,7 +52,7 @@ def get_marginal_items(
             "QuotaSlice produces non-monotonic inclusion as budget changes shift percentage allocations."
         )
     slack_tokens = as_integer("slack_tokens", slack_tokens)
-    primary = as_budget("budget", budget)
+    primary = ContextBudget.of(budget)
     if slack_tokens == 0:  # ruling 9.11
         return []
     reduced = _reduced(primary, slack_tokens)
@@ -97,14 +97,17 @@ def find_min_budget_for(
     ceiling = as_integer("search_ceiling", search_ceiling)
     candidates = None if isinstance(pipeline, PreparedSelection) else as_items("items", items)
     if candidates is not None and not any(item is target for item in candidates):
-        raise InvalidItemError("targetItem must be an element of items")
-    if ceiling < target.tokens:
-        error = InvalidBudgetError("searchCeiling must be >= targetItem.Tokens")
-        error.add_note(f"search_ceiling is {shown(ceiling)}, target_item.tokens is {shown(target.tokens)}")
+        error = InvalidItemError("targetItem must be an element of items")
+        error.add_note(f"target_item is {shown(target)}; an equal item does not count")
         raise error
+    if ceiling < target.tokens:
+        too_low = InvalidBudgetError("searchCeiling must be >= targetItem.Tokens")
+        too_low.add_note(f"search_ceiling is {shown(ceiling)}, target_item.tokens is {shown(target.tokens)}")
+        raise too_low
+    prepared = prepared_of(pipeline, items if candidates is None else candidates)
+    check_members("target_item", prepared, [target])
     if target.tokens < 0:  # ruling 9.8
         return None
-    prepared = prepared_of(pipeline, items if candidates is None else candidates)
     return _least(prepared, target, ceiling) if exact else _search(prepared, target, ceiling)
 
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_instance
-from cupel.analytics._arguments import as_budget, as_items, as_prepared
+from cupel.analytics._arguments import as_items, as_prepared, check_members
 from cupel.analytics._search import Found, Search
-from cupel.model import ContextItem
+from cupel.model import ContextBudget, ContextItem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.model import ContextBudget
     from cupel.pipeline import PreparedSelection
 
 
@@ -58,9 +57,10 @@ def counterfactuals(
     >>> [found.extra_tokens for found in counterfactuals(prepared, ContextBudget(100, 100), items)]
     [0, 20, 80]
     """
-    base = as_budget("budget", budget)
+    base = ContextBudget.of(budget)
     asked = as_items("items", items)
-    found = Search(as_prepared(prepared), base).least(asked)
+    check_members("items", as_prepared(prepared), asked)
+    found = Search(prepared, base).least(asked)
     return [_answer(base, item, answer) for item, answer in zip(asked, found, strict=True)]
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_instance
 from cupel._ratios import quotient
-from cupel.analytics._arguments import check
+from cupel.diagnostics import SelectionReport
+from cupel.model import ContextBudget
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, QuotaSlice, Slicer
 
 if TYPE_CHECKING:
-    from cupel.diagnostics import SelectionReport
-    from cupel.model import ContextBudget, ContextKind
+    from cupel.model import ContextKind
 
 
 class QuotaMode(Enum):
@@ -35,7 +36,7 @@ class QuotaUtilization:
     utilization: float
 
 
-def budget_utilization(report: SelectionReport, budget: ContextBudget) -> float:
+def budget_utilization(report: SelectionReport, budget: ContextBudget | int) -> float:
     """The selected tokens as a fraction of `max_tokens`; infinite when something was selected into an empty window.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
@@ -44,7 +45,8 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget) -> float:
     >>> budget_utilization(report, budget)
     0.4
     """
-    check(report=report, budget=budget)
+    as_instance("report", report, SelectionReport)
+    budget = ContextBudget.of(budget)
     selected = sum(entry.item.tokens for entry in report.included)
     if budget.max_tokens == 0:  # ruling 10.1
         return math.inf if selected else 0.0
@@ -53,19 +55,19 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget) -> float:
 
 def kind_diversity(report: SelectionReport) -> int:
     """How many different kinds were selected, whatever their case."""
-    check(report=report)
+    as_instance("report", report, SelectionReport)
     return len({entry.item.kind for entry in report.included})
 
 
 def timestamp_coverage(report: SelectionReport) -> float:
     """The fraction of selected items that carry a timestamp; 0.0 when nothing was selected."""
-    check(report=report)
+    as_instance("report", report, SelectionReport)
     if not report.included:
         return 0.0
     return sum(entry.item.timestamp is not None for entry in report.included) / len(report.included)
 
 
-def quota_utilization(report: SelectionReport, slicer: Slicer, budget: ContextBudget) -> list[QuotaUtilization]:
+def quota_utilization(report: SelectionReport, slicer: Slicer, budget: ContextBudget | int) -> list[QuotaUtilization]:
     """One row for each quota of the slicer, sorted by kind; empty for a slicer without quotas.
 
     Pinned items count, since they too take up their kind's share (ruling 10.3).
@@ -78,7 +80,9 @@ def quota_utilization(report: SelectionReport, slicer: Slicer, budget: ContextBu
     >>> [(str(row.kind), row.actual, row.utilization) for row in quota_utilization(report, slicer, budget)]
     [('Document', 40.0, 0.8)]
     """
-    check(report=report, slicer=slicer, budget=budget)
+    as_instance("report", report, SelectionReport)
+    as_instance("slicer", slicer, Slicer)
+    budget = ContextBudget.of(budget)
     match slicer:
         case QuotaSlice():
             rows = [_share(report, quota.kind, quota.require, quota.cap, budget) for quota in slicer.quotas]

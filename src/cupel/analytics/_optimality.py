@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_instance
 from cupel._relations import marks_of
-from cupel.analytics._arguments import check
-from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens
+from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens, SelectionReport
+from cupel.model import ContextBudget
 from cupel.pipeline import effective_budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.diagnostics import Certificate, ExcludedItem, IncludedItem, SelectionReport
-    from cupel.model import ContextBudget
+    from cupel.diagnostics import Certificate, ExcludedItem, IncludedItem
 
 
 _STEPS = 10_000
@@ -39,7 +39,7 @@ class OptimalityGap:
     """Selected score over bound, between 0 and 1; 1 when the gap is zero."""
 
 
-def optimality_gap(report: SelectionReport, budget: ContextBudget) -> OptimalityGap:
+def optimality_gap(report: SelectionReport, budget: ContextBudget | int) -> OptimalityGap:
     """Compare a selection with the fractional (Dantzig) bound on its candidates.
 
     Candidates are the items the slicer could have chosen: pinned, negative and deduplicated items are not among them.
@@ -57,7 +57,8 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget) -> Optimality
     >>> round(found.upper_bound, 3), round(found.gap, 3)  # a whole, and half of b
     (1.3, 0.4)
     """
-    check(report=report, budget=budget)
+    as_instance("report", report, SelectionReport)
+    budget = ContextBudget.of(budget)
     pinned_tokens = sum(e.item.tokens for e in report.included if e.reason is InclusionReason.PINNED)
     chosen = [e for e in report.included if e.reason is not InclusionReason.PINNED]
     passed = [e for e in report.excluded if not isinstance(e.reason, (Deduplicated, NegativeTokens))]

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from msgspec.structs import replace
 
 from cupel._checks import as_text, wrong_type
-from cupel.analytics._arguments import as_budget, as_items, prepared_of, quiet
+from cupel.analytics._arguments import as_items, prepared_of, quiet
 from cupel.errors import PipelineConfigError
+from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
 
 if TYPE_CHECKING:
     from cupel.diagnostics import SelectionReport
-    from cupel.model import ContextBudget, ContextItem
+    from cupel.model import ContextItem
     from cupel.pipeline import PreparedSelection
 
 _EXPECTED = "a mapping of labels to policies or pipelines, or pairs of the two"
@@ -60,7 +61,7 @@ def dry_run_with_policy(
     >>> dry_run_with_policy([ContextItem("a", 60), ContextItem("b", 30)], 50, Policy(RecencyScorer()))
     <SelectionReport: 1 in (30 tokens), 1 out: 1 BudgetExceeded>
     """
-    return prepared_of(_pipeline("policy", policy), items).dry_run(as_budget("budget", budget))
+    return prepared_of(_pipeline("policy", policy), items).dry_run(ContextBudget.of(budget))
 
 
 def policy_sensitivity(
@@ -87,7 +88,7 @@ def policy_sensitivity(
     if len(pipelines) < 2:  # noqa: PLR2004 - one variant has nothing to differ from
         raise PipelineConfigError("policy_sensitivity requires at least 2 variants")
     candidates = as_items("items", items)
-    reports = _reports(candidates, as_budget("budget", budget), pipelines)
+    reports = _reports(candidates, ContextBudget.of(budget), pipelines)
     return PolicySensitivityReport(reports, _diffs(candidates, reports))
 
 

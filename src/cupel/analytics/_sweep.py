@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cupel._checks import wrong_type
-from cupel.analytics._arguments import as_budget, prepared_of
+from cupel.analytics._arguments import prepared_of
 from cupel.errors import (
     BudgetOverflowError,
     PinnedExceedsBudgetError,
@@ -15,9 +15,10 @@ from cupel.errors import (
     SelectionError,
     TableTooLargeError,
 )
+from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
-    from cupel.model import ContextBudget, ContextItem
+    from cupel.model import ContextItem
     from cupel.pipeline import Pipeline, PreparedSelection
 
 _OUTCOMES = (PinnedExceedsBudgetError, BudgetOverflowError, TableTooLargeError, ScarcityError)
@@ -54,7 +55,7 @@ def sweep(
     """
     if not isinstance(budgets, Iterable):
         raise wrong_type("budgets", "an iterable of budgets or integers", budgets)
-    asked = [as_budget(f"budgets[{position}]", budget) for position, budget in enumerate(budgets)]
+    asked = [ContextBudget.of(budget, name=f"budgets[{position}]") for position, budget in enumerate(budgets)]
     prepared = prepared_of(pipeline, items)
     return [_row(prepared, budget) for budget in asked]
 

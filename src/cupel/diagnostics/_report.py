@@ -94,7 +94,7 @@ class SelectionReport:
         for entry in entries:
             if entry.item == item:
                 return entry
-        msg = f"the report has no decision on {item!r}: it was not among the candidates"
+        msg = f"the report has no decision on {shown(item)}: it was not among the candidates"
         raise SelectionError(msg)
 
     def find(self, content_prefix: str) -> list[IncludedItem | ExcludedItem]:

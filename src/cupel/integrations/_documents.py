@@ -29,7 +29,7 @@ def select_documents(
     return the best first. Without a policy, `presets.rag()` chooses and puts the best at both ends.
     """
     count = (counter if counter is not None else default_counter()).count
-    window = budget if isinstance(budget, ContextBudget) else ContextBudget(budget, budget)
+    window = ContextBudget.of(budget)
     sources: dict[int, D] = {}
     items: list[ContextItem] = []
     for rank, document in enumerate(documents):

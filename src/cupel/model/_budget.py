@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cupel._wire import Form
+
+
+_NO_MARGIN: Final = 0.0
 
 
 class _Required(msgspec.Struct, frozen=True):
@@ -42,7 +45,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     output_reserve: int = 0
     reserved_slots: Mapping[ContextKind, int] = EMPTY
-    estimation_safety_margin_percent: float = 0.0
+    estimation_safety_margin_percent: float = _NO_MARGIN
 
     if TYPE_CHECKING:
 
@@ -70,13 +73,25 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
                 field="reserved_slots",
                 error=InvalidBudgetError,
             )
-            force_setattr(self, "reserved_slots", slots)
+            force_setattr(self, "reserved_slots", slots or EMPTY)  # the repr leaves out what is the default itself
         margin = self.estimation_safety_margin_percent
-        if type(margin) is not float or not 0.0 <= margin <= 100.0:  # noqa: PLR2004
+        if margin is not _NO_MARGIN:
             percent = as_finite(
                 "estimation_safety_margin_percent", margin, error=InvalidBudgetError, least=0.0, most=100.0
             )
-            force_setattr(self, "estimation_safety_margin_percent", percent)
+            force_setattr(self, "estimation_safety_margin_percent", percent or _NO_MARGIN)
+
+    @classmethod
+    def of(cls, budget: ContextBudget | int, *, name: str = "budget") -> ContextBudget:
+        """Return the budget; an integer stands for a window of so many tokens, all of them to be used.
+
+        >>> ContextBudget.of(8000)
+        ContextBudget(max_tokens=8000, target_tokens=8000)
+        """
+        if isinstance(budget, ContextBudget):
+            return budget
+        tokens = as_integer(name, budget, expected="a ContextBudget or an integer", least=0, error=InvalidBudgetError)
+        return cls(tokens, tokens)
 
     @property
     def total_reserved(self) -> int:

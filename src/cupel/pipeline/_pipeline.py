@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from cupel._checks import as_function, as_instance, as_tuple
 from cupel.errors import PipelineConfigError
-from cupel.model import OverflowStrategy
+from cupel.model import ContextBudget, OverflowStrategy
 from cupel.pipeline._pins import PinRule
 from cupel.pipeline._prepared import complete, observe, prepare
 from cupel.pipeline._recording import Recording, listening
-from cupel.pipeline._slice import as_budget
 from cupel.placers import ChronologicalPlacer, Placer
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable
 
     from cupel.diagnostics import ExcludedItem, OverflowEvent, SelectionReport, TraceSink
-    from cupel.model import ContextBudget, ContextItem
+    from cupel.model import ContextItem
     from cupel.pipeline._arun import GatheredResult, OnError, Sources, Timeout
     from cupel.pipeline._prepared import PreparedSelection
     from cupel.pipeline._result import ContextResult
@@ -97,7 +96,7 @@ class Pipeline:
         A number as `budget` is a window of so many tokens, all of them to be used. `query` is what the items are to
         answer, for scorers that ask, such as `RelevanceScorer`; the others take no notice.
         """
-        budget = as_budget(budget)
+        budget = ContextBudget.of(budget)
         watch = listening(trace, budget)
         outcome = complete(prepare(self.bind(query), items, budget, watch), budget, watch)
         watch.finished(outcome)
@@ -107,13 +106,13 @@ class Pipeline:
         self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
     ) -> SelectionReport:
         """Select for a budget and return the report; raises whatever `run` raises, but tells `on_overflow` nothing."""
-        return self._observed(items, as_budget(budget), Recording(), query, notify=False).report
+        return self._observed(items, ContextBudget.of(budget), Recording(), query, notify=False).report
 
     def select(
         self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
     ) -> ContextResult:
         """Select for a budget and return the items together with the report."""
-        return self._observed(items, as_budget(budget), Recording(), query)
+        return self._observed(items, ContextBudget.of(budget), Recording(), query)
 
     def prepare(self, items: Iterable[ContextItem], *, query: str | None = None) -> PreparedSelection:
         """Classify, score, deduplicate and sort once, to select for any number of budgets.
@@ -156,7 +155,7 @@ class Pipeline:
         """
         from cupel.pipeline._arun import GatheredResult, gather  # brings asyncio
 
-        budget = as_budget(budget)
+        budget = ContextBudget.of(budget)
         items, failures = await gather(sources, timeout, on_error)
         bound = self.bind(query)
         await bound.scorer.warm([item for item in items if not item.pinned and item.tokens >= 0])
@@ -194,7 +193,7 @@ class Pipeline:
         from cupel.pipeline._sources import streamed
         from cupel.pipeline._stream import stream
 
-        budget = as_budget(budget)
+        budget = ContextBudget.of(budget)
         return await stream(
             self.bind(query),
             streamed(source),

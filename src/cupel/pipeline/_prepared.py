@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cupel._checks import as_instance
+from cupel._checks import as_instance, as_tuple
 from cupel.errors import PipelineConfigError
-from cupel.model import OverflowStrategy
+from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._classify import check_pinned
 from cupel.pipeline._place import place, settle
 from cupel.pipeline._recording import SILENCE, Recording
 from cupel.pipeline._result import ContextResult
-from cupel.pipeline._slice import as_budget, effective_budget, slice_candidates
+from cupel.pipeline._slice import effective_budget, slice_candidates
 from cupel.pipeline._stages import examine, rank
 from cupel.scorers import Breakdowns
 from cupel.slicers import within_relations
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from cupel._columns import Candidates
     from cupel.diagnostics import SelectionReport
-    from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline._classify import Classified
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._place import Placed
@@ -117,6 +116,12 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         watch.paused()
         return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _watch=watch)
 
+    def strangers(self, items: Iterable[ContextItem]) -> list[ContextItem]:
+        """Return those of the items, by identity, that were not among the candidates."""
+        classified = self._classified
+        known = set(map(id, (*classified.pinned, *classified.scoreable, *classified.negative)))
+        return [item for item in as_tuple("items", items, ContextItem) if id(item) not in known]
+
     def __repr__(self) -> str:
         tokens = sum(self.candidates.tokens)
         return (
@@ -125,7 +130,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         )
 
     def _checked(self, budget: ContextBudget | int) -> ContextBudget:
-        budget = as_budget(budget)
+        budget = ContextBudget.of(budget)
         check_pinned(self.pinned_tokens, budget)
         return budget
 

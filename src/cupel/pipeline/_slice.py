@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_integer, wrong_type
 from cupel._ratios import floor_share
 from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
     from cupel.slicers import Chooser, Selection
-
-
-def as_budget(budget: ContextBudget | int) -> ContextBudget:
-    """Return a budget; a number stands for a window of so many tokens, all of them to be used."""
-    if isinstance(budget, ContextBudget):
-        return budget
-    try:
-        tokens = as_integer("budget", budget)
-    except TypeError:
-        raise wrong_type("budget", "a ContextBudget or a number of tokens", budget) from None
-    return ContextBudget(tokens, tokens)
 
 
 def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget:
