@@ -106,7 +106,7 @@ def test_the_search_refuses_slicers_that_are_not_monotonic_before_anything_else(
 def test_an_item_that_was_not_prepared_is_refused_by_name(exact):
     dropped = item("negative", -1)
     prepared = pipeline().prepare([LONE, dropped])
-    with pytest.raises(InvalidItemError, match=r"target_item must be one of the prepared items.*content='lone'"):
+    with pytest.raises(InvalidItemError, match=r"target_item must be among the items that were.*content='lone'"):
         find_min_budget_for(prepared, None, item("lone", 50), 100, exact=exact)
     assert find_min_budget_for(prepared, None, LONE, 100, exact=exact) == 50
     assert find_min_budget_for(prepared, None, dropped, 100, exact=exact) is None
@@ -115,8 +115,10 @@ def test_an_item_that_was_not_prepared_is_refused_by_name(exact):
 @pytest.mark.parametrize("exact", [False, True])
 def test_preconditions(exact):
     twin = item("lone", 50)
-    with pytest.raises(InvalidItemError, match=r"^targetItem must be an element of items$"):
+    with pytest.raises(InvalidItemError) as stranger:
         find_min_budget_for(pipeline(), [LONE], twin, 10, exact=exact)  # equal, but another object
+    assert str(stranger.value) == "targetItem must be an element of items"
+    assert "content='lone'" in stranger.value.__notes__[0]
     with pytest.raises(InvalidBudgetError) as caught:
         find_min_budget_for(pipeline(), [LONE], LONE, 49, exact=exact)
     assert str(caught.value) == "searchCeiling must be >= targetItem.Tokens"
@@ -349,7 +351,6 @@ def test_a_prepared_selection_stands_for_pipeline_and_items():
     assert find_min_budget_for(prepared, None, SMALL, 20, exact=True) == 5
     with pytest.raises(TypeError, match="items must be None beside a PreparedSelection"):
         find_min_budget_for(prepared, [BIG, SMALL], SMALL, 20, exact=True)
-    assert find_min_budget_for(prepared, None, LONE, 60) is None
 
 
 @pytest.mark.parametrize(

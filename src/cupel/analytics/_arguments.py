@@ -44,5 +44,5 @@ def as_prepared(prepared: PreparedSelection) -> PreparedSelection:
 def check_members(name: str, prepared: PreparedSelection, items: Iterable[ContextItem]) -> None:
     """Refuse an item that was not prepared: no budget selects it, which would be a misleading answer."""
     for item in prepared.strangers(items):
-        msg = f"{name} must be one of the prepared items themselves, got {shown(item)}"
+        msg = f"{name} must be among the items that were prepared, got {shown(item)}"
         raise InvalidItemError(msg)

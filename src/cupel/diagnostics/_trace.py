@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
+from cupel.diagnostics._report import ExcludedItem
 from cupel.diagnostics._stage import PipelineStage
 from cupel.errors import SelectionError
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cupel.diagnostics._events import TraceEvent
-    from cupel.diagnostics._report import ExcludedItem, SelectionReport
+    from cupel.diagnostics._report import SelectionReport
     from cupel.model import ContextBudget
 
 

@@ -8,28 +8,29 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cupel._checks import as_instance, as_tuple
+from cupel._columns import Candidates
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline._classify import check_pinned
+from cupel.pipeline._classify import Classified, check_pinned
 from cupel.pipeline._place import place, settle
-from cupel.pipeline._recording import SILENCE, Recording
+from cupel.pipeline._recording import SILENCE, Recording, Watch
 from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import effective_budget, slice_candidates
 from cupel.pipeline._stages import examine, rank
 from cupel.scorers import Breakdowns
-from cupel.slicers import within_relations
+from cupel.slicers import Chooser, within_relations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel._columns import Candidates
     from cupel.diagnostics import SelectionReport
-    from cupel.pipeline._classify import Classified
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._place import Placed
-    from cupel.pipeline._recording import Watch
     from cupel.scorers import ScoreBreakdown
-    from cupel.slicers import Chooser, Selection
+    from cupel.slicers import Selection
+else:
+    Pipeline = "Pipeline"  # `help` looks the annotations of a struct up; the class would be imported in a circle
+
 
 _log = logging.getLogger("cupel")
 _log.addHandler(logging.NullHandler())

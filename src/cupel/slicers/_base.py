@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -11,13 +12,13 @@ from cupel._checks import as_instance
 from cupel._columns import Candidates, positions_of
 from cupel._relations import Relations, lawful
 from cupel._strategy import Strategy
+from cupel.diagnostics import Certificate, CountRequirementShortfall, ExclusionReason
 from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from cupel._targets import Targets, Wanted, Work
-    from cupel.diagnostics import Certificate, CountRequirementShortfall, ExclusionReason
     from cupel.model import ContextItem, ScoredItem
 
 
