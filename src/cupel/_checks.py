@@ -143,12 +143,11 @@ def as_function(name: str, value: object) -> Callable[..., Any]:
     return value
 
 
-def as_counter(name: str, value: object) -> Callable[[str], int]:
-    """Return the `count` of a token counter; strings and lists have one as well, which counts something else."""
-    count = getattr(value, "count", None)
-    if not callable(count) or issubclass(type(value), (str, bytes, bytearray, list, tuple, range)):
-        raise wrong_type(name, "a TokenCounter", value)
-    return cast("Callable[[str], int]", count)
+def as_counter(name: str, value: T) -> T:
+    """Return a token counter; strings and lists have a `count` as well, which counts something else."""
+    if not callable(getattr(value, "count", None)) or isinstance(value, (str, bytes, bytearray, list, tuple, range)):
+        raise wrong_type(name, "a TokenCounter, an object with a method count(text)", value)
+    return value
 
 
 def as_instance(name: str, value: Any, expected: type[T], *, hint: str = "") -> T:

@@ -374,7 +374,7 @@ def test_input_of_the_wrong_shape_is_named_shortly(message: Any, error: type[Exc
     ("options", "message"),
     [
         ({"pin": "user"}, "pin must be a function of a message, got str: 'user'"),
-        ({"counter": len}, r"counter must be an object with a method count\(text\), got"),
+        ({"counter": len}, r"counter must be a TokenCounter, an object with a method count\(text\), got"),
         ({"tools": "search"}, "tools must be a list of tools, got str: 'search'"),
         ({"provider": ["openai"]}, "provider must be a string, got list"),
         ({"budget": True}, "budget must be an integer or a ContextBudget, got bool: True"),

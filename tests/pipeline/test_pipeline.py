@@ -93,11 +93,11 @@ class TestInput:
     @pytest.mark.parametrize("bad", [1.5, True, None, {"max_tokens": 5}])
     def test_what_is_no_budget_is_named(self, bad: Any) -> None:
         for ask in (REFLEXIVE.run, REFLEXIVE.select, REFLEXIVE.dry_run):
-            with pytest.raises(TypeError, match="budget must be a ContextBudget or a number of tokens, got"):
+            with pytest.raises(TypeError, match="budget must be a ContextBudget or an integer, got"):
                 ask([], bad)
         prepared = REFLEXIVE.prepare([])
         for question in (prepared.run, prepared.select, prepared.dry_run, prepared.included):
-            with pytest.raises(TypeError, match="budget must be a ContextBudget or a number of tokens, got"):
+            with pytest.raises(TypeError, match="budget must be a ContextBudget or an integer, got"):
                 question(bad)
 
     @pytest.mark.parametrize("number", [7, np.int64(7)])

@@ -47,6 +47,8 @@ class Unresolvable(Scorer):
         (f"scorer = {DEEP}", r"^\$: nested too deeply: at most 100 levels"),
         (".".join(["a"] * 20_000) + " = 1", r"^\$: nested too deeply: at most 100 levels"),
         (f'scorer = "recency"\nn = {"9" * 5000}', r"^\$: an integer has at most 1,000 digits"),
+        (f'scorer = "recency"\nn = [{{m = -{"9" * 1001}}}]', r"^\$: an integer has at most 1,000 digits"),
+        (f'scorer = "recency"\nn = {"9" * 1000}', "unknown key 'n'"),
         (
             'scorer = {type = "decay", curve = {type = "exponential", half_life = 9}, now = 0001-01-01T00:00:00+14:00}',
             r"^\$\.scorer.*outside the years 1 to 9999|unknown key 'now'",

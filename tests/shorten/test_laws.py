@@ -162,7 +162,7 @@ def test_arguments_of_the_wrong_type_are_named(name):
         form("text", True)
     with pytest.raises(ValueError, match="limit must be >= 0, got -1"):
         form("text", -1)
-    with pytest.raises(TypeError, match="counter must be an object with a method count"):
+    with pytest.raises(TypeError, match="counter must be a TokenCounter, an object with a method count"):
         form("text", 1, counter=len)
 
 

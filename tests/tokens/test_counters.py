@@ -11,13 +11,15 @@ from unittest import mock
 
 import pytest
 
-from cupel import ConfigurationError, ContextItem, MissingExtraError
+from cupel import ConfigurationError, ContextItem, MissingExtraError, shorten
+from cupel.integrations.messages import fit
 from cupel.tokens import (
     CachedCounter,
     CalibratedCounter,
     CharacterEstimate,
     TiktokenCounter,
     TokenCounter,
+    counter_or_default,
     default_counter,
     with_token_count,
 )
@@ -289,3 +291,23 @@ def test_what_tiktoken_counted_is_remembered(monkeypatch: pytest.MonkeyPatch):
     counted = TiktokenCounter().count(text)
     monkeypatch.setattr("cupel.tokens._tiktoken.encoding", None)
     assert TiktokenCounter().count(text) == counted
+
+
+@pytest.mark.parametrize("wrong", ["cl100k_base", b"", ["a"], ("a",), len, 4])
+@pytest.mark.parametrize(
+    "call",
+    [
+        counter_or_default,
+        CachedCounter,
+        CalibratedCounter,
+        lambda counter: with_token_count(ContextItem("a", 0), counter),
+        lambda counter: ContextItem.counted("a", counter),
+        lambda counter: shorten.head_tail("a", 5, counter=counter),
+        lambda counter: shorten.forms(ContextItem("a b c", 9), "a", id="x", counter=counter),
+        lambda counter: fit([{"role": "user", "content": "a"}], 100, counter=counter),
+    ],
+)
+def test_what_only_looks_like_a_counter_is_refused(call, wrong):
+    """Strings and sequences have a `count` of their own, which counts something else."""
+    with pytest.raises(TypeError, match=r"(counter|inner) must be a TokenCounter"):
+        call(wrong)

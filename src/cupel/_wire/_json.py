@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from cupel._checks import as_integer, shown, wrong_type
-from cupel._wire._limits import MAX_DIGITS, TOO_DEEP, TOO_LONG, RefusedError, check_depth
+from cupel._wire._limits import MAX_DIGITS, TOO_DEEP, TOO_LONG, RefusedError, check_limits
 from cupel._wire._paths import Path, shown_path
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def decode_toml(text: str, *, error: type[Exception] = ValueError) -> dict[str, 
         raise wrong_type("text", "a string", text)
     try:
         document = tomllib.loads(text)
-        check_depth(document)
+        check_limits(document)
     except RecursionError:
         raise error(f"$: {TOO_DEEP}") from None
     except tomllib.TOMLDecodeError as bad:

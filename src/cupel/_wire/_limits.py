@@ -18,6 +18,23 @@ class RefusedError(ValueError):
     """A value that a document may not hold: too deep, too long, a key twice, a number that is none."""
 
 
+_TOO_LARGE: Final = 10**MAX_DIGITS
+
+
+def check_limits(document: object) -> None:
+    """Refuse a document that is too deep, or with an integer of more than `MAX_DIGITS` digits."""
+    check_depth(document)
+    pending = [document]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            pending.extend(cast("dict[str, object]", node).values())
+        elif isinstance(node, list):
+            pending.extend(cast("list[object]", node))
+        elif isinstance(node, int) and abs(node) >= _TOO_LARGE:
+            raise RefusedError(TOO_LONG)
+
+
 def check_depth(value: object, *, already: int = 0) -> None:
     """Refuse objects and lists that lie within each other more than `MAX_DEPTH` deep, which cycles do."""
     pending: list[tuple[object, int]] = [(value, already)]

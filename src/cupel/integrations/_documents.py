@@ -9,7 +9,7 @@ from cupel import presets
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
-from cupel.tokens import TokenCounter, default_counter
+from cupel.tokens import TokenCounter, counter_or_default
 
 D = TypeVar("D")
 
@@ -28,7 +28,7 @@ def select_documents(
     A retriever's score becomes the item's relevance. Where a document has none, its rank stands in for it: retrievers
     return the best first. Without a policy, `presets.rag()` chooses and puts the best at both ends.
     """
-    count = (counter if counter is not None else default_counter()).count
+    count = counter_or_default(counter).count
     window = ContextBudget.of(budget)
     sources: dict[int, D] = {}
     items: list[ContextItem] = []

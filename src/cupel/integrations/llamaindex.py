@@ -20,7 +20,7 @@ from cupel.integrations.messages import Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
-from cupel.tokens import TokenCounter, default_counter
+from cupel.tokens import TokenCounter, counter_or_default
 
 try:
     from llama_index.core.base.llms.types import ChatMessage
@@ -107,7 +107,7 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
 
         By its length the engines learn what their own prompts cost, and hand it to `get` as `initial_token_count`.
         """
-        return range((self.counter if self.counter is not None else default_counter()).count(text))
+        return range(counter_or_default(self.counter).count(text))
 
     def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
         """Return the messages that fit beside `initial_token_count` tokens of other context."""

@@ -133,7 +133,7 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         >>> ContextItem.counted("The build failed on step 3.", CharacterEstimate(), kind="ToolOutput").tokens
         7
         """
-        return cls(content, as_counter("counter", counter)(as_text("content", content)), **fields)
+        return cls(content, as_counter("counter", counter).count(as_text("content", content)), **fields)
 
     def replace(self, **changes: Any) -> Self:
         """Make a copy with some fields changed, checked like any item.

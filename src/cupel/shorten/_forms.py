@@ -10,7 +10,7 @@ import msgspec
 from cupel._checks import as_finite, as_instance, as_text, shown, wrong_type
 from cupel.errors import InvalidItemError
 from cupel.model import ID_KEY, WORTH_KEY, ContextItem
-from cupel.tokens import TokenCounter, default_counter
+from cupel.tokens import TokenCounter, counter_or_default
 
 Form: TypeAlias = ContextItem | str
 """A shorter form: an item, or its text."""
@@ -71,7 +71,7 @@ def _form(path: str, entry: Form | tuple[Form, float], full: ContextItem, counte
         else:
             _require_same(path, WORTH_KEY, form, worth)
     elif isinstance(form, str):
-        content, tokens = form, (counter or default_counter()).count(form)
+        content, tokens = form, counter_or_default(counter).count(form)
     else:
         raise wrong_type(path, _EXPECTED, form)
     if not content:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from cupel._checks import as_integer, as_text, wrong_type
+from cupel._checks import as_integer, as_text
 from cupel.errors import ConfigurationError
-from cupel.tokens import TokenCounter, default_counter
+from cupel.tokens import TokenCounter, counter_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +29,7 @@ class Request:
     def of(cls, text: str, limit: int | None, counter: TokenCounter | None, *, in_full: bool = False) -> Request:
         """Check the arguments and count the text; `in_full` lets the limit be None."""
         text = as_text("text", text)
-        if counter is None:
-            counter = default_counter()
-        elif not isinstance(cast("object", counter), TokenCounter):
-            raise wrong_type("counter", "an object with a method count(text)", counter)
+        counter = counter_or_default(counter)
         if limit is not None or not in_full:
             limit = as_integer("limit", limit, least=0, error=ConfigurationError, expected="a number of tokens")
         return cls(text, limit, counter, counter.count(text) if text else 0)

@@ -8,7 +8,7 @@ A counter is anything with `count(text) -> int`. `TiktokenCounter` is exact for 
 from cupel.tokens._cached import CachedCounter
 from cupel.tokens._calibrated import CalibratedCounter
 from cupel.tokens._counter import TokenCounter, with_token_count
-from cupel.tokens._default import default_counter
+from cupel.tokens._default import counter_or_default, default_counter
 from cupel.tokens._estimate import CharacterEstimate
 from cupel.tokens._tiktoken import TiktokenCounter
 
@@ -18,6 +18,7 @@ __all__ = [
     "CharacterEstimate",
     "TiktokenCounter",
     "TokenCounter",
+    "counter_or_default",
     "default_counter",
     "with_token_count",
 ]

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_integer
+from cupel._checks import as_counter, as_integer
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class CachedCounter:
     """
 
     def __init__(self, inner: TokenCounter, *, max_entries: int = 65_536) -> None:
-        self.inner = inner
+        self.inner = as_counter("inner", inner)
         self.max_entries = as_integer("max_entries", max_entries, least=1, error=ConfigurationError)
         self.hits = 0
         self.misses = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_integer
+from cupel._checks import as_counter, as_integer
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class CalibratedCounter:
     """
 
     def __init__(self, inner: TokenCounter) -> None:
-        self.inner = inner
+        self.inner = as_counter("inner", inner)
         self._ratio = 1.0
         self._uncorrected = 0.0
         self._reported = 0

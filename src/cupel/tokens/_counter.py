@@ -33,4 +33,4 @@ def with_token_count(item: ContextItem, counter: TokenCounter) -> ContextItem:
     3
     """
     as_instance("item", item, ContextItem)
-    return item.replace(tokens=as_counter("counter", counter)(item.content))
+    return item.replace(tokens=as_counter("counter", counter).count(item.content))

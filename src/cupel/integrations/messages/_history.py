@@ -21,7 +21,7 @@ from cupel.integrations.messages._pins import SystemMessages, keep_system, pin_u
 from cupel.integrations.messages._plain import JSON, compact_json, is_sequence, plain, wrong_type
 from cupel.integrations.messages._rules import Rules
 from cupel.model import ContextItem, ContextKind, ContextSource
-from cupel.tokens import TokenCounter, default_counter
+from cupel.tokens import TokenCounter, counter_or_default
 
 if TYPE_CHECKING:
     from cupel.integrations.messages._reading import Reading
@@ -149,8 +149,6 @@ class Options:
     def __post_init__(self) -> None:
         if self.pin is not None and not callable(self.pin):
             raise wrong_type("pin", "a function of a message", self.pin)
-        if self.counter is not None and not isinstance(self.counter, TokenCounter):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("counter", "an object with a method count(text)", self.counter)
         if self.tools is not None and not is_sequence(self.tools):
             raise wrong_type("tools", "a list of tools", self.tools)
 
@@ -165,7 +163,7 @@ def read_history(messages: Sequence[M], options: Options, memory: Memory | None 
         [one.view for one in known], options.provider, system=options.system, tools=plain(options.tools, "tools")
     )
     memory.speak(dialect, known)
-    images, counter = ImageRule(options.image_tokens), options.counter or default_counter()
+    images, counter = ImageRule(options.image_tokens), counter_or_default(options.counter)
     readings = [one.read(f"messages[{index}]", dialect, images, counter) for index, one in enumerate(known)]
     units = dialect.group(readings)
     keep_system(units, readings, options.system_messages)
