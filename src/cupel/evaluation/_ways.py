@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cupel._checks import as_counter, as_finite
+from cupel._checks import as_finite
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._recording import Reader, Recording
 from cupel.evaluation._spoken import FRAME
@@ -132,6 +132,6 @@ class _Tail:
 
 def counting(counter: TokenCounter | None) -> Callable[[str], int]:
     """Return the function that counts."""
-    from cupel.tokens import default_counter
+    from cupel.tokens import counter_or_default
 
-    return as_counter("counter", default_counter() if counter is None else counter)
+    return counter_or_default(counter).count
