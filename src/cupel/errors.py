@@ -20,8 +20,9 @@ CupelError
 └ MissingExtraError           (also ImportError)  an optional dependency is not installed
 ```
 
-Four errors live with what raises them: `cupel.pipeline.SourceError` (a SelectionError), `cupel.batch.BatchError`,
-`cupel.conformance.VectorError` and `cupel.evaluation.EvaluationError` (all three CupelErrors).
+Some errors live with what raises them and say in their docstring which of these they are: a source that failed
+(`cupel.pipeline`), a batch job (`cupel.batch`), a vector (`cupel.conformance`), a chat history
+(`cupel.integrations.messages`).
 
 A value of the wrong *type* raises the built-in `TypeError` instead. All of these survive pickling, so they cross
 process boundaries with their attributes.

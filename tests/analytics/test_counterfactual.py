@@ -1,7 +1,7 @@
 """What it would take to let an item in, checked by running every budget up to the answer."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import (
@@ -26,6 +26,7 @@ from cupel.analytics import counterfactual, counterfactuals
 from cupel.slicers import _bucket_choice
 from tests.analytics.counting import CountingScorer
 from tests.analytics.pools import FarAway, small_items, small_slicers
+from tests.laws.generators import law
 
 FAR = 400  # beyond anything that could change for the small pools
 
@@ -152,7 +153,7 @@ def test_a_slicer_of_your_own_within_shares_is_asked_for_a_while():
     assert extra([one], ContextBudget(0, 0), one, nothing) is None
 
 
-@settings(max_examples=300)
+@law(100)
 @given(
     items=small_items,
     slicer=small_slicers,

@@ -4,7 +4,7 @@ import pickle
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import (
@@ -35,6 +35,7 @@ from cupel.analytics import find_min_budget_for
 from cupel.slicers import Chooser
 from tests.analytics.counting import CountingScorer
 from tests.analytics.pools import FarAway, knapsacks, small_items, small_slicers
+from tests.laws.generators import law
 
 GUARD = (
     "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and CountQuotaSlice produce non-monotonic "
@@ -194,7 +195,7 @@ def brute_force(tried, items, target, ceiling):
     return None
 
 
-@settings(max_examples=300)
+@law(100)
 @given(
     items=small_items,
     slicer=small_slicers,
@@ -225,7 +226,7 @@ coarse_items = st.lists(
 )
 
 
-@settings(max_examples=60)
+@law(40)
 @given(
     items=coarse_items,
     bucket=st.sampled_from([1, 50, 100]),
@@ -257,7 +258,7 @@ def test_exact_with_coarse_buckets_and_a_guard(items, bucket, cells, shared, dat
         assert found == expected
 
 
-@settings(max_examples=100)
+@law(100)
 @given(items=small_items, slicer=st.just(GreedySlice()) | knapsacks, data=st.data())
 def test_the_search_finds_a_budget_that_works(items, slicer, data):
     target = data.draw(st.sampled_from(items))

@@ -231,7 +231,7 @@ class TestHelpers:
 class TestExplain:
     def test_an_included_item(self) -> None:
         report, (keep, *_) = TestHelpers.REPORT, TestHelpers.ITEMS
-        assert report.explain(keep) == "'keep me' is in: its score of 0.9 (rank 1 of 3) won it 60 tokens."
+        assert report.explain(keep) == "'keep me' is in: its score of 0.9 (rank 1 of 3) earned it its 60 tokens."
 
     def test_an_excluded_item_with_the_budget_that_lets_it_in(self) -> None:
         report, (_, drop, _) = TestHelpers.REPORT, TestHelpers.ITEMS
@@ -298,7 +298,7 @@ class TestExplain:
     def test_an_item_is_ranked_among_those_it_competed_with(self) -> None:
         items = [ContextItem("pin", 5, pinned=True), hinted("a", 5, 0.9), hinted("b", 5, 0.5), hinted("b", 5, 0.4)]
         report = PIPELINE.dry_run(items, ContextBudget(100, 100))
-        assert report.explain(items[1]) == "'a' is in: its score of 0.9 (rank 1 of 2) won it 5 tokens."
+        assert report.explain(items[1]) == "'a' is in: its score of 0.9 (rank 1 of 2) earned it its 5 tokens."
 
     def test_a_text_finds_its_item(self) -> None:
         report = TestHelpers.REPORT

@@ -88,7 +88,7 @@ class _Account:
             return "it costs no tokens."
         if entry.reason is InclusionReason.SCORED:
             rank = 1 + bisect_left(self._scores, -entry.score)
-            return f"its score of {entry.score:.4g} (rank {rank} of {len(self._scores)}) won it {tokens} tokens."
+            return f"its score of {entry.score:.4g} (rank {rank} of {len(self._scores)}) earned it its {tokens} tokens."
         return f"{entry.reason.value}."
 
 

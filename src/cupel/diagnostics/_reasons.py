@@ -77,7 +77,7 @@ class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason")
         return _COMPARISONS[comparison](getattr(self, field), getattr(self, other) if isinstance(other, str) else other)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the wire form: the name under `reason`, the fields beside it."""
+        """Return the wire form: the name under `reason`, the fields beside it."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         return fields
 
@@ -224,12 +224,12 @@ class UnknownReason(ExclusionReason, frozen=True):
         return self.unknown_name
 
     def say(self) -> str:
-        """Give the name and the fields, which is all there is to say."""
+        """Return the name and the fields, which is all there is to say."""
         fields = ", ".join(f"{key}={value!r}" for key, value in self.fields.items())
         return f"{self.unknown_name}{f' ({fields})' if fields else ''}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Give back exactly what was read."""
+        """Return exactly what was read."""
         return {"reason": self.unknown_name, **self.fields}
 
 

@@ -62,7 +62,7 @@ def ranks(
     items: Sequence[ContextItem],
     kinds: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Give the script whole numbers instead of scores and times, so that it never compares two of those itself."""
+    """Return whole numbers instead of scores and times, so that the script never compares two of those itself."""
     positions = Positions(items)
     scores = {positions.of(entry.item): entry.score for entry in everything}
     times = sorted({item.timestamp for item in items if item.timestamp is not None})

@@ -17,7 +17,7 @@ _INCLUDED: Final = {
 
 
 def reason_name(name: str) -> str:
-    """Give a short name for a reason; reasons of other makers keep their own.
+    """Return a short name for a reason; reasons of other makers keep their own.
 
     >>> reason_name("BudgetExceeded"), reason_name("TooOld")
     ('no room', 'TooOld')

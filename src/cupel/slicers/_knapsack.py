@@ -104,7 +104,7 @@ class KnapsackChooser(Chooser):
         return Selection(self.free + [self.positions[index] for index in reversed(best)])
 
     def capacity(self, target: int) -> int:
-        """Give a target in buckets, if the table for it is allowed."""
+        """Return a target in buckets, if the table for it is allowed."""
         capacity = target // self.bucket_size
         cells = self.rows * (capacity + 1)
         if capacity > 0 and self.max_cells is not None and cells > self.max_cells:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def kind_keys(candidates: Candidates) -> list[str]:
-    """Give each candidate's folded kind."""
+    """Return each candidate's folded kind."""
     return [item.kind.key for item in candidates.items]
 
 
@@ -25,7 +25,7 @@ def offered_tokens(candidates: Candidates) -> int:
 
 
 def _shared_kinds(candidates: Candidates, relations: Relations) -> list[str]:
-    """Give each candidate the kind that has most of the tokens in its unit, so that a group is in one part.
+    """Return for each candidate the kind that has most of the tokens in its unit, so that a group is in one part.
 
     Of several such kinds the one of the earliest candidate counts.
     """
