@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from cupel._wire import Form
+    from cupel._wire import WireForm
 
 
 class Portable:
@@ -17,7 +17,7 @@ class Portable:
     __slots__ = ()
 
     @classmethod
-    def _form(cls) -> Form[Any]:
+    def _form(cls) -> WireForm[Any]:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Documents: JSON and TOML within limits of our own, and the one form that items and budgets have in them."""
 
 from cupel._wire._fields import COUNT, DURATION, INSTANT, INTEGER, NUMBER, TEXT, Aside, Field, Nested, Value
-from cupel._wire._form import Form
+from cupel._wire._form import WireForm
 from cupel._wire._json import decode_json, decode_toml, encode_json, strict_decoder
 from cupel._wire._limits import MAX_DEPTH, MAX_DIGITS, TOO_DEEP, RefusedError, check_depth
 from cupel._wire._paths import Path, at_index, at_key, shown_path
@@ -23,11 +23,11 @@ __all__ = [
     "TOO_DEEP",
     "Aside",
     "Field",
-    "Form",
     "Nested",
     "Path",
     "RefusedError",
     "Value",
+    "WireForm",
     "at_index",
     "at_key",
     "budget_of",

@@ -24,7 +24,7 @@ _MANY: Final = 1000
 
 
 @dataclass(frozen=True)
-class Form(Generic[T]):
+class WireForm(Generic[T]):
     """The form of one class: `build` makes a value of its fields, `error` is what the class itself raises."""
 
     noun: str
@@ -234,7 +234,7 @@ def _read(field: Field, value: Any, at: Path | None, error: type[Exception], asi
         _refuse(at, str(wrong_type(field.name, field.value.expected, value)), error)
 
 
-def _misspelt(key: object, form: Form[Any]) -> str:
+def _misspelt(key: object, form: WireForm[Any]) -> str:
     from difflib import get_close_matches  # only a failing document pays for the import
 
     close = get_close_matches(str(key)[:80], form.spellings, n=1)

@@ -19,7 +19,7 @@ from cupel._wire._fields import (
     Field,
     Value,
 )
-from cupel._wire._form import Form
+from cupel._wire._form import WireForm
 from cupel.errors import InvalidBudgetError, InvalidItemError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 
@@ -27,7 +27,7 @@ _PERCENTAGE: Final = Value(
     "a number from 0 to 100", {"type": "number", "minimum": 0, "maximum": 100}, NUMBER.read, NUMBER.cell
 )
 
-ITEM: Final = Form(
+ITEM: Final = WireForm(
     "an item",
     ContextItem,
     (
@@ -45,7 +45,7 @@ ITEM: Final = Form(
     ),
     InvalidItemError,
 )
-BUDGET: Final = Form(
+BUDGET: Final = WireForm(
     "a budget",
     ContextBudget,
     (

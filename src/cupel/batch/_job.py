@@ -33,7 +33,7 @@ from cupel.batch._parquet import (
 )
 from cupel.batch._selector import BatchSelector
 from cupel.batch._shard import RowError, Shard, ShardResult
-from cupel.batch._source import Form, form_of
+from cupel.batch._source import FileFormat, form_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Job:
     requests: Path
     parts: Path
     selector: BatchSelector
-    output_form: Form
+    output_form: FileFormat
     written_at: int
     """When the requests were last written to: nothing is answered after that has changed."""
 
@@ -110,7 +110,7 @@ class Job:
         return JsonlOutput(path) if self.output_form == "jsonl" else ParquetOutput(path, self._schema())
 
     @property
-    def _form(self) -> Form:
+    def _form(self) -> FileFormat:
         return form_of(self.requests)
 
     def _file(self, index: int, suffix: str) -> Path:

@@ -13,8 +13,8 @@ from cupel.batch._arrow import arrow
 from cupel.batch._errors import BatchError
 from cupel.batch._files import copied, mark_of, whole
 
-Form = Literal["parquet", "jsonl"]
-_FORMS: Final[dict[str, Form]] = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FileFormat = Literal["parquet", "jsonl"]
+_FORMS: Final[dict[str, FileFormat]] = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _PACKED: Final = (".gz", ".zst")
 SPOOLED: Final = "input.jsonl"
 """The name, among the parts, of lines that were unpacked or came from standard input."""
@@ -26,7 +26,7 @@ class Source:
 
     path: Path | None
     """None is standard input."""
-    form: Form
+    form: FileFormat
     packed: bool
 
     @classmethod
@@ -80,7 +80,7 @@ class Source:
         return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))
 
 
-def form_of(path: Path, *, also: tuple[str, ...] = ()) -> Form:
+def form_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
     """Tell the form of a file by its name."""
     suffix = path.suffix.lower()
     if suffix in _FORMS:

@@ -15,7 +15,7 @@ import msgspec
 from cupel.batch._errors import BatchError
 from cupel.batch._files import Mark, sync_directory, whole
 from cupel.batch._shard import Shard
-from cupel.batch._source import Form
+from cupel.batch._source import FileFormat
 
 _ID: Final = r"[0-9a-f]{32}"
 _OUR_FILES: Final = re.compile(
@@ -40,7 +40,7 @@ class Manifest(_Header, frozen=True, tag="cupel-batch"):
     policy: dict[str, Any]
     budget: dict[str, Any] | None
     report: bool
-    output_form: Form
+    output_form: FileFormat
     now: str
     shards: list[Shard]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from cupel._wire import BUDGET, ITEM, Form
+from cupel._wire import BUDGET, ITEM, WireForm
 from cupel.conformance._vector import Table
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 
@@ -28,7 +28,7 @@ def _build_item(table: Table) -> ContextItem:
     return ContextItem(**{"content": table.need("content"), "tokens": table.need("tokens"), **fields})
 
 
-def _fields(form: Form[Any], table: Table) -> dict[str, Any]:
+def _fields(form: WireForm[Any], table: Table) -> dict[str, Any]:
     """Return the fields that a table has of a form, in either spelling; what they hold is for the class to judge."""
     return {field.name: value for field, value in form.named(table.values, aside={}, partial=True)}
 

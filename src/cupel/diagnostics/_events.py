@@ -11,7 +11,7 @@ from cupel.diagnostics._stage import PipelineStage, UnknownStage
 from cupel.model import ContextBudget, ContextItem
 
 if TYPE_CHECKING:
-    from cupel._wire import Form
+    from cupel._wire import WireForm
 
 
 class TraceEvent(msgspec.Struct, Portable, frozen=True):
@@ -29,7 +29,7 @@ class TraceEvent(msgspec.Struct, Portable, frozen=True):
     message: str | None = None
 
     @classmethod
-    def _form(cls) -> Form[Self]:
+    def _form(cls) -> WireForm[Self]:
         from cupel.diagnostics._forms import EVENT  # only when one travels
 
         return EVENT
@@ -48,7 +48,7 @@ class OverflowEvent(msgspec.Struct, Portable, frozen=True):
     budget: ContextBudget
 
     @classmethod
-    def _form(cls) -> Form[Self]:
+    def _form(cls) -> WireForm[Self]:
         from cupel.diagnostics._forms import OVERFLOW  # only when one travels
 
         return OVERFLOW

@@ -24,11 +24,11 @@ from cupel._wire import (
     TEXT,
     Aside,
     Field,
-    Form,
     Nested,
     Path,
     RefusedError,
     Value,
+    WireForm,
     check_depth,
     plain,
     shown_path,
@@ -56,7 +56,7 @@ def _field(name: str, value: Value | Nested, *, required: bool = True, default: 
 
 
 # These are records of what happened: unlike items they check nothing, so that a run need not pay for it.
-_record: Final = partial(Form[Any], error=ReportFormatError, checked=False)
+_record: Final = partial(WireForm[Any], error=ReportFormatError, checked=False)
 
 
 def _stage(value: Any) -> PipelineStage | UnknownStage:
@@ -150,7 +150,7 @@ def _shallow(fields: dict[str, Any], at: Path | None, error: type[Exception]) ->
     return fields
 
 
-def _reason_form(reason: type[ExclusionReason]) -> Form[Any]:
+def _reason_form(reason: type[ExclusionReason]) -> WireForm[Any]:
     fields = tuple(
         Field(field.name, _VALUES[field.type], None, required=True, key=field.encode_name)
         for field in msgspec.structs.fields(reason)

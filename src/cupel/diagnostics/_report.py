@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from cupel._wire import Form
+    from cupel._wire import WireForm
     from cupel.analytics import Counterfactual
     from cupel.pipeline import Origin
     from cupel.policy import Policy
@@ -36,7 +36,7 @@ class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     reason: InclusionReason | UnknownInclusionReason
 
     @classmethod
-    def _form(cls) -> Form[Self]:
+    def _form(cls) -> WireForm[Self]:
         from cupel.diagnostics._forms import INCLUDED  # only when one travels
 
         return INCLUDED
@@ -50,7 +50,7 @@ class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     reason: ExclusionReason
 
     @classmethod
-    def _form(cls) -> Form[Self]:
+    def _form(cls) -> WireForm[Self]:
         from cupel.diagnostics._forms import EXCLUDED  # only when one travels
 
         return EXCLUDED

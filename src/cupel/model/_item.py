@@ -20,7 +20,7 @@ from cupel.model._source import ContextSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from cupel._wire import Form
+    from cupel._wire import WireForm
 
 TRUST_KEY = "cupel:trust"
 """Metadata key: how far the caller trusts the item, from 0 to 1; read by `MetadataTrustScorer`."""
@@ -150,7 +150,7 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         return _rebuild, (type(self), msgspec.structs.astuple(self))
 
     @classmethod
-    def _form(cls) -> Form[Self]:
+    def _form(cls) -> WireForm[Self]:
         from cupel._wire import ITEM  # a higher layer, only when one travels
 
         return ITEM  # type: ignore[return-value]

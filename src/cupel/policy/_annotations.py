@@ -18,7 +18,6 @@ from cupel.policy._errors import malformed, mismatch
 from cupel.policy._forms import (
     Boolean,
     Choice,
-    Form,
     Instant,
     Integer,
     Json,
@@ -28,12 +27,13 @@ from cupel.policy._forms import (
     Schema,
     Seconds,
     Text,
+    ValueForm,
     read_object,
 )
 from cupel.policy._record import REQUIRED, Field, Record, construct
 from cupel.policy._registry import CURVES, PLACERS, SCORERS, SLICERS, Document
 
-_PLAIN: dict[object, Callable[[], Form[Any]]] = {
+_PLAIN: dict[object, Callable[[], ValueForm[Any]]] = {
     bool: Boolean,
     int: Integer,
     float: Number,
@@ -114,7 +114,7 @@ def _record_of(strategy: type) -> Record[Any]:
     return Record(strategy, tuple(members))
 
 
-def form_of(annotation: Any, where: str) -> Form[Any]:
+def form_of(annotation: Any, where: str) -> ValueForm[Any]:
     """The form for one annotation; `where` names the field if there is none."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]()
@@ -133,7 +133,7 @@ def form_of(annotation: Any, where: str) -> Form[Any]:
     return found
 
 
-def _form_of_class(annotation: type[Any]) -> Form[Any] | None:
+def _form_of_class(annotation: type[Any]) -> ValueForm[Any] | None:
     for registry in (SCORERS, SLICERS, PLACERS, CURVES):
         if issubclass(annotation, registry.base):
             return registry
@@ -142,7 +142,7 @@ def _form_of_class(annotation: type[Any]) -> Form[Any] | None:
     return _record_of(annotation) if is_dataclass(annotation) else None
 
 
-def _form_of_generic(annotation: Any, where: str) -> Form[Any] | None:
+def _form_of_generic(annotation: Any, where: str) -> ValueForm[Any] | None:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return OneOf(arguments)
@@ -197,7 +197,7 @@ class OneOf:
 class OrNone:
     """Another form's value, or null. TOML has no null: leave the key out where None is the default."""
 
-    form: Form[Any]
+    form: ValueForm[Any]
 
     def read(self, value: object, path: str, /) -> Any:
         return None if value is None else self.form.read(value, path)

@@ -26,7 +26,7 @@ Schema: TypeAlias = dict[str, Any]
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)")
 
 
-class Form(Protocol[T]):
+class ValueForm(Protocol[T]):
     """One kind of value in a document; `path` is where it stands, for error messages."""
 
     def read(self, value: object, path: str, /) -> T:
@@ -187,7 +187,7 @@ class OrWord(Generic[T]):
     TOML has no null, so a word also stands for None; `null` is read as well where that is what the word means.
     """
 
-    form: Form[T]
+    form: ValueForm[T]
     word: str
     meaning: T | str | None
 
@@ -210,7 +210,7 @@ class OrWord(Generic[T]):
 class ListOf(Generic[T]):
     """A list whose elements all have one form; `build` turns the list into the attribute's own type."""
 
-    element: Form[T]
+    element: ValueForm[T]
     build: Callable[[list[T]], Any] = list
 
     def read(self, value: object, path: str, /) -> Any:
@@ -230,7 +230,7 @@ class ListOf(Generic[T]):
 class MapOf(Generic[T]):
     """An object with free keys (kinds, tags) whose values all have one form; the order of the keys is kept."""
 
-    element: Form[T]
+    element: ValueForm[T]
 
     def read(self, value: object, path: str, /) -> dict[str, T]:
         return {key: self.element.read(entry, at_key(path, key)) for key, entry in read_object(value, path).items()}

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 from cupel._wire import at_key
 from cupel.errors import ConfigurationError, CupelError, MissingExtraError
 from cupel.policy._errors import malformed, placed, unknown_word
-from cupel.policy._forms import Form, Json, Schema, read_object
+from cupel.policy._forms import Json, Schema, ValueForm, read_object
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Field:
     """One key of a record: its form, the constructor's default that is left out, and how to read it off the object."""
 
     key: str
-    form: Form[Any]
+    form: ValueForm[Any]
     default: Any = REQUIRED
     get: Callable[[Any], Any] | None = None
     note: str = ""
