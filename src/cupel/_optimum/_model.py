@@ -94,10 +94,10 @@ class Model:
 
     def _rule(self, row: Row) -> Line:
         if row.sign:
-            columns, costs = self._tokens.get(row.kind, ([], []))
+            costly, costs = self._tokens.get(row.kind, (list[int](), list[int]()))
             most = row.most - row.sign * self._decided_tokens.get(row.kind, 0)
-            return Line(columns, [row.sign * cost for cost in costs], most)
-        columns = []
+            return Line(costly, [row.sign * cost for cost in costs], most)
+        columns: list[int] = []
         factors: list[int] = []
         most = row.most
         for block, factor in row.blocks:

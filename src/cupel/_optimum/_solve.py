@@ -61,9 +61,10 @@ def solve(problem: Problem, effort: Effort) -> Answer:
     """Choose; floors are kept in their order, each as far as the ones before it allow."""
     problem = reduced(problem)
     wanted: Sequence[Floor] = ()
-    choice: Choice | None = _at_once(problem) if problem.floors else None
-    if choice is None:
-        choice = [None] * len(problem.blocks)
+    choice: Choice = [None] * len(problem.blocks)
+    if (reaching := _at_once(problem)) is not None:
+        choice = reaching
+    else:
         wanted, problem = problem.floors, replace(problem, floors=())
     is_settled = True
     for one in wanted:
@@ -77,7 +78,9 @@ def solve(problem: Problem, effort: Effort) -> Answer:
 
 
 def _at_once(problem: Problem) -> Choice | None:
-    """Try to reach all floors by one filling."""
+    """Try to reach all floors by one filling; without any, nothing is reached as well."""
+    if not problem.floors:
+        return Filling(problem).choice
     seen = by_capacity(problem, rows_of(problem))
     order = sorted(range(len(problem.blocks)), key=lambda block: (-seen.surplus[block], block))
     filling = Filling(problem)
