@@ -281,3 +281,16 @@ def test_score_bars_follow_each_scorer(open_page, demo_page):
     settle(page)
     parts = page.locator("#in-rows .parts dt").all_inner_texts()
     assert len(parts) == len(session_policy().scorer.entries)
+
+
+def test_the_forms_of_a_thing_are_told_apart(open_page):
+    whole = ContextItem("the whole output of the call", 50, metadata={"cupel:id": "call-7"})
+    stub = ContextItem("a stub", 5, metadata={"cupel:id": "call-7", "cupel:worth": 0.3})
+    page = open_page(page_of([whole, stub, ContextItem("hello", 10)], ContextBudget(20, 20), [presets.chat()]))
+    page.locator('#in-rows button.row[data-position="1"]').click()
+    settle(page)
+    page.get_by_text("2 forms of call-7").click()
+    assert page.locator(".forms li b").all_inner_texts() == ["50 tokens, out", "5 tokens, this form"]
+    page.click("#read")
+    settle(page)
+    assert "one of 2 forms" in page.inner_text("#prompt")
