@@ -63,7 +63,11 @@ def anew(budget: int) -> Step:
 
     def step(history: list[Message]) -> list[Message]:
         task = next((message for message in history if message["role"] == "user"), None)
-        options: dict[str, Any] = {"counter": _COUNTER, "provider": "openai", "pin": lambda message: message is task}
+
+        def is_task(message: Message) -> bool:
+            return message is task
+
+        options: dict[str, Any] = {"counter": _COUNTER, "provider": "openai", "pin": is_task}
         try:
             return fit(history, budget, **options).messages
         except SelectionError:

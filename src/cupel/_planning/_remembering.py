@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from copy import copy
 from math import floor
@@ -91,7 +91,7 @@ class Remembering:
             _log.info("turn %d  %s   %s: %s", step.state.turns, step.bill, step.action, step.reason)
 
     @contextmanager
-    def _only_writer(self) -> Iterator[None]:
+    def _only_writer(self) -> Generator[None]:
         if not self._writing.acquire(blocking=False):
             msg = "the session is in use by another thread: a conversation has one writer; copy() starts a branch"
             raise SelectionError(msg)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -52,14 +52,16 @@ def read_usage(usage: object) -> Usage:
     if any(number is not None for number in beside) and _number(usage, "prompt_tokens") is None:
         read, written = (number or 0 for number in beside)
         return Usage(total + read + written, read)
-    cached = next((found for path in _CACHED if (found := _number(usage, *path)) is not None), 0)
+    cached = next((found for path in _CACHED if (found := _number(usage, *path))), 0)
     return Usage(total, min(cached, total))
 
 
 def _number(usage: object, *path: str) -> int | None:
-    value: Any = usage
+    value: object = usage
     for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        value = (
+            cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        )
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from cupel.integrations.messages._plain import fields, is_sequence
@@ -17,24 +16,24 @@ def marked(message: Any, here: bool) -> Any:  # noqa: FBT001 - a private functio
 
     The message itself comes back where nothing changes.
     """
-    clean = unmarked(message)
-    if not here or not isinstance(clean, dict):
+    clean: object = unmarked(message)
+    body = fields(clean)
+    if not here or not body:
         return clean
-    content = fields(clean).get("content")
+    content: object = body.get("content")
     if isinstance(content, str):
-        return {**fields(clean), "content": [{"type": "text", "text": content, **_MARK}]} if content.strip() else clean
+        return {**body, "content": [{"type": "text", "text": content, **_MARK}]} if content.strip() else clean
     blocks = list(content) if is_sequence(content) else []
     for at in reversed(range(len(blocks))):
         block = fields(blocks[at])
         if block and block.get("type") not in _UNMARKABLE and block.get("text") != "":
-            return {**fields(clean), "content": [*blocks[:at], {**block, **_MARK}, *blocks[at + 1 :]]}
+            return {**body, "content": [*blocks[:at], {**block, **_MARK}, *blocks[at + 1 :]]}
     return clean
 
 
-def unmarked(value: Any) -> Any:
+def unmarked(value: object) -> Any:
     """Return a message without the marks it carries; itself, if it carries none."""
-    if isinstance(value, Mapping):
-        entries = fields(value)
+    if entries := fields(value):
         copy = {key: unmarked(inner) if key == "content" else inner for key, inner in entries.items() if key != KEY}
         return value if len(copy) == len(entries) and all(copy[key] is entries[key] for key in copy) else copy
     if is_sequence(value):

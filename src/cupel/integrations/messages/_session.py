@@ -225,7 +225,7 @@ class MessageSession(Remembering, Generic[M]):
 def _asked(history: History) -> str:
     """The newest thing that the user said."""
     spoken = (reading for reading in reversed(history.readings) if reading.role == "user" and reading.speaks)
-    return " ".join(next((reading.texts for reading in spoken), []))
+    return " ".join(next((reading.texts for reading in spoken), ()))
 
 
 def _label(history: History, piece: Piece) -> str:
