@@ -144,7 +144,7 @@ BAD_LINES = {
     '{"items": [{"content": "a", "tokens": 1, "original_tokens": 1, "originalTokens": 1}]}': "given twice",
     '{"items": [{"content": "a", "tokens": 1, "timestamp": "soon"}]}': "timestamp must be an RFC 3339 date-time",
     '{"items": []}': "budget is missing, and the requests share none",
-    '{"items": [], "budget": {"max_tokens": 1}}': "budget: targetTokens is missing",
+    '{"items": [], "budget": {"max_tokens": 1}}': "budget: target_tokens is missing",
     '{"items": [], "budget": {"max_tokens": 1, "target_tokens": 2}}': "budget: target_tokens must not exceed",
     '{"items": [], "budget": "many"}': "budget: a budget must be an object, got str: 'many'",
     '{"items": [], "budget": 1, "selected": 1}': "the request has a key 'selected', which the answer needs",

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
-from cupel.integrations.mcp import server
+from cupel import ContextItem
+from cupel._wire import ITEM
+from cupel.integrations.mcp import Candidate, server
 
 ITEMS = [
     {"content": "Answer in one sentence.", "kind": "SystemPrompt", "pinned": True, "tokens": 5},
@@ -27,6 +30,11 @@ def ask(tool: str, arguments: dict[str, Any], target: Any = None) -> Any:
             return await client.call_tool(tool, arguments)
 
     return asyncio.run(run())
+
+
+def test_a_candidate_has_the_fields_of_every_other_form_of_an_item():
+    assert [field.name for field in fields(Candidate)] == [field.name for field in ITEM.fields]
+    assert Candidate("a", 1).item() == ContextItem("a", 1)
 
 
 def test_both_tools_are_offered_with_their_arguments():

@@ -44,6 +44,8 @@ _INSTRUCTIONS: Final = (
 class Candidate:
     """A piece of context that may be selected; tokens are counted if they are not given."""
 
+    # The server publishes these annotations as the tool's schema and reads by it, so they are written out; a test holds
+    # names and defaults to the table that all other readers share.
     content: str
     tokens: int | None = None
     kind: str = "Message"
@@ -54,6 +56,7 @@ class Candidate:
     timestamp: datetime | None = None
     future_relevance_hint: float | None = None
     pinned: bool = False
+    original_tokens: int | None = None
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     """A misspelt field is refused where the server reads it, not ignored."""
