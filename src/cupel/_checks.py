@@ -145,7 +145,8 @@ def as_function(name: str, value: object) -> Callable[..., Any]:
 
 def as_counter(name: str, value: T) -> T:
     """Return a token counter; strings and lists have a `count` as well, which counts something else."""
-    if not callable(getattr(value, "count", None)) or isinstance(value, (str, bytes, bytearray, list, tuple, range)):
+    others = (str, bytes, bytearray, list, tuple, range)
+    if not callable(getattr(value, "count", None)) or issubclass(type(value), others):
         raise wrong_type(name, "a TokenCounter, an object with a method count(text)", value)
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -96,11 +96,15 @@ def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
     """Check the variants and give each its pipeline."""
     if isinstance(variants, str) or not isinstance(variants, Iterable):
         raise wrong_type("variants", _EXPECTED, variants)
-    pairs: list[object] = list(variants.items() if isinstance(variants, Mapping) else variants)
+    given: Any = variants
+    has_labels = isinstance(variants, Mapping)
+    pairs: list[object] = list(given.items() if has_labels else given)
     pipelines: list[tuple[str, Pipeline]] = []
     for position, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004
-            raise wrong_type(f"variants[{position}]", "a pair of a label and a Policy or Pipeline", pair)
+            raise wrong_type(
+                f"variants[{position}]", "a pair of a label and a Policy or Pipeline", cast("object", pair)
+            )
         label, variant = cast("Sequence[object]", pair)
         label = as_text(f"variants[{position}][0]", label)
         pipelines.append((label, _pipeline(f"variants: {label!r}", variant)))

@@ -18,7 +18,7 @@ from cupel.model._kind import ContextKind
 from cupel.model._source import ContextSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from cupel._wire import WireForm
 
@@ -173,18 +173,18 @@ def _content(content: object) -> str:
     return text
 
 
-def _are_plain(strings: Collection[object]) -> bool:
+def _are_plain(strings: Any) -> bool:
     return countOf(map(type, strings), str) == len(strings)
 
 
 def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    if type(tags) is list and _are_plain(tags):
+    if tags.__class__ is list and _are_plain(tags):
         return tuple(tags)
     return tuple(map(str.__str__, as_tuple("tags", tags, str, expected="an iterable of strings")))
 
 
 def _frozen_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    if type(metadata) is not dict:
+    if metadata.__class__ is not dict:
         as_mapping("metadata", metadata)
     if not _are_plain(metadata):
         for key in metadata:

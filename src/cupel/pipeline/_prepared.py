@@ -119,8 +119,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
 
     def strangers(self, items: Iterable[ContextItem]) -> list[ContextItem]:
         """Return those of the items, by identity, that were not among the candidates."""
-        classified = self._classified
-        known = set(map(id, (*classified.pinned, *classified.scoreable, *classified.negative)))
+        known = set(map(id, self._classified.items))
         return [item for item in as_tuple("items", items, ContextItem) if id(item) not in known]
 
     def __repr__(self) -> str:
@@ -158,17 +157,19 @@ def prepare(
     pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, watch: Watch
 ) -> PreparedSelection:
     """Do what all budgets share; one that is known already is checked against the pinned items before the scoring."""
-    classified: Classified
+    admitted: list[Classified] = []
     pinned_tokens = 0
 
     def admit(found: Classified) -> None:
-        nonlocal classified, pinned_tokens
-        classified, pinned_tokens = found, sum([item.tokens for item in found.pinned])
+        nonlocal pinned_tokens
+        admitted.append(found)
+        pinned_tokens = sum([item.tokens for item in found.pinned])
         if budget is not None:
             check_pinned(pinned_tokens, budget)
 
     candidates = examine(pipeline, items, watch, admit)
     chooser = within_relations(pipeline.slicer.fit(candidates), candidates)
+    [classified] = admitted
     return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, watch)
 
 
