@@ -98,7 +98,7 @@ def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
         raise wrong_type("variants", _EXPECTED, variants)
     given: Any = variants
     has_labels = isinstance(variants, Mapping)
-    pairs: list[object] = list(given.items() if has_labels else given)
+    pairs: list[Any] = list(given.items() if has_labels else given)
     pipelines: list[tuple[str, Pipeline]] = []
     for position, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004
