@@ -180,7 +180,7 @@ def _fit_history(
             Dropped(
                 [messages[position] for position in history.units[index].positions],
                 tuple(history.units[index].positions),
-                items[index],
+                outcome.items[index],
                 reason,
             )
             for index, reason in sorted(outcome.reasons(outcome.report()).items())
