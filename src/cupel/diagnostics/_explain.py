@@ -6,7 +6,7 @@ from bisect import bisect_left
 from math import isnan
 from typing import TYPE_CHECKING
 
-from cupel.diagnostics._reasons import Deduplicated, InclusionReason, NegativeTokens
+from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens
 from cupel.diagnostics._report import IncludedItem
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def explain_item(report: SelectionReport, item: ContextItem) -> str:
     """Explain the decision on one item, with the budget that would have let it in, found by running it."""
     entry = report.why(item)
     text = _Account(report).of(entry)
-    if report.origin is None:
+    if report.origin is None or isinstance(entry.reason, Filtered):  # by a rule that no run and no budget knows of
         return text
     gone = isinstance(entry.reason, (Deduplicated, NegativeTokens))  # before any budget counts
     if not (gone or isinstance(entry, IncludedItem)):
