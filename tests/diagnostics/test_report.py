@@ -299,6 +299,9 @@ class TestExplain:
         items = [ContextItem("pin", 5, pinned=True), hinted("a", 5, 0.9), hinted("b", 5, 0.5), hinted("b", 5, 0.4)]
         report = PIPELINE.dry_run(items, ContextBudget(100, 100))
         assert report.explain(items[1]) == "'a' is in: its score of 0.9 (rank 1 of 2) earned it its 5 tokens."
+        alone = hinted("c", 1, 0.3)
+        told = PIPELINE.dry_run([alone], 5).explain(alone)
+        assert told == "'c' is in: its score of 0.3 (rank 1 of 1) earned it its 1 token."
 
     def test_a_text_finds_its_item(self) -> None:
         report = TestHelpers.REPORT

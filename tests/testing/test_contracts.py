@@ -104,7 +104,7 @@ def names(strategies):
 # --- the built-ins ---
 
 
-@pytest.mark.parametrize("scorer", BUILT_IN_SCORERS, ids=repr)
+@pytest.mark.parametrize("scorer", BUILT_IN_SCORERS, ids=lambda scorer: type(scorer).__name__)
 def test_built_in_scorers_keep_the_contract(scorer):
     check_scorer(scorer, max_examples=40)
 

@@ -81,14 +81,14 @@ class _Account:
         return f"{shown} is {dropped} (score {entry.score:.4g}): {entry.reason.say()}."
 
     def _why_in(self, entry: IncludedItem) -> str:
-        tokens = entry.item.tokens
+        tokens = f"{entry.item.tokens} token{'s' * (entry.item.tokens != 1)}"
         if entry.reason is InclusionReason.PINNED:
-            return f"it is pinned, so its {tokens} tokens come off the budget before anything else is weighed."
+            return f"it is pinned, so its {tokens} come off the budget before anything else is weighed."
         if entry.reason is InclusionReason.ZERO_TOKEN:
             return "it costs no tokens."
         if entry.reason is InclusionReason.SCORED:
             rank = 1 + bisect_left(self._scores, -entry.score)
-            return f"its score of {entry.score:.4g} (rank {rank} of {len(self._scores)}) earned it its {tokens} tokens."
+            return f"its score of {entry.score:.4g} (rank {rank} of {len(self._scores)}) earned it its {tokens}."
         return f"{entry.reason.value}."
 
 
