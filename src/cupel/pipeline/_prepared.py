@@ -11,12 +11,12 @@ from cupel._checks import as_instance, as_tuple
 from cupel._columns import Candidates
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline._classify import Classified, check_pinned
+from cupel.pipeline._classify import Classified, check_pinned, classify
 from cupel.pipeline._place import place, settle
 from cupel.pipeline._recording import SILENCE, Recording, Watch
 from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import effective_budget, slice_candidates
-from cupel.pipeline._stages import examine, rank
+from cupel.pipeline._stages import rank
 from cupel.scorers import Breakdowns
 from cupel.slicers import Chooser, within_relations
 
@@ -157,19 +157,13 @@ def prepare(
     pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, watch: Watch
 ) -> PreparedSelection:
     """Do what all budgets share; one that is known already is checked against the pinned items before the scoring."""
-    admitted: list[Classified] = []
-    pinned_tokens = 0
-
-    def admit(found: Classified) -> None:
-        nonlocal pinned_tokens
-        admitted.append(found)
-        pinned_tokens = sum([item.tokens for item in found.pinned])
-        if budget is not None:
-            check_pinned(pinned_tokens, budget)
-
-    candidates = examine(pipeline, items, watch, admit)
+    classified = classify(items, pipeline.pins)
+    pinned_tokens = sum([item.tokens for item in classified.pinned])
+    if budget is not None:
+        check_pinned(pinned_tokens, budget)
+    watch.classified(classified)
+    candidates = rank(pipeline, classified, watch)
     chooser = within_relations(pipeline.slicer.fit(candidates), candidates)
-    [classified] = admitted
     return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, watch)
 
 

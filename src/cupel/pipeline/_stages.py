@@ -8,38 +8,19 @@ import msgspec
 
 from cupel._columns import Candidates, descending
 from cupel._relations import are_related, read_relations
-from cupel.pipeline._classify import classify
 from cupel.pipeline._deduplicate import find_copies
 from cupel.pipeline._score import score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection
 
-    from cupel.model import ContextItem
     from cupel.pipeline._classify import Classified
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._recording import Watch
 
 
-def examine(
-    pipeline: Pipeline,
-    items: Iterable[ContextItem],
-    watch: Watch,
-    admit: Callable[[Classified], object],
-    known: Collection[str] = (),
-) -> Candidates:
-    """Classify, score, deduplicate and sort: everything that comes before a slicer's choice.
-
-    `admit` sees the groups before anything is scored; contents that are `known` count as copies.
-    """
-    classified = classify(items, pipeline.pins)
-    admit(classified)
-    watch.classified(classified)
-    return rank(pipeline, classified, watch, known)
-
-
 def rank(pipeline: Pipeline, classified: Classified, watch: Watch, known: Collection[str] = ()) -> Candidates:
-    """Score, deduplicate and sort what is classified already."""
+    """Score, deduplicate and sort what was classified; contents that are `known` count as copies."""
     candidates = score(classified, pipeline.scorer)
     watch.scored(candidates)
     related = are_related(classified.pinned + classified.scoreable)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_integer, shown
@@ -13,13 +12,13 @@ from cupel._streams import fill, next_batch, opened
 from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError, SelectionError
 from cupel.model import ContextBudget, ScoredItem
-from cupel.pipeline._classify import check_pinned
+from cupel.pipeline._classify import check_pinned, classify
 from cupel.pipeline._place import place
 from cupel.pipeline._reasons import classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
 from cupel.pipeline._recording import Watch
 from cupel.pipeline._result import short_repr
 from cupel.pipeline._slice import effective_budget
-from cupel.pipeline._stages import examine
+from cupel.pipeline._stages import rank
 from cupel.slicers import BestFirstSlice, GreedySlice, Selection, Slicer, StreamSlice
 
 if TYPE_CHECKING:
@@ -138,7 +137,11 @@ class StreamSelection:
 
         A copy of an item that was passed over repeats nothing in the selection, so only chosen contents are known.
         """
-        candidates = examine(self.pipeline, batch, self.tally, partial(self._admit, batch), self._contents)
+        classified = classify(batch, self.pipeline.pins)
+        check_batch(batch, self._labels)
+        self._pin(classified)
+        self.tally.classified(classified)
+        candidates = rank(self.pipeline, classified, self.tally, self._contents)
         chosen = self._fitting(candidates)
         self.tally.add(sliced_out(candidates, chosen, Selection(chosen), (), (self.remaining, 0)))
         added = candidates.at(chosen)
@@ -157,10 +160,6 @@ class StreamSelection:
         placed = place(self.pipeline, self.pinned, chosen.at(descending(chosen.scores)), self.budget)
         self.tally.add(truncated_out(placed, self.budget.target_tokens))
         return placed.items
-
-    def _admit(self, batch: list[ContextItem], classified: Classified) -> None:
-        check_batch(batch, self._labels)
-        self._pin(classified)
 
     def _pin(self, classified: Classified) -> None:
         """Reserve room for pinned items; what was chosen before them makes way, from the lowest score up."""
