@@ -351,20 +351,21 @@ class TestDemo:
         outcome = cupel("demo")
         assert outcome.code == 0
         assert "coding-agent: " in outcome.out
+        prices = {line.split("  ")[0]: line.split()[-3] for line in outcome.out.splitlines() if line.endswith(" 0")}
+        assert float(prices["a session"].replace(",", "")) < float(prices["choosing anew every turn"].replace(",", ""))
         assert "cupel-demo/page.html" in outcome.out
         assert sorted(file.name for file in (folder / "cupel-demo").iterdir()) == [
+            "conversation.json",
             "page.html",
             "policy.toml",
             "session.jsonl",
         ]
 
     def test_the_commands_it_suggests_work(self, cupel):
-        commands = [
-            line.split() for line in cupel("demo").out.splitlines() if "cupel explain" in line or "cupel comp" in line
-        ]
-        assert len(commands) == 2
-        for command in commands:
-            name = "explain" if "explain" in command else "compare"
+        suggested = ("replay", "explain", "compare")
+        commands = [line.split() for line in cupel("demo").out.splitlines() if "cupel " in line and {*line.split()} & {*suggested}]
+        assert len(commands) == 3
+        for command, name in zip(commands, suggested, strict=True):
             assert cupel(*command[command.index(name) :]).code == 0
 
     @pytest.mark.parametrize(

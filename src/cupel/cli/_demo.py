@@ -1,12 +1,13 @@
 """Try cupel on a session that ships with it: a coding agent hunts a flaky payment-webhook test.
 
-Prints what the policies select under a tight budget, and writes the session, the policy and the interactive page. A
-session or a policy that you have edited since is kept, and used.
+Prints what a window costs over the whole conversation, and what a policy selects for one request under a tight budget;
+writes the conversation, its items, the policy and the interactive page. Files that you have edited are kept, and used.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import webbrowser
 from collections import Counter
@@ -20,11 +21,20 @@ from cupel.cli._numbers import token_count
 from cupel.cli._options import NamedPolicy, add_format, describe, make_counter, preset, preset_names
 from cupel.cli._reading import read_items
 from cupel.cli._writing import write_whole
-from cupel.demo import BUDGET, policy_text, session_items, session_policy, session_text
+from cupel.demo import BUDGET, conversation, policy_text, session_items, session_policy, session_text
 from cupel.diagnostics import SelectionReport
+from cupel.evaluation import AppendWay, FitWay, Recording, Replay, SessionWay, Way, read_recordings, replay
 from cupel.model import ContextBudget
 from cupel.policy import Policy
 from cupel.report import Cell, Column, Table, plural, print_table, reason_name, summary
+
+_WINDOW = 6_000
+"""The window of the conversation: about a third of it."""
+_WAYS: dict[str, Way] = {
+    "dropping nothing": AppendWay(),
+    "choosing anew every turn": FitWay(),
+    "a session": SessionWay(),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +64,11 @@ def run(args: argparse.Namespace) -> int:
     budget = ContextBudget(args.budget, args.budget)
     folder: Path = args.output
     session, policy_file, page_file = folder / "session.jsonl", folder / "policy.toml", folder / "page.html"
-    own = [file for file, text in ((session, session_text()), (policy_file, policy_text())) if _edited(file, text)]
+    chat = folder / "conversation.json"
+    originals = {session: session_text(), policy_file: policy_text(), chat: _chat_text()}
+    own = [file for file, text in originals.items() if _edited(file, text)]
+    recordings = read_recordings(chat) if chat in own else [Recording(conversation())]
+    replayed = replay(recordings, _WAYS, _WINDOW)
     items = read_items([str(session)], lambda: make_counter(None)).items if session in own else session_items()
     start = Policy.load(policy_file) if policy_file in own else session_policy()
     report = start.pipeline().dry_run(items, budget)
@@ -63,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     title = "An agent hunts a flaky test"
     text = page(items, budget, policies, title=title, sources=[str(session)], fixed_window=False)
     folder.mkdir(parents=True, exist_ok=True)
-    for file, original in ((session, session_text()), (policy_file, policy_text())):
+    for file, original in originals.items():
         if file in own:
             print(f"kept {file}, which was edited; delete it to have the original again", file=sys.stderr)
         else:
@@ -72,10 +86,35 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(to_json(_document(report, budget, folder), indent=2))
     else:
+        _print_replay(replayed, chat)
         _print(report, budget, policies[0].name, (session, policy_file, page_file))
     if args.open:
         webbrowser.open(page_file.resolve().as_uri())
     return 0
+
+
+def _chat_text() -> str:
+    return json.dumps(conversation(), ensure_ascii=False, indent=1) + "\n"
+
+
+def _print_replay(found: Replay, chat: Path) -> None:
+    """Say what each way of filling the window costs over the conversation, and what it keeps."""
+    turns = next(iter(found.figures.values())).turns
+    print(f"A coding agent's conversation, turn by turn, in a window of {found.budget:,} tokens: what a request costs,")
+    print(f"in uncached input tokens, on the {turns} turns on which not everything fits, and how many steps still have")
+    print("everything that they use.\n")
+    table = Table([Column("way"), *(Column(name, number=True) for name in ("tokens", "price", "steps whole", "over"))])
+    for name, one in found.figures.items():
+        table.add(
+            Cell(name, "strong"),
+            f"{one.sent:,.0f}",
+            f"{one.price:,.0f}",
+            f"{one.whole:.0%}" if one.steps else "-",
+            Cell(f"{one.over}", "bad" if one.over else ""),
+        )
+    print_table(table)
+    print("\nA request over the budget could not be sent at all: the first row is there for comparison.")
+    print(f"Try also:  {_command()} replay {chat} --budget {found.budget}\n")
 
 
 def _edited(file: Path, original: str) -> bool:
@@ -86,7 +125,7 @@ def _edited(file: Path, original: str) -> bool:
 def _print(report: SelectionReport, budget: ContextBudget, name: str, files: tuple[Path, Path, Path]) -> None:
     session, policy, page_file = files
     candidates = plural(report.total_candidates, "item")
-    print(f"A coding agent's session, {candidates}, and a window that holds a fraction of it.\n")
+    print(f"The same session as {candidates} of many kinds, and one window that holds a fraction of them.\n")
     print_table(_by_kind(report))
     print()
     print(summary(report, budget, name))
