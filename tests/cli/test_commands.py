@@ -363,7 +363,11 @@ class TestDemo:
 
     def test_the_commands_it_suggests_work(self, cupel):
         suggested = ("replay", "explain", "compare")
-        commands = [line.split() for line in cupel("demo").out.splitlines() if "cupel " in line and {*line.split()} & {*suggested}]
+        commands = [
+            line.split()
+            for line in cupel("demo").out.splitlines()
+            if "cupel " in line and {*line.split()} & {*suggested}
+        ]
         assert len(commands) == 3
         for command, name in zip(commands, suggested, strict=True):
             assert cupel(*command[command.index(name) :]).code == 0
