@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cupel import Policy, PolicyConfigError
+from cupel import ConfigurationError, Policy
 from cupel.policy import json_schema
 from tests.policy.random_policies import policies
 from tests.policy.test_document_errors import MALFORMED
@@ -83,6 +83,9 @@ def _places(document, path=()):
             yield from _places(value, (*path, key))
 
 
+_schema = functools.cache(json_schema)
+
+
 @st.composite
 def _spoilt(draw):
     """A written document with something in it taken away, replaced or added."""
@@ -99,13 +102,14 @@ def _spoilt(draw):
 
 
 @given(document=_spoilt())
-def test_schema_and_reader_agree_on_the_form_of_spoilt_documents(validator, document):
+def test_schema_and_reader_agree_on_the_form_of_spoilt_documents(document):
     """What is read is valid; what is valid but not read is refused for a value's range alone, with its path."""
+    validator = Draft202012Validator(_schema())  # as an argument it would be shown, all 100 kB of it
     try:
         Policy.from_dict(document)
-    except PolicyConfigError as error:
+    except ConfigurationError as error:
         text = str(error)
-        assert text.startswith("$.")
+        assert text.startswith("$")
         if validator.is_valid(document):
             assert not re.search("unknown|missing|misses", text), text
     else:
