@@ -47,6 +47,13 @@ class Clock:
         return ITEM.timestamp
 
 
+class CountingSlice(GreedySlice):
+    """What slicers and counters take as `inner`."""
+
+    def count(self, text, /):
+        return len(text)
+
+
 SOUND = {
     "all_items": [ITEM],
     "budget": BUDGET,
@@ -56,12 +63,13 @@ SOUND = {
     "counter": tokens.CharacterEstimate(),
     "curve": Exponential(timedelta(1)),
     "clock": Clock(),
+    "embed": lambda texts: [[1.0] for _ in texts],
     "document": {"scorer": "recency"},
     "entries": [CountQuotaEntry("Message", 0, 1)],
     "form": {"content": "x", "tokens": 1},
     "full": ITEM,
     "half_life": timedelta(1),
-    "inner": GreedySlice(),
+    "inner": CountingSlice(),
     "item": ITEM,
     "items": [ITEM],
     "key": "k",

@@ -69,7 +69,8 @@ def test_what_no_budget_can_help():
     budget = ContextBudget(10, 10)
     assert extra([winner, loser], budget, loser) is None
     assert extra([winner, negative], budget, negative) is None
-    assert extra([winner], budget, item("same", 5, 0.9)) is None  # equal, but not among the candidates
+    with pytest.raises(InvalidItemError, match="must be among the items that were prepared"):
+        extra([winner], budget, item("same", 5, 0.9))  # equal, but not among the candidates
     capped = QuotaSlice([QuotaEntry("Message", cap=0)])
     assert extra([winner], budget, winner, capped) is None
     counted = CountQuotaSlice([CountQuotaEntry("Message", 0, 1)])
@@ -232,7 +233,7 @@ def test_all_items_at_once(slicer, tokens, overflow):
 @pytest.mark.parametrize("cells", [50, 400, 4_000_000])
 def test_a_knapsack_that_chooses_its_buckets(monkeypatch, cells):
     """Whichever bucket size the work allows at a budget, no budget below the answer selects the item."""
-    monkeypatch.setattr(_bucket_choice, "_MOST_CELLS", cells)
+    monkeypatch.setattr(_bucket_choice, "MOST_CELLS", cells)
     items = [item(str(n), 5 + n * 7 % 30, n * 29 % 20 / 20) for n in range(24)]
     prepared = Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice("auto")).prepare(items)
     budget = ContextBudget(60, 60)

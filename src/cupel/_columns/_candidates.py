@@ -44,6 +44,7 @@ class Picked(msgspec.Struct, frozen=True):
 class Candidates(msgspec.Struct, frozen=True):
     """Scored items as three parallel columns, so that a position names an item without comparing any.
 
+    >>> from cupel.model import ContextItem, ScoredItem
     >>> columns = Candidates.of([ScoredItem(ContextItem("hello", 1), 0.5)])
     >>> columns.scores, columns.tokens
     ([0.5], [1])

@@ -81,11 +81,12 @@ class PreparedSelection(msgspec.Struct, frozen=True):
 
     def breakdowns(self, items: Iterable[ContextItem]) -> list[ScoreBreakdown | None]:
         """Take the scores of items apart; None for one that was not scored, such as a pinned one."""
+        wanted = as_tuple("items", items, ContextItem)
         scoreable = self._classified.scoreable
         positions = {id(item): position for position, item in enumerate(scoreable)}
         scored = Breakdowns(self.pipeline.scorer, scoreable) if scoreable else None
         return [
-            scored.at(positions[id(item)]) if scored is not None and id(item) in positions else None for item in items
+            scored.at(positions[id(item)]) if scored is not None and id(item) in positions else None for item in wanted
         ]
 
     def with_query(self, query: str) -> PreparedSelection:
