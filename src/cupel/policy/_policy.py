@@ -114,7 +114,7 @@ class Policy:
 
         >>> Policy.from_dict({"scorer": "recency", "slicer": {"type": "quota", "quotas": [], "iner": "greedy"}})
         Traceback (most recent call last):
-        cupel.errors.PolicyConfigError: $.slicer.iner: unknown key 'iner'; did you mean 'inner'? (known: quotas, inner, leftover)
+        cupel.errors.PolicyConfigError: $.slicer.iner: unknown key 'iner'; did you mean 'inner'? (known: quotas, ...)
         """
         return _read(document)
 
