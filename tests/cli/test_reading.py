@@ -243,3 +243,57 @@ def test_standard_input_as_something_else(cupel):
     )
     assert json.loads(outcome.out) == {"content": "x", "tokens": 1, "kind": "Message"}
     assert cupel("select", "-", "--budget", "10", "--input-format", "parquet").code == 2
+
+
+def _written(folder, name, history):
+    lines = "".join(json.dumps(message) + "\n" for message in history)
+    texts = {"list.json": json.dumps(history), "under.json": json.dumps({"messages": history}), "lines.jsonl": lines}
+    path = folder / name
+    path.write_text(texts[name], encoding="utf-8")
+    return str(path)
+
+
+HISTORIES = {
+    "openai": [
+        {"role": "user", "content": "Look."},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "seen"},
+    ],
+    "anthropic": [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "seen"}]},
+    ],
+    "openai-responses": [
+        {"type": "message", "role": "user", "content": "Look."},
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "seen"},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ["list.json", "under.json", "lines.jsonl"])
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
+def test_messages_of_every_format(tmp_path, name, history):
+    """A call and its result are one item; the counter of the command counts."""
+    found = read_items([_written(tmp_path, name, history)], lambda: lambda text: 100)
+    assert [item.content.split(":")[0] for item in found.items] == ["user", "assistant"]
+    assert "seen" in found.items[1].content
+    assert all(item.tokens > 100 for item in found.items)
+    assert found.counted == 2
+
+
+def test_a_history_with_something_else_in_it(tmp_path):
+    path = _written(tmp_path, "lines.jsonl", [*HISTORIES["openai"], ROWS[0]])
+    with pytest.raises(InputError) as caught:
+        read_items([path], lambda: len)
+    assert [fault.message for fault in caught.value.faults] == ["expected a message"]
+
+
+def test_a_message_that_no_provider_knows(tmp_path):
+    path = _written(tmp_path, "list.json", [{"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}])
+    with pytest.raises(InputError, match="narrator"):
+        read_items([path], lambda: len)

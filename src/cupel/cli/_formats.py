@@ -48,7 +48,7 @@ def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
 
 
 def read_json(name: str, text: str) -> Iterator[Found]:
-    """A list of items, or an object with the list under `items`; each is named by the line it starts on."""
+    """A list of items or messages, or an object with it under `items` or `messages`; each is named by its line."""
     if text.lstrip()[:1] == "{":
         yield from _read_wrapped(name, text)
         return
@@ -65,12 +65,13 @@ def _read_wrapped(name: str, text: str) -> Iterator[Found]:
     except (ValueError, RecursionError) as error:
         yield _fault(name, error)
         return
-    items: list[Any] | None = document.get("items")
+    key = "messages" if "messages" in document else "items"
+    items: list[Any] | None = document.get(key)
     if not isinstance(items, list):
-        yield Fault(name, "expected a list of items, or an object with the list under 'items'")
+        yield Fault(name, "expected a list of items, or an object with the list under 'items' or 'messages'")
         return
     for number, value in enumerate(items):
-        yield Record(f"{name}: items[{number}]", value)
+        yield Record(f"{name}: {key}[{number}]", value)
 
 
 def _elements(text: str) -> Iterator[tuple[int, Any]]:

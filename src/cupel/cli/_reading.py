@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from cupel._wire import strict_decoder
 from cupel.cli._formats import SUFFIXES, Fault, Found, read_csv, read_json, read_jsonl, read_parquet, read_text
-from cupel.cli._records import BadRecordError, Record, item_of
+from cupel.cli._records import BadRecordError, Record, is_message, item_of
 from cupel.errors import CupelError
 from cupel.model import ContextItem
 
@@ -63,7 +64,11 @@ def read_items(
         result.counted += 1
         return made[0](text)
 
-    for found in _records(sources, input_format):
+    records = _records(sources, input_format)
+    first = next(records, None)
+    if isinstance(first, Record) and is_message(first):
+        return _history([first, *records], count, result)
+    for found in records if first is None else chain((first,), records):
         fault = found if isinstance(found, Fault) else _take(found, count, result.items)
         if fault is not None:
             faults.append(fault)
@@ -71,6 +76,34 @@ def read_items(
         raise InputError(faults)
     result.skipped = len(faults)
     return result
+
+
+def _history(records: Sequence[Found], count: Callable[[str], int], result: Input) -> Input:
+    """Read the messages of a chat history, in any format of `fit`: an item for what is sent or left out together."""
+    from cupel.integrations.messages import to_items  # for those who have messages
+
+    faults = [record for record in records if isinstance(record, Fault)]
+    faults += [Fault(r.where, "expected a message") for r in records if isinstance(r, Record) and not is_message(r)]
+    if not faults:
+        try:
+            result.items = to_items([cast("Record", record).fields for record in records], _Counting(count))
+            result.counted = len(result.items)
+        except (CupelError, TypeError) as error:
+            faults = [Fault(records[0].where.partition(":")[0], str(error))]
+    if faults:
+        raise InputError(faults)
+    return result
+
+
+class _Counting:
+    """A counter of the command as the library takes it."""
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+
+    def count(self, text: str, /) -> int:
+        """Count the tokens of a text."""
+        return self._count(text)
 
 
 def _take(record: Record, count: Callable[[str], int], items: list[ContextItem]) -> Fault | None:

@@ -33,6 +33,12 @@ def item_of(record: Record, count: Callable[[str], int]) -> ContextItem:
     return ITEM.read(form, error=BadRecordError)
 
 
+def is_message(record: Record) -> bool:
+    """Tell whether a record is a message of a chat history: no item has a role or a type."""
+    form = record.fields
+    return _is_object(form) and not record.textual and "tokens" not in form and bool({"role", "type"} & form.keys())
+
+
 def _is_object(form: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(form, Mapping)
 
