@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cupel import ContextBudget, DecayScorer, Exponential, Policy, SystemClock, presets
+from cupel import ContextBudget, DecayScorer, Exponential, Policy, RelevanceScorer, SystemClock, presets
 from cupel.batch import BatchError, BatchProgress, run_batch
 from cupel.batch._state import Parts
 from tests.batch.requests import (
@@ -344,3 +344,12 @@ def test_arguments_that_cannot_work_are_named(tmp_path, source, target, options,
     (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(error, match=message):
         run_batch(tmp_path / source, tmp_path / target, POLICY, **options)
+
+
+def test_each_line_is_selected_for_its_own_query(tmp_path):
+    pool = [{"content": "The parser is slow.", "tokens": 5}, {"content": "Lunch is at noon.", "tokens": 5}]
+    queries = ["why so slow?", "when is lunch?", 7]
+    path = write_jsonl(tmp_path / "requests.jsonl", [{"items": pool, "budget": 5, "query": query} for query in queries])
+    summary = run_batch(path, tmp_path / "out.jsonl", Policy(RelevanceScorer(stem=False)), workers=1)
+    assert [row["selected"] for row in rows_of(tmp_path / "out.jsonl")] == [[0], [1]]
+    assert "query must be a string" in summary.errors_file.read_text(encoding="utf-8")

@@ -4,7 +4,16 @@ import re
 import pyarrow as pa
 import pytest
 
-from cupel import ContextBudget, Policy, RecencyScorer, ReflexiveScorer, Scorer, SelectionReport, presets
+from cupel import (
+    ContextBudget,
+    Policy,
+    RecencyScorer,
+    ReflexiveScorer,
+    RelevanceScorer,
+    Scorer,
+    SelectionReport,
+    presets,
+)
 from cupel.batch import BatchError, BatchSelector
 from tests.batch.requests import ITEM, POLICY, SCHEMA, plain_loop, some_requests
 
@@ -287,3 +296,13 @@ def test_the_constructor_checks_types(arguments, message):
 def test_only_arrow_tables_are_taken():
     with pytest.raises(TypeError, match=r"requests must be a pyarrow.Table or RecordBatch, got list"):
         BatchSelector(POLICY)([])
+
+
+def test_each_row_is_selected_for_its_own_query():
+    policy = Policy(RelevanceScorer(stem=False))
+    pool = [{"content": "The parser is slow.", "tokens": 5}, {"content": "Lunch is at noon.", "tokens": 5}]
+    requests = pa.table({"items": [pool] * 3, "query": ["why so slow?", "when is lunch?", None]})
+    answer = BatchSelector(policy, ContextBudget(5, 5))(requests)
+    assert answer.column("selected").to_pylist() == [[0], [1], None]
+    assert "needs a query" in answer.column("error").to_pylist()[2]
+    assert answer.column("query").to_pylist() == ["why so slow?", "when is lunch?", None]

@@ -18,15 +18,18 @@ def quiet(pipeline: Pipeline) -> Pipeline:
     return pipeline if pipeline.on_overflow is None else replace(pipeline, on_overflow=None)
 
 
-def prepared_of(pipeline: Pipeline | PreparedSelection, items: Iterable[ContextItem] | None) -> PreparedSelection:
-    """Score, deduplicate and sort once, for any number of questions, unless that has been done."""
+def prepared_of(
+    pipeline: Pipeline | PreparedSelection, items: Iterable[ContextItem] | None, query: str | None = None
+) -> PreparedSelection:
+    """Score, deduplicate and sort once, for any number of questions, unless that has been done for this query."""
     if isinstance(pipeline, PreparedSelection):
         if items is not None:
             raise TypeError("items must be None beside a PreparedSelection, which has its items already")
-        return with_fields(pipeline, pipeline=quiet(pipeline.pipeline))
+        prepared = with_fields(pipeline, pipeline=quiet(pipeline.pipeline))
+        return prepared if query is None else prepared.with_query(query)
     if not isinstance(pipeline, Pipeline):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise wrong_type("pipeline", "a Pipeline or a PreparedSelection", pipeline)
-    return quiet(pipeline).prepare(as_items("items", items))
+    return quiet(pipeline).prepare(as_items("items", items), query=query)
 
 
 def as_items(name: str, items: Iterable[ContextItem] | None) -> list[ContextItem]:

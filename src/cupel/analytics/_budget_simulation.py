@@ -32,6 +32,8 @@ def get_marginal_items(
     items: Iterable[ContextItem] | None,
     budget: ContextBudget | int,
     slack_tokens: int,
+    *,
+    query: str | None = None,
 ) -> list[ContextItem]:
     """Return the items that the budget selects and the same budget with `slack_tokens` fewer does not, in placed order.
 
@@ -56,7 +58,7 @@ def get_marginal_items(
     if slack_tokens == 0:  # ruling 9.11
         return []
     reduced = _reduced(primary, slack_tokens)
-    prepared = prepared_of(pipeline, items)
+    prepared = prepared_of(pipeline, items, query)
     full = prepared.run(primary)
     kept = {id(item) for item in prepared.included(reduced)}
     return [item for item in full if id(item) not in kept]
@@ -69,6 +71,7 @@ def find_min_budget_for(
     search_ceiling: int,
     *,
     exact: bool = False,
+    query: str | None = None,
 ) -> int | None:
     """Return a small budget that selects `target_item`, or None if the search finds none up to `search_ceiling`.
 
@@ -104,7 +107,7 @@ def find_min_budget_for(
         too_low = InvalidBudgetError("searchCeiling must be >= targetItem.Tokens")
         too_low.add_note(f"search_ceiling is {shown(ceiling)}, target_item.tokens is {shown(target.tokens)}")
         raise too_low
-    prepared = prepared_of(pipeline, items if candidates is None else candidates)
+    prepared = prepared_of(pipeline, items if candidates is None else candidates, query)
     check_members("target_item", prepared, [target])
     if target.tokens < 0:  # ruling 9.8
         return None

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from msgspec.structs import replace
-
 from cupel._checks import as_text, wrong_type
 from cupel.analytics._arguments import as_items, prepared_of, quiet
 from cupel.errors import PipelineConfigError
@@ -53,7 +51,11 @@ class PolicySensitivityReport:
 
 
 def dry_run_with_policy(
-    items: Iterable[ContextItem], budget: ContextBudget | int, policy: Policy | Pipeline
+    items: Iterable[ContextItem],
+    budget: ContextBudget | int,
+    policy: Policy | Pipeline,
+    *,
+    query: str | None = None,
 ) -> SelectionReport:
     """Report what a policy selects, without telling its pipeline's `on_overflow`.
 
@@ -61,17 +63,21 @@ def dry_run_with_policy(
     >>> dry_run_with_policy([ContextItem("a", 60), ContextItem("b", 30)], 50, Policy(RecencyScorer()))
     <SelectionReport: 1 in (30 tokens), 1 out: 1 BudgetExceeded>
     """
-    return prepared_of(_pipeline("policy", policy), items).dry_run(ContextBudget.of(budget))
+    return prepared_of(_pipeline("policy", policy), items, query).dry_run(ContextBudget.of(budget))
 
 
 def policy_sensitivity(
-    items: Iterable[ContextItem], budget: ContextBudget | int, variants: Variants
+    items: Iterable[ContextItem],
+    budget: ContextBudget | int,
+    variants: Variants,
+    *,
+    query: str | None = None,
 ) -> PolicySensitivityReport:
     """Run every variant on the same candidates and list what at least two of them disagree about.
 
     Variants are policies, pipelines or both, by label; labels may repeat in a list of pairs. Items are matched by
-    content, and a content counts as included if any copy of it was. Variants with an equal scorer and the same
-    deduplication share one scoring pass. The first variant that fails ends the call with its error.
+    content, and a content counts as included if any copy of it was. Variants with an equal scorer, the same
+    deduplication and the same pins share one scoring pass. The first variant that fails ends the call with its error.
 
     >>> from cupel import ContextBudget, ContextItem, Policy, PriorityScorer, ReflexiveScorer
     >>> items = [
@@ -84,7 +90,7 @@ def policy_sensitivity(
     spec ['Included', 'Excluded']
     log ['Excluded', 'Included']
     """
-    pipelines = _pipelines(variants)
+    pipelines = [(label, pipeline.bind(query)) for label, pipeline in _pipelines(variants)]
     if len(pipelines) < 2:  # noqa: PLR2004 - one variant has nothing to differ from
         raise PipelineConfigError("policy_sensitivity requires at least 2 variants")
     candidates = as_items("items", items)
@@ -130,7 +136,7 @@ def _reports(
             own = pipeline.prepare(items)
             prepared.append(own)
         else:
-            own = replace(shared, pipeline=pipeline, chooser=pipeline.slicer.fit(shared.candidates))
+            own = shared.with_pipeline(pipeline)
         reports.append((label, own.dry_run(budget)))
     return reports
 
@@ -140,7 +146,7 @@ def _same_ranking(one: Pipeline, other: Pipeline) -> bool:
 
     Equality is not enough: mappings of weights are equal in any order, but floats add up differently.
     """
-    if one.deduplicate != other.deduplicate:
+    if (one.deduplicate, one.pins) != (other.deduplicate, other.pins):
         return False
     return one.scorer is other.scorer or (one.scorer == other.scorer and repr(one.scorer) == repr(other.scorer))
 

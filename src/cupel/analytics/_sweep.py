@@ -38,6 +38,8 @@ def sweep(
     pipeline: Pipeline | PreparedSelection,
     items: Iterable[ContextItem] | None,
     budgets: Iterable[ContextBudget | int],
+    *,
+    query: str | None = None,
 ) -> list[SweepRow]:
     """Select under every budget; scoring, deduplication and sorting happen once.
 
@@ -56,7 +58,7 @@ def sweep(
     if not isinstance(budgets, Iterable):
         raise wrong_type("budgets", "an iterable of budgets or integers", budgets)
     asked = [ContextBudget.of(budget, name=f"budgets[{position}]") for position, budget in enumerate(budgets)]
-    prepared = prepared_of(pipeline, items)
+    prepared = prepared_of(pipeline, items, query)
     return [_row(prepared, budget) for budget in asked]
 
 

@@ -19,6 +19,7 @@ class Request(NamedTuple):
 
     items: list[ContextItem]
     budget: ContextBudget
+    query: str | None = None
 
 
 class Choice(NamedTuple):
@@ -34,15 +35,15 @@ class Choice(NamedTuple):
 def choose(pipeline: Pipeline, read: Callable[[], Request], *, report: bool) -> Choice:
     """Read one request and select for it; whatever goes wrong is that request's error and nobody else's."""
     try:
-        items, budget = read()
+        items, budget, query = read()
         text = None
         if report:
-            result = pipeline.select(items, budget)
+            result = pipeline.select(items, budget, query=query)
             chosen = result.items
             # Events carry durations, which would make the same request give two different reports.
             text = replace(result.report, events=()).to_json()
         else:
-            chosen = pipeline.run(items, budget)
+            chosen = pipeline.run(items, budget, query=query)
         total = sum([item.tokens for item in chosen])
         if total > LARGEST:
             msg = f"total_tokens is beyond 64 bits: {total}"

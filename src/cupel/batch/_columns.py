@@ -29,7 +29,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RequestColumns:
-    """The requests of a table: `items` (a list of structs) and `budget` (a struct or a number), read on demand."""
+    """The requests of a table, read on demand: `items` (structs), `budget` (a struct or a number), `query` (a text)."""
 
     def __init__(self, table: Any, shared: ContextBudget | None) -> None:
         pa = arrow()
@@ -46,6 +46,8 @@ class RequestColumns:
         self._shared = shared
         has_budgets = "budget" in table.column_names
         self._budgets = _readable(_plain, table.column("budget")) if has_budgets else [None] * table.num_rows
+        has_queries = "query" in table.column_names
+        self._queries = _readable(_plain, table.column("query")) if has_queries else [None] * table.num_rows
         lengths = pa.compute.list_value_length(self._items).to_pylist()
         self._missing = [length is None for length in lengths]
         self.starts = [0]
@@ -73,11 +75,12 @@ class RequestColumns:
             chosen = items[start:stop]
         else:
             chosen = [_build_one(columns, position, position - start) for position in range(start, stop)]
-        budget = self._budgets[row]
-        if isinstance(budget, Unreadable):
-            msg = f"budget: {budget.reason}"
-            raise ValueError(msg)  # noqa: TRY004
-        return Request(chosen, read_budget(budget, self._shared))
+        budget, query = self._budgets[row], self._queries[row]
+        for name, value in (("budget", budget), ("query", query)):
+            if isinstance(value, Unreadable):
+                msg = f"{name}: {value.reason}"
+                raise ValueError(msg)  # noqa: TRY004
+        return Request(chosen, read_budget(budget, self._shared), query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
                 raise ValueError(msg)
         items.extend(read_items(found))
         forms.extend(_ENTRIES.decode(found))
-        return Request(items, read_budget(budget, selector.budget))
+        return Request(items, read_budget(budget, selector.budget), kept.get("query"))
 
     choice = choose(pipeline, read, report=selector.report)
     selected = choice.selected

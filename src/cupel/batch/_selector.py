@@ -20,8 +20,9 @@ class BatchSelector:
     """Selects for every row of an Arrow table: requests in, selections out, the same rows in the same order.
 
     A request has a column `items`, a list of structs with the fields of `ContextItem`, and a column `budget`, a struct
-    with the fields of `ContextBudget` or just a number of tokens; `budget` here is for rows that have none. The answer
-    keeps all other columns, and has the selected `items` in placed order, their positions in the request (`selected`),
+    with the fields of `ContextBudget` or just a number of tokens; `budget` here is for rows that have none. A column
+    `query` is what a row's items are to answer, for policies that score by relevance. The answer keeps all columns but
+    the first two, and has the selected `items` in placed order, their positions in the request (`selected`),
     `total_tokens`, `total_candidates`, with `report=True` the `report` as JSON, and `error`, which is null unless the
     row could not be selected for. A selector pickles, so it can be sent to the workers of any engine.
 

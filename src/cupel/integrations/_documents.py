@@ -22,6 +22,7 @@ def select_documents(
     *,
     text: Callable[[D], str | None],
     score: Callable[[D], float | None],
+    query: str | None = None,
 ) -> list[D]:
     """The documents that fit, as the policy places them; documents without text are left out.
 
@@ -47,4 +48,4 @@ def select_documents(
         sources[id(item)] = document
         items.append(item)
     pipeline = policy if isinstance(policy, Pipeline) else (policy or presets.rag()).pipeline()
-    return [sources[id(item)] for item in pipeline.run(items, window)]
+    return [sources[id(item)] for item in pipeline.run(items, window, query=query)]

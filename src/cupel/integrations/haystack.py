@@ -47,9 +47,10 @@ def fit_messages(
     tools: ToolsType | None = None,
     *,
     pin: Callable[[ChatMessage], bool] | None = None,
+    query: str | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for Haystack's chat messages: the same objects come back."""
-    return _HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), pin=pin)
+    return _HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), pin=pin, query=query)
 
 
 class _Component:
@@ -97,8 +98,8 @@ class DocumentSelector(_Component):
         self.counter = counter
 
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator, unused-ignore]
-    def run(self, documents: list[Document]) -> dict[str, list[Document]]:
-        """Choose among the documents."""
+    def run(self, documents: list[Document], query: str | None = None) -> dict[str, list[Document]]:
+        """Choose among the documents; `query` is what a policy that scores by relevance looks for."""
         chosen = select_documents(
             documents,
             self.budget,
@@ -106,6 +107,7 @@ class DocumentSelector(_Component):
             self.counter,
             text=lambda document: document.content,
             score=lambda document: document.score,
+            query=query,
         )
         return {"documents": chosen}
 
@@ -139,9 +141,9 @@ class MessageFitter(_Component):
         return self._saved(tools=serialize_tools_or_toolset(self.tools), pin=pin)
 
     @component.output_types(messages=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
-    def run(self, messages: list[ChatMessage]) -> dict[str, list[ChatMessage]]:
-        """Choose among the messages."""
-        fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, pin=self.pin)
+    def run(self, messages: list[ChatMessage], query: str | None = None) -> dict[str, list[ChatMessage]]:
+        """Choose among the messages; `query` is what the policy looks for, by default the newest user message."""
+        fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, pin=self.pin, query=query)
         return {"messages": fitted.messages}
 
 

@@ -57,13 +57,14 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[BaseMessage], bool] | None = None,
+    query: str | None = None,
 ) -> Fitted[BaseMessage]:
     """`cupel.integrations.messages.fit` for LangChain messages: the same objects come back.
 
     The result suits every chat model: calls stay with their results, and the first message after the system prompts is
     a human one.
     """
-    return _LANGCHAIN.fit(messages, budget, policy, counter, tools, pin=pin)
+    return _LANGCHAIN.fit(messages, budget, policy, counter, tools, pin=pin, query=query)
 
 
 def message_fitter(
@@ -73,6 +74,7 @@ def message_fitter(
     tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[BaseMessage], bool] | None = None,
+    query: str | None = None,
 ) -> Runnable[Any, list[BaseMessage]]:
     """Return a runnable that fits what passes through it: a prompt, messages, or a text, as a model would take them.
 
@@ -80,7 +82,7 @@ def message_fitter(
     """
 
     def fit_input(value: Any) -> list[BaseMessage]:
-        return fit_messages(_messages(value), budget, policy, counter, tools, pin=pin).messages
+        return fit_messages(_messages(value), budget, policy, counter, tools, pin=pin, query=query).messages
 
     return RunnableLambda(fit_input, name="cupel.message_fitter")
 
@@ -92,12 +94,14 @@ def pre_model_hook(
     tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[BaseMessage], bool] | None = None,
+    query: str | None = None,
 ) -> Callable[[Any], dict[str, list[BaseMessage]]]:
     """Return a `pre_model_hook` for LangGraph agents: the model sees what fits, the graph's state keeps everything."""
 
     def hook(state: Any) -> dict[str, list[BaseMessage]]:
         messages: Sequence[BaseMessage] = state["messages"] if isinstance(state, Mapping) else state.messages
-        return {"llm_input_messages": fit_messages(messages, budget, policy, counter, tools, pin=pin).messages}
+        fitted = fit_messages(messages, budget, policy, counter, tools, pin=pin, query=query)
+        return {"llm_input_messages": fitted.messages}
 
     return hook
 
@@ -121,8 +125,10 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
         self.counter = counter
         self.score_key = score_key
 
-    def transform_documents(self, documents: Sequence[Document], **_kwargs: Any) -> Sequence[Document]:
-        """The documents that fit."""
+    def transform_documents(
+        self, documents: Sequence[Document], *, query: str | None = None, **_kwargs: Any
+    ) -> Sequence[Document]:
+        """The documents that fit; `query` is what a policy that scores by relevance looks for."""
         return select_documents(
             documents,
             self.budget,
@@ -130,6 +136,7 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
             self.counter,
             text=lambda document: document.page_content,
             score=lambda document: document.metadata.get(self.score_key),
+            query=query,
         )
 
 

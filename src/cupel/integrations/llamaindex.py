@@ -44,9 +44,10 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[ChatMessage], bool] | None = None,
+    query: str | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for LlamaIndex's chat messages: the same objects come back."""
-    return _LLAMAINDEX.fit(messages, budget, policy, counter, tools, pin=pin)
+    return _LLAMAINDEX.fit(messages, budget, policy, counter, tools, pin=pin, query=query)
 
 
 class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
@@ -67,7 +68,6 @@ class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-i
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        del query_bundle  # the retriever has scored the nodes for it
         return select_documents(
             nodes,
             self.budget,
@@ -75,6 +75,7 @@ class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-i
             self.counter,
             text=lambda entry: entry.node.get_content(metadata_mode=MetadataMode.LLM),
             score=lambda entry: entry.score,
+            query=None if query_bundle is None else query_bundle.query_str or None,
         )
 
 
@@ -110,18 +111,19 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
         return range(counter_or_default(self.counter).count(text))
 
     def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """Return the messages that fit beside `initial_token_count` tokens of other context."""
-        del input  # the newest message is in the store already
-        return self._fit(self.get_all(), initial_token_count)
+        """Return the messages that fit beside `initial_token_count` tokens of other context.
+
+        `input` is what a policy that scores by relevance looks for, by default the newest user message.
+        """
+        return self._fit(self.get_all(), initial_token_count, input)
 
     async def aget(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
         """Return what `get` does, read from an asynchronous store."""
-        del input
-        return self._fit(await self.aget_all(), initial_token_count)
+        return self._fit(await self.aget_all(), initial_token_count, input)
 
-    def _fit(self, messages: list[ChatMessage], initial_token_count: int) -> list[ChatMessage]:
-        room = max(0, self.budget - initial_token_count)
-        return fit_messages(messages, room, self.policy, self.counter, self.tools, pin=self.pin).messages
+    def _fit(self, messages: list[ChatMessage], initial_token_count: int, asked: str | None) -> list[ChatMessage]:
+        room, query = max(0, self.budget - initial_token_count), asked or None
+        return fit_messages(messages, room, self.policy, self.counter, self.tools, pin=self.pin, query=query).messages
 
 
 def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:

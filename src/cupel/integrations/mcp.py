@@ -70,20 +70,23 @@ class Candidate:
         return ContextItem(content, default_counter().count(content) if tokens is None else tokens, **fields)
 
 
-def select(
+def select(  # noqa: PLR0917 - clients name the arguments
     items: list[Candidate],
     max_tokens: int,
     target_tokens: int | None = None,
     output_reserve: int = 0,
     policy: str | dict[str, Any] = "chat",
+    query: str | None = None,
 ) -> dict[str, Any]:
     """Choose the items that fit a token budget, in the order in which they should be sent.
 
     `policy` is the name of a preset (chat, code-review, debugging, document-qa, long-running, rag, tool-use) or a
-    policy document. Positions refer to the list that was handed in.
+    policy document. `query` is what the items are to answer, for policies that score by relevance. Positions refer to
+    the list that was handed in.
     """
     candidates = _items(items)
-    result = _policy(policy).pipeline().select(candidates, _budget(max_tokens, target_tokens, output_reserve))
+    budget = _budget(max_tokens, target_tokens, output_reserve)
+    result = _policy(policy).pipeline().select(candidates, budget, query=query)
     positions = {id(item): position for position, item in enumerate(candidates)}
     return {
         "selected": [
@@ -94,16 +97,18 @@ def select(
     }
 
 
-def explain(
+def explain(  # noqa: PLR0917 - clients name the arguments
     items: list[Candidate],
     max_tokens: int,
     target_tokens: int | None = None,
     output_reserve: int = 0,
     policy: str | dict[str, Any] = "chat",
+    query: str | None = None,
 ) -> dict[str, Any]:
     """Say for each item whether it is selected, with its score and the reason; the arguments are those of `select`."""
     candidates = _items(items)
-    report = _policy(policy).pipeline().dry_run(candidates, _budget(max_tokens, target_tokens, output_reserve))
+    budget = _budget(max_tokens, target_tokens, output_reserve)
+    report = _policy(policy).pipeline().dry_run(candidates, budget, query=query)
     positions = {id(item): position for position, item in enumerate(candidates)}
     decisions = [
         {"selected": True, "score": entry.score, "reason": entry.reason.value, "position": positions[id(entry.item)]}

@@ -37,6 +37,7 @@ def history_processor(
     tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[ModelMessage], bool] | None = None,
+    query: str | None = None,
 ) -> Callable[[list[ModelMessage]], list[ModelMessage]]:
     """Return a history processor that fits the history into a budget before each request.
 
@@ -44,7 +45,7 @@ def history_processor(
     """
 
     def process(messages: list[ModelMessage]) -> list[ModelMessage]:
-        return fit_messages(messages, budget, policy, counter, tools, pin=pin).messages
+        return fit_messages(messages, budget, policy, counter, tools, pin=pin, query=query).messages
 
     return process
 
@@ -57,6 +58,7 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     *,
     pin: Callable[[ModelMessage], bool] | None = None,
+    query: str | None = None,
 ) -> Fitted[ModelMessage]:
     """`cupel.integrations.messages.fit` for Pydantic AI's messages: the same objects come back.
 
@@ -66,7 +68,8 @@ def fit_messages(
     def keep(message: ModelMessage) -> bool:
         return _has_system_prompt(message) or (pin is not None and pin(message))
 
-    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, pin=keep, system=_instructions(messages))
+    instructions = _instructions(messages)
+    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, pin=keep, system=instructions, query=query)
 
 
 def _has_system_prompt(message: ModelMessage) -> bool:

@@ -86,7 +86,7 @@ def fit(
     so is whatever `pin` returns True for; an error names what does not fit. `tools` and Anthropic's `system` are
     counted. With `alternate`, the user and the assistant take turns strictly. `system_messages` says what becomes of
     system messages behind the opening ones: `"keep"`, `"compete"`, or a number, of which the newest stay. `query` is
-    what a policy that scores by relevance looks for, usually the newest user message. With `forms=True`, or a
+    what a policy that scores by relevance looks for, by default the newest user message. With `forms=True`, or a
     shortener of your own, long tool outputs may be sent shorter where not everything fits: in copies, which
     `Fitted.shortened` names.
     Without a `policy` the newest messages win; without a `counter`, tokens are counted by
@@ -116,9 +116,9 @@ def fit(
         system_messages=system_messages,
     )
     history = read_history(messages, options)
-    fixed, pipeline = fixed_items(history, system, tools), as_pipeline(policy).bind(query)
     shortener = forms if isinstance(forms, bool) else as_function("forms", forms)
-    fitted = _fit_history(messages, history, budget, pipeline, fixed, forms=shortener)
+    fixed = fixed_items(history, system, tools)
+    fitted = _fit_history(messages, history, budget, policy, fixed, query=query, forms=shortener)
     return replace(fitted, messages=[sendable(message, "messages[]") for message in fitted.messages])
 
 
@@ -135,6 +135,7 @@ def fit_view(
     pin: Callable[[M], bool] | None = None,
     alternate: bool = False,
     system_messages: SystemMessages = "keep",
+    query: str | None = None,
 ) -> Fitted[M]:
     """`fit` for a framework's messages: `view` translates each into `dialect`, for reading only."""
     options = Options(
@@ -147,7 +148,7 @@ def fit_view(
         view=view,
     )
     history = read_history(messages, options)
-    return _fit_history(messages, history, budget, policy, fixed_items(history, system, tools))
+    return _fit_history(messages, history, budget, policy, fixed_items(history, system, tools), query=query)
 
 
 def _fit_history(
@@ -157,10 +158,11 @@ def _fit_history(
     policy: Policy | Pipeline | None,
     fixed: Sequence[ContextItem],
     *,
+    query: str | None,
     forms: Shortener | bool = False,
 ) -> Fitted[M]:
     request = Request(history, fixed, as_window(budget))
-    pipeline = as_pipeline(policy)
+    pipeline = as_pipeline(policy).bind(history.asked() if query is None else query)
     items = history.items(request.room)
     shorter: Mapping[int, Shorter] = {}
     if forms is False or sum(item.tokens for item in items) <= request.room:

@@ -59,6 +59,7 @@ class Framework(Generic[M]):
         *,
         pin: Callable[[M], bool] | None = None,
         system: str | None = None,
+        query: str | None = None,
     ) -> Fitted[M]:
         """Return the part of a history that fits a budget, by the rules of `cupel.integrations.messages.fit`."""
         history = list(messages)
@@ -72,6 +73,7 @@ class Framework(Generic[M]):
             tools=self.schemas(tools),
             system=system,
             pin=pin,
+            query=query,
         )
 
     @property

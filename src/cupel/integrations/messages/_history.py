@@ -92,6 +92,11 @@ class History:
         why = unit.note or (unit.role if unit.pinned else "needed beside another pinned message")
         return f"{', '.join(ranges(unit.positions))} ({why})"
 
+    def asked(self) -> str | None:
+        """The newest thing that the user said, which is what a scorer looks for unless the caller says otherwise."""
+        spoken = (reading for reading in reversed(self.readings) if reading.role == "user" and reading.speaks)
+        return " ".join(next((reading.texts for reading in spoken), ())).strip() or None
+
     def positions(self, indexes: Iterable[int]) -> list[int]:
         """Where the messages of these units stand, in order."""
         return sorted(position for index in indexes for position in self.units[index].positions)

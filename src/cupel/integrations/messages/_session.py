@@ -168,7 +168,7 @@ class MessageSession(Remembering, Generic[M]):
     def _values(self, history: History, items: Sequence[ContextItem], pieces: Sequence[Piece]) -> list[float]:
         if self._pipeline is None or not items:
             return self._pieces.values()
-        scorer = self._pipeline.scorer.bind(_asked(history) if self._query is None else self._query)
+        scorer = self._pipeline.bind(history.asked() if self._query is None else self._query).scorer
         scores = checked_scores(scorer, items)
         return [
             sum(scores[unit] for unit in piece.units if scores[unit] > 0) * max(piece.tokens, 1) ** _SIZE
@@ -220,12 +220,6 @@ class MessageSession(Remembering, Generic[M]):
         joint = sum(len(piece.positions) for piece in draft.pieces if piece.key in common) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
         return tuple(sorted([*places][: max(0, limit)]))
-
-
-def _asked(history: History) -> str:
-    """The newest thing that the user said."""
-    spoken = (reading for reading in reversed(history.readings) if reading.role == "user" and reading.speaks)
-    return " ".join(next((reading.texts for reading in spoken), ()))
 
 
 def _label(history: History, piece: Piece) -> str:

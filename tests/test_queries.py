@@ -1,0 +1,189 @@
+"""Wherever a selection is made, a query can be given: a new way to select without one fails here."""
+
+import argparse
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cupel
+from cupel import ContextItem, Pipeline, Policy, RelevanceScorer
+from cupel.analytics import (
+    dry_run_with_policy,
+    find_min_budget_for,
+    get_marginal_items,
+    policy_sensitivity,
+    sweep,
+)
+from cupel.cli._main import COMMANDS
+from cupel.errors import MissingExtraError
+from cupel.integrations.messages import Framework, MessageSession, fit
+
+BUDGETS = {"budget", "budgets", "search_ceiling", "max_tokens"}
+ELSEWHERE = {
+    "cupel.analytics.counterfactual": "takes a prepared selection, which has its query",
+    "cupel.analytics.counterfactuals": "takes a prepared selection, which has its query",
+    "cupel.batch.BatchSelector": "every request has its own",
+    "cupel.batch.run_batch": "every request has its own",
+    "cupel.evaluation.AppendWay.__call__": "selects nothing",
+    "cupel.evaluation.FitWay.__call__": "asks what the user said last",
+    "cupel.evaluation.SessionWay.__call__": "asks what the user said last",
+    "cupel.evaluation.TailWay.__call__": "scores nothing",
+    "cupel.evaluation.read_cases": "every case has its own",
+    "cupel.evaluation.replay": "the ways ask what the user said last",
+    "cupel.pipeline.PreparedSelection.dry_run": "prepared for one; with_query goes on to others",
+    "cupel.pipeline.PreparedSelection.included": "prepared for one; with_query goes on to others",
+    "cupel.pipeline.PreparedSelection.run": "prepared for one; with_query goes on to others",
+    "cupel.pipeline.PreparedSelection.select": "prepared for one; with_query goes on to others",
+    "cupel.report.page_payload": "its policies are bound already",
+    "cupel.session.Session": "select has it, turn by turn",
+    # Parts of a selection that come after the scores, and what describes a selection that has been made.
+    "cupel.analytics.Counterfactual": "a result",
+    "cupel.analytics.SweepRow": "a result",
+    "cupel.analytics.budget_utilization": "reads a report",
+    "cupel.analytics.optimality_gap": "reads a report",
+    "cupel.analytics.quota_utilization": "reads a report",
+    "cupel.diagnostics.DiagnosticTraceCollector.on_pipeline_completed": "is told of a run",
+    "cupel.diagnostics.TraceCollector.for_run": "is told of a run",
+    "cupel.diagnostics.TraceCollector.on_pipeline_completed": "is told of a run",
+    "cupel.evaluation.Replay": "a result",
+    "cupel.integrations.opentelemetry.OpenTelemetryTraceCollector.for_run": "is told of a run",
+    "cupel.integrations.opentelemetry.OpenTelemetryTraceCollector.on_pipeline_completed": "is told of a run",
+    "cupel.model.ContextBudget.of": "a budget",
+    "cupel.pipeline.ContextResult": "a result",
+    "cupel.pipeline.effective_budget": "a budget",
+    "cupel.report.notebook_html": "reads a report",
+    "cupel.report.summary": "reads a report",
+    "cupel.session.SessionResult": "a result",
+    "cupel.slicers.Chooser.__call__": "chooses by scores",
+    "cupel.slicers.Chooser.span": "chooses by scores",
+    "cupel.slicers.GreedyChooser.__call__": "chooses by scores",
+    "cupel.slicers.GreedyChooser.span": "chooses by scores",
+    "cupel.slicers.KindLimit": "a limit",
+    "cupel.slicers.Slicer.slice": "chooses by scores",
+    "cupel.slicers.StreamSlice.slice": "chooses by scores",
+    "cupel.testing.SelectionReportAssertionChain.have_budget_utilization_above": "reads a report",
+    "cupel.testing.strategies.budgets": "draws budgets",
+}
+ADAPTERS = Path(cupel.__file__).parent / "integrations"
+ITEMS = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5)]
+RELEVANT = Policy(RelevanceScorer(stem=False))
+HISTORY = [
+    {"role": "user", "content": "The parser is slow."},
+    {"role": "assistant", "content": "I see."},
+    {"role": "user", "content": "Lunch is at noon."},
+    {"role": "assistant", "content": "Enjoy."},
+    {"role": "user", "content": "Go on, please."},
+]
+
+
+def public_functions() -> Iterator[tuple[str, set[str]]]:
+    """Name every public function and method with its parameters."""
+    for module in pkgutil.walk_packages(cupel.__path__, "cupel."):
+        if any(part.startswith("_") for part in module.name.split(".")):
+            continue
+        try:
+            members = importlib.import_module(module.name)
+        except MissingExtraError:
+            continue
+        for name in getattr(members, "__all__", ()):
+            yield from callables(f"{module.name}.{name}", getattr(members, name))
+
+
+def callables(name: str, member: object) -> Iterator[tuple[str, set[str]]]:
+    """Name a function, or a class and its methods."""
+    found = {name: member}
+    if inspect.isclass(member):
+        found[name] = member.__init__
+        found |= {f"{name}.{key}": getattr(member, key) for key in vars(member) if is_public(key)}
+    for called, function in found.items():
+        try:
+            yield called, set(inspect.signature(function).parameters)
+        except (TypeError, ValueError):
+            continue
+
+
+def is_public(name: str) -> bool:
+    return name == "__call__" or not name.startswith("_")
+
+
+def test_every_public_way_to_select_takes_a_query():
+    without = {name for name, parameters in public_functions() if parameters & BUDGETS and "query" not in parameters}
+    assert without - ELSEWHERE.keys() == set()
+    assert {name for name in ELSEWHERE if name not in without} == set()  # the list has no leftovers
+
+
+@pytest.mark.parametrize("file", sorted(ADAPTERS.glob("[!_]*.py")), ids=lambda file: file.stem)
+def test_every_adapter_passes_a_query_on(file):
+    """Read, not imported: the frameworks need not be installed."""
+    calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    names = {"fit_messages", "select_documents", "fit", "select", "dry_run", "run"}
+    made = [call for call in calls if called(call) in names and not is_server(call)]
+    assert [ast.unparse(call) for call in made if "query" not in {keyword.arg for keyword in call.keywords}] == []
+    assert made or file.stem == "opentelemetry"
+
+
+def called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def is_server(call: ast.Call) -> bool:
+    return ast.unparse(call.func) == "server().run"
+
+
+def test_every_command_that_selects_takes_a_query():
+    """Requests, cases and recordings bring their own, and the demonstration has none."""
+    without: set[str] = set()
+    for name, (module, _) in COMMANDS.items():
+        parser = argparse.ArgumentParser()
+        importlib.import_module(module).configure(parser)
+        options = {option for action in parser._actions for option in action.option_strings}
+        if "--budget" in options and "--query" not in options:
+            without.add(name)
+    assert without == {"batch", "demo", "evaluate", "replay", "tune"}
+
+
+@pytest.mark.parametrize(("query", "expected"), [("parser", ITEMS[0]), ("lunch", ITEMS[1])])
+def test_questions_about_a_selection_are_asked_for_the_query(query, expected):
+    pipeline = RELEVANT.pipeline()
+    assert sweep(pipeline, ITEMS, [5], query=query)[0].items == [expected]
+    assert get_marginal_items(pipeline, ITEMS, 5, 5, query=query) == [expected]
+    assert find_min_budget_for(pipeline, ITEMS, expected, 10, query=query) == 5
+    assert [entry.item for entry in dry_run_with_policy(ITEMS, 5, RELEVANT, query=query).included] == [expected]
+    other = next(item for item in ITEMS if item is not expected)
+    prepared = pipeline.prepare(ITEMS, query=other.content)
+    assert sweep(prepared, None, [5], query=query)[0].items == [expected]
+    found = policy_sensitivity(ITEMS, 5, {"one": RELEVANT, "two": RELEVANT.pipeline()}, query=query)
+    assert [[entry.item for entry in report.included] for _, report in found.variants] == [[expected], [expected]]
+
+
+def test_variants_with_other_pins_are_prepared_on_their_own():
+    pins = [cupel.PinRule(newest=1)]
+    plain = Pipeline(scorer=RelevanceScorer(stem=False))
+    pinned = Pipeline(scorer=RelevanceScorer(stem=False), pins=pins)
+    found = policy_sensitivity(ITEMS, 5, {"plain": plain, "pinned": pinned}, query="parser")
+    assert [[entry.item for entry in report.included] for _, report in found.variants] == [[ITEMS[0]], [ITEMS[1]]]
+
+
+def test_without_a_query_a_history_is_asked_what_the_user_said_last():
+    history = [*HISTORY[:-1], {"role": "user", "content": "Why is the parser slow?"}]
+    assert HISTORY[0] in fit(history, 25, RELEVANT).messages
+    assert HISTORY[2] in fit(history, 25, RELEVANT, query="when is lunch?").messages
+    lines = Framework(dict, lambda messages: messages, dict)
+    assert HISTORY[0] in lines.fit(history, 25, RELEVANT).messages
+    assert HISTORY[2] in lines.fit(history, 25, RELEVANT, query="when is lunch?").messages
+
+
+def test_a_user_who_said_nothing_in_words_asks_nothing():
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    shown = {"role": "user", "content": [image]}
+    history = [shown, {"role": "assistant", "content": "A cat."}, shown]
+    with pytest.raises(cupel.ScorerConfigError, match="needs a query"):
+        fit(history, 2000, RELEVANT)
+    with pytest.raises(cupel.ScorerConfigError, match="needs a query"):
+        MessageSession(2000, RELEVANT).fit(history)
+    assert fit(history, 4000).messages == history
