@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chart, knapsack_solver, quality, relevance, sessions, tables
+from benchmarks import chart, forms, knapsack_solver, quality, relevance, sessions, tables
 from benchmarks.construction import measure_construction
 from benchmarks.growth import measure_growth
 from benchmarks.machine import facts
@@ -87,6 +87,10 @@ def conversations(*, quick: bool) -> Any:
     return _shown(sessions.table, sessions.measure_sessions(quick=quick))
 
 
+def shortened(*, quick: bool) -> Any:
+    return _shown(forms.show, forms.measure_forms(quick=quick))
+
+
 MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "speed": speed,
     "growth": growth,
@@ -98,9 +102,10 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "solver": solver,
     "relevance": evidence,
     "sessions": conversations,
+    "forms": shortened,
 }
 # On request only: the solver beside a plain table, and what is told by data that is not part of the project.
-PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance", "sessions"})
+PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance", "sessions", "forms"})
 
 
 def write_pages(found: dict[str, Any]) -> None:

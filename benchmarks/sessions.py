@@ -26,6 +26,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "sessions"
 LOW = 0.7
 """To which share of the budget a full window is cut by the ways that cut it."""
 GENERATED, TURNS = 6, 80
+BUDGETS = {"coding": 16_000, "airline": 3_500, "generated": 4_000}
 
 
 class _Counter:
@@ -41,7 +42,7 @@ class _Counter:
         return self._known[text]
 
 
-_COUNTER = _Counter()
+COUNTER = _Counter()
 
 
 def tokens(message: Message) -> int:
@@ -49,7 +50,7 @@ def tokens(message: Message) -> int:
     calls = "".join(
         call["function"]["name"] + call["function"]["arguments"] for call in message.get("tool_calls") or ()
     )
-    return _COUNTER.count((message.get("content") or "") + calls) + 4
+    return COUNTER.count((message.get("content") or "") + calls) + 4
 
 
 def append(budget: int) -> Step:
@@ -67,7 +68,7 @@ def anew(budget: int) -> Step:
         def is_task(message: Message) -> bool:
             return message is task
 
-        options: dict[str, Any] = {"counter": _COUNTER, "provider": "openai", "pin": is_task}
+        options: dict[str, Any] = {"counter": COUNTER, "provider": "openai", "pin": is_task}
         try:
             return fit(history, budget, **options).messages
         except SelectionError:
@@ -103,7 +104,7 @@ def compact(budget: int) -> Step:
         if sum(map(tokens, window[:head])) + sum(map(tokens, window[start:])) > budget:
             for at in range(start, len(history) - 1):
                 if history[at]["role"] == "tool":
-                    shortened[at] = {**history[at], "content": names(history[at]["content"], 100, counter=_COUNTER)}
+                    shortened[at] = {**history[at], "content": names(history[at]["content"], 100, counter=COUNTER)}
             window = [shortened.get(at, message) for at, message in enumerate(history)]
             start = _start(window, head, budget)
         return window[:head] + window[start:]
@@ -128,7 +129,7 @@ def _start(window: Sequence[Message], head: int, budget: int) -> int:
 
 def session(budget: int, **options: Any) -> Step:
     """A `MessageSession` with its defaults."""
-    window = MessageSession[Message](budget, prices=Prices.marked(), provider="openai", counter=_COUNTER, **options)
+    window = MessageSession[Message](budget, prices=Prices.marked(), provider="openai", counter=COUNTER, **options)
     return lambda history: window.fit(history).messages
 
 
@@ -157,33 +158,38 @@ WAYS: dict[str, Callable[[int], Step]] = {
 }
 
 
+Measure = Callable[[Callable[[int], Step], int], dict[str, Any]]
+"""Measures a way of filling the window at a budget."""
+
+
 def measure_sessions(*, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each way and set of sessions."""
-    if SHARED.is_dir():
-        return _measure_shared(quick=quick)
-    sessions = [generated(seed) for seed in range(2 if quick else GENERATED)]
-    budget = 4000
-    return [
-        {"sessions": f"generated, {budget:,}", "way": name, **measure(sessions, make, budget)}
-        for name, make in WAYS.items()
-    ]
+    rows: list[dict[str, Any]] = []
+    for title, measured in sources(quick=quick):
+        budget = BUDGETS[title]
+        for name, make in WAYS.items():
+            rows.append({"sessions": f"{title}, {budget:,}", "way": name, **measured(make, budget)})
+            print(f"{title}: {name}", flush=True)
+    return rows
 
 
-def _measure_shared(*, quick: bool) -> list[dict[str, Any]]:
+def sources(*, quick: bool) -> list[tuple[str, Measure]]:
+    """The kinds of sessions that there are to measure with."""
+    if not SHARED.is_dir():
+        made = [generated(seed) for seed in range(2 if quick else GENERATED)]
+        return [("generated", lambda make, budget: measure(made, make, budget))]
     spec = importlib.util.spec_from_file_location("ruler", SHARED / "measure.py")
     assert spec is not None
     assert spec.loader is not None
     ruler = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(ruler)
     everything = ruler.read(str(SHARED / "sessions.jsonl.gz"))
-    rows: list[dict[str, Any]] = []
-    for source, title, budget in (("mini-swe-agent", "coding", 16_000), ("tau-bench", "airline", 3_500)):
+
+    def measured(source: str) -> Measure:
         chosen = [one for one in everything if one["source"] == source][: 3 if quick else None]
-        for name, make in WAYS.items():
-            found = ruler.measure(chosen, make, budget, 1)
-            rows.append({"sessions": f"{title}, {budget:,}", "way": name, **found})
-            print(f"{title}: {name}", flush=True)
-    return rows
+        return lambda make, budget: ruler.measure(chosen, make, budget, 1)
+
+    return [("coding", measured("mini-swe-agent")), ("airline", measured("tau-bench"))]
 
 
 def measure(sessions: Sequence[list[Message]], make: Callable[[int], Step], budget: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from typing import Any
 
@@ -17,7 +18,7 @@ from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, 
 from cupel.integrations.messages import Fitted, PinnedMessagesExceedBudgetError, fit, from_items, to_items
 from cupel.integrations.messages._dialect import FRAMEWORK
 from cupel.integrations.messages._fit import fit_view
-from cupel.integrations.messages._outputs import outputs, with_outputs
+from cupel.integrations.messages._parts import texts_in, thinks, with_texts
 from cupel.shorten import head_tail
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from cupel.tokens import CharacterEstimate
@@ -190,27 +191,79 @@ def test_with_every_option_the_request_is_accepted(provider: str) -> None:
     run()
 
 
+PARTS = (("outputs",), ("prose",), ("arguments",), ("outputs", "prose", "arguments"))
+
+
+def longer(message: Any) -> Any:
+    """A message whose texts are long, and whose calls have arguments to shorten."""
+    copy_ = with_texts(
+        message, [text * (4000 // max(len(text), 1)) for text in texts_in(message, PARTS[-1])], PARTS[-1]
+    )
+    arguments = json.dumps({"path": "a.py", "content": "x = 1\n" * 400, "more": [{"note": "ü " * 500}]})
+    if copy_.get("type") == "function_call":
+        return {**copy_, "arguments": arguments}
+    if "tool_calls" in copy_:
+        calls = [{**call, "function": {**call["function"], "arguments": arguments}} for call in copy_["tool_calls"]]
+        return {**copy_, "tool_calls": calls}
+    if isinstance(copy_.get("content"), list):
+        given = json.loads(arguments)
+        blocks = [{**b, "input": given} if b["type"] == "tool_use" else b for b in copy_["content"]]
+        return {**copy_, "content": blocks}
+    return copy_
+
+
+def skeleton(message: Any, parts: tuple[str, ...]) -> Any:
+    """A message without the texts of these parts, arguments read as what they mean."""
+    bare: dict[str, Any] = json.loads(json.dumps(with_texts(message, [""] * len(texts_in(message, parts)), parts)))
+    for holder in (bare, *(call["function"] for call in bare.get("tool_calls") or ())):
+        if "arguments" in holder and "arguments" in parts:
+            holder["arguments"] = json.loads(holder["arguments"])
+    if bare.get("tool_calls") == []:  # which may not be sent
+        del bare["tool_calls"]
+    return bare
+
+
+@pytest.mark.parametrize("parts", PARTS, ids="+".join)
 @pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
-def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_is_altered(provider: str) -> None:
-    @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_is_altered(
+    provider: str, parts: tuple[Any, ...]
+) -> None:
+    shortened = 0
+
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // len(PARTS) // 5),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
     @given(BY_PROVIDER[provider], st.integers(10, 100), st.sampled_from((True, head_tail)), st.sampled_from(POLICIES))
     def run(messages: list[Any], share: int, forms: Any, policy: Policy) -> None:
-        longer = [with_outputs(m, [text * 40 for text in outputs(m)]) if outputs(m) else m for m in messages]
-        snapshot = copy.deepcopy(longer)
+        nonlocal shortened
+        history = [longer(message) for message in messages]
+        snapshot = copy.deepcopy(history)
         options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
-        budget = fit(longer, 10**9, **options).total_tokens * share // 100
+        budget = fit(history, 10**9, **options).total_tokens * share // 100
         try:
-            fitted = fit(longer, budget, policy if share % 2 else None, forms=forms, **options)
+            fitted = fit(history, budget, policy if share % 2 else None, forms=forms, parts=parts, **options)
         except PinnedMessagesExceedBudgetError:
             return
-        assert longer == snapshot
-        assert not fitted.messages or violations(provider, fitted.messages, longer) == []
+        assert history == snapshot
+        assert not fitted.messages or violations(provider, fitted.messages, history) == []
         assert fitted.total_tokens == sum(entry.item.tokens for entry in fitted.report.included) <= budget
         gone = {position for unit in fitted.dropped for position in unit.positions}
-        kept = [position for position in range(len(longer)) if position not in gone]
+        kept = [position for position in range(len(history)) if position not in gone]
         for message, position in zip(fitted.messages, kept, strict=True):
-            same = message is longer[position] or {**message, "tool_calls": []} == longer[position]
-            assert same is (position not in fitted.shortened)
+            own = history[position]
+            if position in fitted.shortened:
+                assert message != own
+                assert own.get("role") not in ("system", "developer")
+                allowed = ("outputs",) if thinks(own) else tuple({*parts, "outputs"})  # what must be sent may be cut
+                assert skeleton(message, allowed) == skeleton(own, allowed)
+            else:
+                assert message is own or {**message, "tool_calls": []} == own
         assert len(fitted.shortened) == 0 or share < 100
+        shortened += len(fitted.shortened)
 
     run()
+    assert shortened

@@ -11,6 +11,7 @@ from cupel.integrations.messages._fit import Dropped, Fitted, fit
 from cupel.integrations.messages._framework import Framework
 from cupel.integrations.messages._history import POSITIONS_KEY
 from cupel.integrations.messages._items import from_items, to_items
+from cupel.integrations.messages._parts import Part
 from cupel.integrations.messages._pins import SystemMessages
 from cupel.integrations.messages._policy import newest_first
 from cupel.integrations.messages._provider import provider_of
@@ -25,6 +26,7 @@ __all__ = [
     "Fitted",
     "Framework",
     "MessageSession",
+    "Part",
     "PinnedMessagesExceedBudgetError",
     "Provider",
     "SystemMessages",

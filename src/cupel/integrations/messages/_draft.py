@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cupel._planning import Step
 from cupel.integrations.messages._entries import CUT, Piece
 from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
-from cupel.integrations.messages._outputs import outputs
+from cupel.integrations.messages._parts import OUTPUTS, texts_in
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Entry
@@ -115,7 +115,7 @@ class Draft:
     def _cut(self, piece: Piece, excess: int) -> str | None:
         history = self.request.history
         count = history.counter.count
-        sizes = [count(text) for at in piece.positions for text in outputs(history.known[at].view)]
+        sizes = [count(text) for at in piece.positions for text in texts_in(history.known[at].view, OUTPUTS)]
         return self.source.cut(piece, history, _level(sizes, sum(sizes) - excess)) if sizes else None
 
     def _legal(self, decide: Decide, new: set[int]) -> Step | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from cupel._checks import as_text
 from cupel._planning import Candidate, Entry, Option
-from cupel.integrations.messages._outputs import cut, outputs, telling
+from cupel.integrations.messages._outputs import cut, telling
+from cupel.integrations.messages._parts import OUTPUTS, texts_in, thinks
 from cupel.integrations.messages._traces import Traces
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _WORTH = 0.9
 _SHRINKS = 0.85
 """A form that keeps more of the tokens is not worth changing a message for."""
 _LEAST_LIMIT, _PARTS = 300, 20
-"""An output has a short form if it takes more tokens than this, and than one of so many parts of the window."""
+"""A text has a short form if it takes more tokens than this, and than one of so many parts of the window."""
 
 
 class Form(NamedTuple):
@@ -70,9 +71,12 @@ class Pieces:
     Everything here is a function of the history and the window, so another process finds the same.
     """
 
-    def __init__(self, shortener: Shortener | None, *, shortens: bool, window: int) -> None:
+    def __init__(
+        self, shortener: Shortener | None, *, shortens: bool, window: int, parts: Collection[str] = OUTPUTS
+    ) -> None:
         self._shortener = shortener
         self._shortens = shortens
+        self._parts = parts
         self._limit = max(_LEAST_LIMIT, window // _PARTS)
         self._traces = Traces()
         self._forms: dict[str, dict[str, Form]] = {}
@@ -110,18 +114,23 @@ class Pieces:
     def _shorten(self, piece: Piece, history: History, name: str, limit: int) -> None:
         messages: dict[int, Shorter] = {}
         saved = 0
+        parts = OUTPUTS if name != SHORT or self._is_fixed(piece, history) else self._parts
         for position in piece.positions:
             known = history.known[position]
-            texts = outputs(known.view)
+            texts = texts_in(known.view, parts)
             forms = [self._form(text, limit, name, history) for text in texts]
             if forms == texts:
                 continue
-            shorter = history.with_outputs(position, forms)
+            shorter = history.with_texts(position, forms, parts)
             if shorter is not None and shorter.tokens < known.tokens:
                 saved += known.tokens - shorter.tokens
                 messages[position] = shorter
         if saved and (name != SHORT or piece.tokens - saved <= _SHRINKS * piece.tokens):
             piece.forms[name] = Form(piece.tokens - saved, messages)
+
+    def _is_fixed(self, piece: Piece, history: History) -> bool:
+        """Whether words and calls of a piece stand beside reasoning, and stay as they are."""
+        return self._parts != OUTPUTS and any(thinks(history.known[position].view) for position in piece.positions)
 
     def _form(self, text: str, limit: int, name: str, history: History) -> str:
         counter = history.counter

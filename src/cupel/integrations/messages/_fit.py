@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from cupel._checks import as_function
 from cupel.diagnostics import ExclusionReason, SelectionReport
+from cupel.errors import ConfigurationError
 from cupel.integrations.messages._history import History, Options, fixed_items, read_history
+from cupel.integrations.messages._parts import OUTPUTS, checked_parts
 from cupel.integrations.messages._plain import wrong_type
 from cupel.integrations.messages._policy import newest_first
 from cupel.integrations.messages._selection import Request
 from cupel.integrations.messages._sendable import sendable
-from cupel.integrations.messages._shortening import select_shortened
+from cupel.integrations.messages._shortening import Shortening, select_shortened
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from cupel.integrations.messages._dialect import Dialect, Provider
     from cupel.integrations.messages._history import Shorter
     from cupel.integrations.messages._media import ImageTokens
+    from cupel.integrations.messages._parts import Part
     from cupel.integrations.messages._pins import SystemMessages
     from cupel.integrations.messages._plain import JSON
     from cupel.shorten import Shortener
@@ -58,7 +61,7 @@ class Fitted(Generic[M]):
     provider: str
     """The format whose rules were applied."""
     shortened: tuple[int, ...] = ()
-    """Where the messages stood in the history that are copies with shorter tool outputs."""
+    """Where the messages stood in the history that are copies with shorter texts."""
 
 
 def fit(
@@ -76,6 +79,7 @@ def fit(
     system_messages: SystemMessages = "keep",
     query: str | None = None,
     forms: Shortener | bool = False,
+    parts: Collection[Part] = OUTPUTS,
 ) -> Fitted[M]:
     """Return the part of a provider's chat history that fits a budget and that the provider will accept.
 
@@ -88,7 +92,8 @@ def fit(
     system messages behind the opening ones: `"keep"`, `"compete"`, or a number, of which the newest stay. `query` is
     what a policy that scores by relevance looks for, by default the newest user message. With `forms=True`, or a
     shortener of your own, long tool outputs may be sent shorter where not everything fits: in copies, which
-    `Fitted.shortened` names.
+    `Fitted.shortened` names. `parts` says what else may be: `"prose"`, what the user and the assistant said, and
+    `"arguments"`, the strings in calls, which stay JSON. What is newest, pinned, or beside reasoning keeps its words.
     Without a `policy` the newest messages win; without a `counter`, tokens are counted by
     `cupel.tokens.default_counter()`. `image_tokens` is what an image costs: a number, or a function of its size;
     without it, the rules published for GPT-4o and for Claude 4.
@@ -116,9 +121,9 @@ def fit(
         system_messages=system_messages,
     )
     history = read_history(messages, options)
-    shortener = forms if isinstance(forms, bool) else as_function("forms", forms)
     fixed = fixed_items(history, system, tools)
-    fitted = _fit_history(messages, history, budget, policy, fixed, query=query, forms=shortener)
+    shortening = _shortening(lambda _, shorter: shorter.view, checked_parts(parts), forms=forms)
+    fitted = _fit_history(messages, history, budget, policy, fixed, query=query, shortening=shortening)
     return replace(fitted, messages=[sendable(message, "messages[]") for message in fitted.messages])
 
 
@@ -136,8 +141,18 @@ def fit_view(
     alternate: bool = False,
     system_messages: SystemMessages = "keep",
     query: str | None = None,
+    forms: Shortener | bool = False,
+    with_outputs: Callable[[M, Sequence[str]], M] | None = None,
 ) -> Fitted[M]:
-    """`fit` for a framework's messages: `view` translates each into `dialect`, for reading only."""
+    """`fit` for a framework's messages: `view` translates each into `dialect`, for reading only.
+
+    `with_outputs` writes shorter outputs into a copy of a message; without it, `forms` is refused.
+    """
+    if forms is not False and with_outputs is None:
+        msg = "forms must be False: this framework's messages cannot be shortened, for lack of with_outputs"
+        raise ConfigurationError(msg)
+    write = cast("Callable[[M, Sequence[str]], M]", with_outputs)
+    shortening = _shortening(lambda message, shorter: write(message, shorter.texts), OUTPUTS, forms=forms)
     options = Options(
         counter=counter,
         tools=tools,
@@ -148,7 +163,8 @@ def fit_view(
         view=view,
     )
     history = read_history(messages, options)
-    return _fit_history(messages, history, budget, policy, fixed_items(history, system, tools), query=query)
+    fixed = fixed_items(history, system, tools)
+    return _fit_history(messages, history, budget, policy, fixed, query=query, shortening=shortening)
 
 
 def _fit_history(
@@ -159,21 +175,23 @@ def _fit_history(
     fixed: Sequence[ContextItem],
     *,
     query: str | None,
-    forms: Shortener | bool = False,
+    shortening: Shortening | None,
 ) -> Fitted[M]:
     request = Request(history, fixed, as_window(budget))
     pipeline = as_pipeline(policy).bind(history.asked() if query is None else query)
     items = history.items(request.room)
     shorter: Mapping[int, Shorter] = {}
-    if forms is False or sum(item.tokens for item in items) <= request.room:
+    if shortening is None or sum(item.tokens for item in items) <= request.room:
         request.check_pinned(items)
         outcome = request.select(items, pipeline)
         report = outcome.report()
     else:
-        outcome, report, shorter = select_shortened(request, pipeline, None if forms is True else forms)
+        outcome, report, shorter = select_shortened(request, pipeline, shortening)
     return Fitted(
         messages=[
-            cast("M", shorter[position].view) if position in shorter else messages[position]
+            shortening.copy(messages[position], shorter[position])
+            if shortening is not None and position in shorter
+            else messages[position]
             for position in history.positions(outcome.kept)
         ],
         report=report,
@@ -190,6 +208,14 @@ def _fit_history(
         provider=history.dialect.name,
         shortened=tuple(sorted(shorter)),
     )
+
+
+def _shortening(
+    copy: Callable[[Any, Shorter], Any], parts: Collection[Part], *, forms: Shortener | bool
+) -> Shortening | None:
+    if forms is False:
+        return None
+    return Shortening(None if forms is True else as_function("forms", forms), parts, copy)
 
 
 def as_pipeline(policy: Policy | Pipeline | None) -> Pipeline:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
+    from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
 M = TypeVar("M")
@@ -60,8 +61,12 @@ class Framework(Generic[M]):
         pin: Callable[[M], bool] | None = None,
         system: str | None = None,
         query: str | None = None,
+        forms: Shortener | bool = False,
     ) -> Fitted[M]:
-        """Return the part of a history that fits a budget, by the rules of `cupel.integrations.messages.fit`."""
+        """Return the part of a history that fits a budget, by the rules of `cupel.integrations.messages.fit`.
+
+        Where the framework has `with_outputs`, `forms` lets long tool outputs be sent shorter, in copies.
+        """
         history = list(messages)
         return fit_view(
             history,
@@ -74,6 +79,8 @@ class Framework(Generic[M]):
             system=system,
             pin=pin,
             query=query,
+            forms=forms,
+            with_outputs=self.with_outputs,
         )
 
     @property

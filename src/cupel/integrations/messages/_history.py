@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -16,7 +16,7 @@ from cupel.integrations.messages._ends import Ends
 from cupel.integrations.messages._loops import Loops
 from cupel.integrations.messages._media import ImageRule, ImageTokens
 from cupel.integrations.messages._memory import Known, Memory, weigh
-from cupel.integrations.messages._outputs import with_outputs
+from cupel.integrations.messages._parts import with_texts
 from cupel.integrations.messages._pins import SystemMessages, keep_system, pin_units
 from cupel.integrations.messages._plain import JSON, compact_json, is_sequence, plain, wrong_type
 from cupel.integrations.messages._rules import Rules
@@ -101,9 +101,9 @@ class History:
         """Where the messages of these units stand, in order."""
         return sorted(position for index in indexes for position in self.units[index].positions)
 
-    def with_outputs(self, position: int, texts: Sequence[str]) -> Shorter | None:
-        """Return a message with other texts for what tools returned in it; None if it could not be sent."""
-        view = with_outputs(self.known[position].view, texts)
+    def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
+        """Return a message with other texts for those of some parts; None if it could not be sent."""
+        view = with_texts(self.known[position].view, texts, parts)
         reading = self.dialect.read(view, f"messages[{position}]", self.images)
         return None if reading.flaw else Shorter(view, texts, reading, weigh(reading, self.counter))
 
@@ -115,7 +115,7 @@ class History:
 
 
 class Shorter(NamedTuple):
-    """A message with shorter outputs: as plain data, its outputs, and what it weighs."""
+    """A message with shorter texts: as plain data, these texts, and what it weighs."""
 
     view: JSON
     texts: Sequence[str]

@@ -1,9 +1,9 @@
-"""A fit in which tool outputs may be shorter than they were."""
+"""A fit in which texts may be shorter than they were."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cupel.diagnostics import IncludedItem
 from cupel.integrations.messages._draft import Draft
@@ -11,6 +11,8 @@ from cupel.integrations.messages._entries import SHORT, Pieces
 from cupel.pipeline import effective_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from cupel.diagnostics import SelectionReport
     from cupel.integrations.messages._history import Shorter
     from cupel.integrations.messages._selection import Outcome, Request
@@ -27,14 +29,25 @@ class Shortened(NamedTuple):
     messages: dict[int, Shorter]
 
 
-def select_shortened(request: Request, pipeline: Pipeline, shortener: Shortener | None) -> Shortened:
-    """Select with long tool outputs in their short forms, and give back their length to the best as far as it fits.
+class Shortening(NamedTuple):
+    """What may be shorter, and how."""
 
-    What is pinned stays whole unless it does not fit; its outputs are then cut to what does.
+    shortener: Shortener | None
+    """What shortens a text; None for the built-in forms."""
+    parts: Collection[str]
+    """Which texts of messages."""
+    copy: Callable[[Any, Shorter], Any]
+    """A copy of the caller's message with the shorter texts."""
+
+
+def select_shortened(request: Request, pipeline: Pipeline, shortening: Shortening) -> Shortened:
+    """Select with long texts in their short forms, and give back their length to the best as far as it fits.
+
+    What is newest or pinned stays whole; where that does not fit, its outputs are cut to what does.
     """
     history = request.history
     items = history.items(request.room)
-    source = Pieces(shortener, shortens=True, window=request.room)
+    source = Pieces(shortening.shortener, shortens=True, window=request.room, parts=shortening.parts)
     pieces = source.follow(history, ())
     draft = Draft(request=request, items=items, source=source, pieces=pieces, values=[], last=(), recent=0.0)
     draft.must = draft.needed(set())
@@ -42,7 +55,8 @@ def select_shortened(request: Request, pipeline: Pipeline, shortener: Shortener 
     forms: dict[int, dict[int, Shorter]] = {}
     """The shorter messages of each unit."""
     for index, piece in enumerate(pieces):
-        name = draft.cuts.get(index, "") if index in draft.must else SHORT
+        whole = index in draft.must or index == len(pieces) - 1
+        name = draft.cuts.get(index, "") if whole else SHORT
         found = piece.forms[name].messages if name in piece.forms else {}
         for unit in piece.units:
             positions = history.units[unit].positions
