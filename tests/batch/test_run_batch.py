@@ -351,5 +351,6 @@ def test_each_line_is_selected_for_its_own_query(tmp_path):
     queries = ["why so slow?", "when is lunch?", 7]
     path = write_jsonl(tmp_path / "requests.jsonl", [{"items": pool, "budget": 5, "query": query} for query in queries])
     summary = run_batch(path, tmp_path / "out.jsonl", Policy(RelevanceScorer(stem=False)), workers=1)
-    assert [row["selected"] for row in rows_of(tmp_path / "out.jsonl")] == [[0], [1]]
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["selected"] for line in lines] == [[0], [1]]
     assert "query must be a string" in summary.errors_file.read_text(encoding="utf-8")

@@ -43,6 +43,8 @@ class Value:
     """None where the value is written as it is."""
     convert: bool = False
     """Whether `read` has something to do even where a value is as it should be."""
+    type: Any = Any
+    """What a decoder may check by itself: everything of this type that JSON can say is a value, or left to `read`."""
 
 
 class Readable(Protocol):
@@ -210,23 +212,32 @@ def _written_instant(value: datetime) -> str:
     return value.isoformat().replace("+00:00", "Z")
 
 
-TEXT: Final = Value("a string", {"type": "string"}, _text)
-CONTENT: Final = Value("a string", {"type": "string", "minLength": 1}, _text)
-NAME: Final = Value("a string", {"type": "string", "pattern": r"\S"}, _text, write=str)
-INTEGER: Final = Value("an integer", {"type": "integer"}, _integer, _integer_cell, plain_integer)
-COUNT: Final = Value("an integer >= 0", {"type": "integer", "minimum": 0}, _count, _integer_cell, _count)
-DURATION: Final = Value("a number >= 0", {"type": "number", "minimum": 0}, _duration, float, _duration)
+TEXT: Final = Value("a string", {"type": "string"}, _text, type=str)
+CONTENT: Final = Value("a string", {"type": "string", "minLength": 1}, _text, type=str)
+NAME: Final = Value("a string", {"type": "string", "pattern": r"\S"}, _text, write=str, type=str)
+INTEGER: Final = Value("an integer", {"type": "integer"}, _integer, _integer_cell, plain_integer, type=int)
+COUNT: Final = Value("an integer >= 0", {"type": "integer", "minimum": 0}, _count, _integer_cell, _count, type=int)
+DURATION: Final = Value("a number >= 0", {"type": "number", "minimum": 0}, _duration, float, _duration, type=float)
 NUMBER: Final = Value(
     "a number, 'NaN', 'Infinity' or '-Infinity'",
     {"anyOf": [{"type": "number"}, {"enum": list(NON_FINITE)}]},
     _number,
     float,
     plain_number,
+    type=float,
 )
-FLAG: Final = Value("true or false", {"type": "boolean"}, _flag, _flag_cell)
-WORDS: Final = Value("a list of strings", {"type": "array", "items": {"type": "string"}}, _words, _words_cell, list)
+FLAG: Final = Value("true or false", {"type": "boolean"}, _flag, _flag_cell, type=bool)
+WORDS: Final = Value(
+    "a list of strings", {"type": "array", "items": {"type": "string"}}, _words, _words_cell, list, type=tuple[str, ...]
+)
 OBJECT: Final = Value(
-    "an object", {"type": "object"}, _object, lambda text: _object(decode_json(text)), plain, convert=True
+    "an object",
+    {"type": "object"},
+    _object,
+    lambda text: _object(decode_json(text)),
+    plain,
+    convert=True,
+    type=dict[str, Any],
 )
 INTEGERS: Final = Value(
     "an object of integers",
@@ -242,4 +253,5 @@ INSTANT: Final = Value(
     _instant,
     _written_instant,
     convert=True,
+    type=str,
 )

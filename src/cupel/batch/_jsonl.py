@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -45,17 +46,17 @@ def plan_jsonl(path: Path, shard_rows: int | None) -> list[Shard]:
 
 def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a shard with their rows."""
+    left = shard.stop - shard.start
     with path.open("rb") as stream:
         stream.seek(shard.start)
-        text = stream.read(shard.stop - shard.start)
-    if len(text) != shard.stop - shard.start:
-        msg = f"{path}: the file is shorter than when the job began"
+        for row, line in enumerate(islice(stream, shard.rows), shard.first_row):
+            left -= len(line)
+            text = (line if row else line.removeprefix(BOM_UTF8)).removesuffix(b"\n")
+            if text and not text.isspace():
+                yield row, text
+    if left:
+        msg = f"{path}: the file is not what it was when the job began"
         raise BatchError(msg)
-    if shard.start == 0:
-        text = text.removeprefix(BOM_UTF8)
-    for row, line in enumerate(text.removesuffix(b"\n").split(b"\n"), shard.first_row):
-        if line.strip():
-            yield row, line
 
 
 class JsonAnswer(NamedTuple):
