@@ -86,3 +86,34 @@ def test_overrides_need_a_policy(cupel, sessions):
     done = cupel("replay", "sessions.jsonl", "--budget", "900", "--set", "slicer=knapsack")
     assert done.code == 2
     assert "--policy" in done.err
+
+
+def test_the_page_of_the_turns(cupel, sessions, folder):
+    done = cupel("replay", "sessions.jsonl", "--budget", "900", "--page", "turns.html")
+    assert done.code == 0
+    assert "wrote turns.html" in done.err
+    assert "parcels" in folder.joinpath("turns.html").read_text(encoding="utf-8")
+
+
+def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
+    folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
+    page = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
+    assert page["turns"]["ways"] == ["dropping nothing", "choosing anew every turn", "a session"]
+    assert len(page["turns"]["conversations"][0]["steps"]) == 12
+    named = cupel(
+        "inspect", "chat.json", "--budget", "900", "--policy", "chat", "--tokens", "chars", "--format", "json"
+    )
+    assert named.json["turns"] != page["turns"]
+
+
+def test_inspect_has_no_turns_where_no_tool_is_called(cupel, folder):
+    folder.joinpath("chat.json").write_text(json.dumps([{"role": "user", "content": "Hello"}]))
+    assert "turns" not in cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
+
+
+def test_inspect_names_the_command_for_the_turns_of_a_very_long_conversation(cupel, folder, monkeypatch):
+    monkeypatch.setattr("cupel.cli._inspect._MOST_MESSAGES", 10)
+    folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
+    done = cupel("inspect", "chat.json", "--budget", "900", "--format", "json")
+    assert "turns" not in done.json
+    assert "cupel replay chat.json --budget 900 --page" in done.err

@@ -30,6 +30,9 @@ const QUESTIONS = {
     return { found: [...walk.found], complete: walk.budget === null || walk.missing.size === 0 };
   },
 
+  requests: ({ talk, way }) => talk.steps.map((_, turn) => requestAt(talk, way, turn)),
+  bill: ({ turns }) => billOf(turns),
+
   words: ({ rows, items, reasons }) => rows.map((row) => [reasonName(row.reason, reasons), say(row, items, reasons)]),
   digest: ({ positions }) => digest(positions),
   percent: ({ part, whole }) => percent(part, whole),

@@ -20,21 +20,17 @@ from cupel.cli._items_out import to_json
 from cupel.cli._numbers import token_count
 from cupel.cli._options import NamedPolicy, add_format, describe, make_counter, preset, preset_names
 from cupel.cli._reading import read_items
+from cupel.cli._turns import conversation_ways
 from cupel.cli._writing import write_whole
 from cupel.demo import BUDGET, conversation, policy_text, session_items, session_policy, session_text
 from cupel.diagnostics import SelectionReport
-from cupel.evaluation import AppendWay, FitWay, Recording, Replay, SessionWay, Way, read_recordings, replay
+from cupel.evaluation import Recording, Replay, read_recordings, replay
 from cupel.model import ContextBudget
 from cupel.policy import Policy
 from cupel.report import Cell, Column, Table, plural, print_table, reason_name, summary
 
 _WINDOW = 6_000
 """The window of the conversation: about a third of it."""
-_WAYS: dict[str, Way] = {
-    "dropping nothing": AppendWay(),
-    "choosing anew every turn": FitWay(),
-    "a session": SessionWay(),
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,14 +64,22 @@ def run(args: argparse.Namespace) -> int:
     originals = {session: session_text(), policy_file: policy_text(), chat: _chat_text()}
     own = [file for file, text in originals.items() if _edited(file, text)]
     recordings = read_recordings(chat) if chat in own else [Recording(conversation())]
-    replayed = replay(recordings, _WAYS, _WINDOW)
+    replayed = replay(recordings, conversation_ways(), _WINDOW)
     items = read_items([str(session)], lambda: make_counter(None)).items if session in own else session_items()
     start = Policy.load(policy_file) if policy_file in own else session_policy()
     report = start.pipeline().dry_run(items, budget)
     policies = [NamedPolicy(start, start.name or policy_file.stem, f"--policy {policy_file}")]
     policies += [NamedPolicy(preset(name), name, f"--policy {name}") for name in preset_names()]
     title = "An agent hunts a flaky test"
-    text = page(items, budget, policies, title=title, sources=[str(session)], fixed_window=False)
+    text = page(
+        items,
+        budget,
+        policies,
+        title=title,
+        sources=[str(session)],
+        fixed_window=False,
+        turns=replayed.page_payload(),
+    )
     folder.mkdir(parents=True, exist_ok=True)
     for file, original in originals.items():
         if file in own:

@@ -1,6 +1,8 @@
 """Write the interactive page: one HTML file with the window, what was left out, a budget slider and a policy switch.
 
-The file needs no network and no server. Without several --policy options the presets are there to switch to.
+The file needs no network and no server. Without several --policy options the presets are there to switch to. Where
+ITEMS is a conversation in which the model calls tools, the page also shows it turn by turn: what each request would
+have cost, and what entered and left.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sys
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 from cupel.cli._compare import chosen_policies
 from cupel.cli._items_out import to_json
@@ -22,13 +25,20 @@ from cupel.cli._options import (
     add_policy,
     add_query,
     describe,
+    make_counter,
     read_budget,
-    read_input,
+    read_policy,
+    read_whole_input,
 )
 from cupel.cli._progress import progress_bar
+from cupel.cli._reading import Counting
+from cupel.cli._turns import turns_of
 from cupel.cli._writing import write_whole
 from cupel.model import ContextBudget, ContextItem
 from cupel.report import Variant, page_payload, render_page
+
+_MOST_MESSAGES: Final = 2_000
+"""Every turn is a selection of its own: the time grows with the square of the messages."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,17 +65,19 @@ def run(args: argparse.Namespace) -> int:
         return 2
     policies = chosen_policies(args.policy or ["chat"], args.overrides, args.query)
     budget = read_budget(args)
-    items = read_input(args)
+    found = read_whole_input(args)
     title = args.title or ", ".join(Path(name).name if name != "-" else "standard input" for name in args.items[:3])
+    turns = _turns(args, found.messages) if found.messages else None
     with progress_bar("computing", "policies") as show:
         text = page(
-            items,
+            found.items,
             budget,
             policies,
             title=title,
             sources=args.items,
             fixed_window=args.max is not None,
             form=args.format,
+            turns=turns,
             on_progress=lambda done, total: show(done, total, 0),
         )
     if args.output is None:
@@ -78,6 +90,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _turns(args: argparse.Namespace, messages: list[object]) -> dict[str, Any] | None:
+    """Replay a conversation with the first of the policies that were named, or with the session's own."""
+    if len(messages) > _MOST_MESSAGES:
+        command = shlex.join(["cupel", "replay", *args.items, "--budget", str(args.budget), "--page", "turns.html"])
+        print(f"left out the turns of {len(messages):,} messages; for a page of them: {command}", file=sys.stderr)
+        return None
+    policy = read_policy(args.policy[0], args.overrides).policy if args.policy else None
+    counter = Counting(make_counter(args.tokens)) if args.tokens else None
+    with progress_bar("replaying", "turns") as show:
+        return turns_of(messages, args.budget, policy, counter, lambda done, total: show(done, total, 0))
+
+
 def page(
     items: list[ContextItem],
     budget: ContextBudget,
@@ -87,6 +111,7 @@ def page(
     sources: list[str],
     fixed_window: bool,
     form: str = "html",
+    turns: dict[str, Any] | None = None,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> str:
     """Return the page, or the data behind it."""
@@ -99,4 +124,6 @@ def page(
         fixed_window=fixed_window,
         on_progress=on_progress,
     )
+    if turns is not None:
+        payload["turns"] = turns
     return render_page(payload) if form == "html" else to_json(payload, indent=1) + "\n"

@@ -138,6 +138,11 @@ class NamedPolicy:
 
 def read_input(args: argparse.Namespace) -> list[ContextItem]:
     """Read ITEMS as the arguments say; what was skipped or counted is noted on standard error."""
+    return read_whole_input(args).items
+
+
+def read_whole_input(args: argparse.Namespace) -> Input:
+    """Read ITEMS, with the messages that they stand for if it is a chat history."""
     counter_name: str | None = args.tokens
     if counter_name is not None:
         _check_counter(counter_name)
@@ -145,7 +150,7 @@ def read_input(args: argparse.Namespace) -> list[ContextItem]:
         args.items, lambda: make_counter(counter_name), input_format=args.input_format, skip_bad=args.skip_bad
     )
     note_reading(found, counter_name)
-    return found.items
+    return found
 
 
 def note_reading(found: Input, counter_name: str | None) -> None:

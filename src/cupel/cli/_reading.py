@@ -39,6 +39,8 @@ class Input:
     """The items that were read, and how many records were skipped or counted on the way."""
 
     items: list[ContextItem] = field(default_factory=list[ContextItem])
+    messages: list[object] = field(default_factory=list[object])
+    """The messages that the items stand for, if it was a chat history."""
     skipped: int = 0
     counted: int = 0
 
@@ -86,7 +88,8 @@ def _history(records: Sequence[Found], count: Callable[[str], int], result: Inpu
     faults += [Fault(r.where, "expected a message") for r in records if isinstance(r, Record) and not is_message(r)]
     if not faults:
         try:
-            result.items = to_items([cast("Record", record).fields for record in records], _Counting(count))
+            result.messages = [cast("Record", record).fields for record in records]
+            result.items = to_items(result.messages, Counting(count))
             result.counted = len(result.items)
         except (CupelError, TypeError) as error:
             faults = [Fault(records[0].where.partition(":")[0], str(error))]
@@ -95,7 +98,7 @@ def _history(records: Sequence[Found], count: Callable[[str], int], result: Inpu
     return result
 
 
-class _Counting:
+class Counting:
     """A counter of the command as the library takes it."""
 
     def __init__(self, count: Callable[[str], int]) -> None:

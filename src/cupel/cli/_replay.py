@@ -11,15 +11,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from cupel.cli._items_out import to_json
 from cupel.cli._measuring import share, shown_progress
 from cupel.cli._numbers import token_count, whole_number
 from cupel.cli._options import NamedPolicy, add_format, add_policy, describe, read_policy
+from cupel.cli._writing import write_whole
 from cupel.errors import ConfigurationError
 from cupel.evaluation import AppendWay, Figures, FitWay, Replay, SessionWay, TailWay, Way, read_recordings, replay
-from cupel.report import Cell, Column, Table, plural, print_table
+from cupel.report import Cell, Column, Table, plural, print_table, render_page
 from cupel.session import Prices
 
 WAYS: Final = ("append", "tail", "fit", "session")
@@ -35,7 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe(
         parser,
         "  cupel replay sessions.jsonl.gz --budget 16000 --prices marked\n"
-        "  cupel replay sessions.jsonl --budget 16k --policy mine.toml --way fit --fail-below 90%",
+        "  cupel replay sessions.jsonl --budget 16k --policy mine.toml --way fit --fail-below 90%\n"
+        "  cupel replay chat.json --budget 8000 --page turns.html",
     )
     parser.add_argument(
         "sessions",
@@ -66,6 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-below", type=share, metavar="SHARE", help="exit with 1 if it keeps less of the facts than this"
     )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write a page too: every turn, its cost and its request"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress on standard error")
     add_policy(parser, several=True)
     add_format(parser, ("text", "json"))
@@ -82,6 +88,10 @@ def run(args: argparse.Namespace) -> int:
     ways = _ways(args.ways or WAYS, policies, prices, args.worth)
     with shown_progress("replaying", "turns", quiet=args.quiet) as show:
         found = replay(recordings, ways, args.budget, prices=prices, every=args.every, on_progress=show)
+    if args.page is not None:
+        title = ", ".join(Path(name).name if name != "-" else "standard input" for name in args.sessions[:3])
+        write_whole(args.page, render_page({"title": title, "turns": found.page_payload()}))
+        print(f"wrote {args.page}", file=sys.stderr)
     if args.format == "json":
         print(to_json(found.to_dict(), indent=2))
     else:

@@ -11,6 +11,7 @@ from cupel.errors import SelectionError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._plain import is_object
 from cupel.evaluation._recording import Reader, Recording
+from cupel.evaluation._request import Request, request_of
 from cupel.evaluation._retention import retention
 from cupel.evaluation._spoken import FRAME, is_valid
 from cupel.evaluation._turns import Replay, Turn
@@ -78,7 +79,7 @@ def replay(
                 if on_progress is not None:
                     on_progress(done, stages)
         found[name] = tuple(meter.found)
-    return Replay(budget, prices, found)
+    return Replay(budget, prices, found, known, counter)
 
 
 class _Meter:
@@ -96,20 +97,23 @@ class _Meter:
         """Yield the turns of one conversation."""
         sizes = [self._count(message.text) + FRAME for message in reader.messages]
         opening = sum(self._count(message.text) + FRAME for message in reader.opening)
+        known = {id(message): _key(message) for message in recording.messages}
         before: list[str] | None = None
+        last: Request | None = None
+        start = 0
         for step in reader.steps():
             history = list(recording.messages[: step.at])
             size = opening + sum(sizes[: step.at])
             looks = self._looks(pressed=size > self._budget)
             try:
-                window = list(fill(history))
+                request = request_of(fill(history), history, last)
             except SelectionError as error:
                 yield self._failed(recording.name, reader, step, size, str(error), looks=looks)
                 continue
-            keys = [_key(message) for message in window]
+            keys = [known.get(id(message)) or _key(message) for message in request.messages]
             same = 0 if before is None else len(reader.opening) + _common(before, keys)
-            yield self._sent(recording.name, reader, step, size, (window, same), looks=looks)
-            before = keys
+            yield self._sent(recording.name, reader, step, size, (request, same, start), looks=looks)
+            before, last, start = keys, request, step.at
 
     def _looks(self, *, pressed: bool) -> bool:
         self._pressed += pressed
@@ -120,15 +124,16 @@ class _Meter:
         return Turn(name, step.at, size, size > self._budget, lost, failure)
 
     def _sent(
-        self, name: str, reader: Reader, step: Step, size: int, request: tuple[list[Any], int], *, looks: bool
+        self, name: str, reader: Reader, step: Step, size: int, window: tuple[Request, int, int], *, looks: bool
     ) -> Turn:
-        window, same = request
-        said = [*reader.opening, *(reader.read(message) for message in window)]
+        request, same, start = window
+        said = [*reader.opening, *(reader.read(message) for message in request.messages)]
         costs = [self._count(message.text) + FRAME for message in said]
+        places = zip(request.positions, costs[len(reader.opening) :], strict=True)
         sent = sum(costs)
         hit = sum(costs[:same])
         cached = self._prices.cached(hit)
-        newest, wanted = (said[-1] if window else None), reader.messages[step.at - 1]
+        newest, wanted = (said[-1] if request.messages else None), reader.messages[step.at - 1]
         return Turn(
             recording=name,
             at=step.at,
@@ -136,11 +141,13 @@ class _Meter:
             pressed=size > self._budget,
             sent=sent,
             hit=hit,
+            new=sum(cost for at, cost in places if at is None or at >= start) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
             over=sent > _OVER * self._budget,
             invalid=not is_valid(said, reader.provider),
             unsent=newest is None or (newest.role, newest.answers) != (wanted.role, wanted.answers),
             retention=retention(step.arguments, _history(reader, step), said) if looks else None,
+            request=request,
         )
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cupel._checks import as_text
+from cupel.evaluation._notebook import replay_html
+from cupel.evaluation._page import turns_payload
+from cupel.report import write_page
+
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
+    from cupel.evaluation._recording import Recording
+    from cupel.evaluation._request import Request
     from cupel.evaluation._retention import Retention
     from cupel.session import Prices
+    from cupel.tokens import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,8 @@ class Turn:
     sent: int = 0
     hit: int = 0
     """Tokens of the longest common run of messages with the request before: what a prompt cache serves."""
+    new: int = 0
+    """Tokens of the messages that came since the request before."""
     price: float = 0.0
     """In units of one uncached input token."""
     over: bool = False
@@ -37,6 +48,8 @@ class Turn:
     """Whether a call has no answer or an answer no call."""
     unsent: bool = False
     """Whether the newest message is missing."""
+    request: Request | None = field(default=None, repr=False)
+    """What was sent; None where nothing could be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +82,25 @@ class Replay:
     budget: int
     prices: Prices
     ways: Mapping[str, tuple[Turn, ...]] = field(repr=False)
-    """Every turn of each way."""
+    """Every turn of each way, recording after recording."""
+    recordings: tuple[Recording, ...] = field(default=(), repr=False)
+    counter: TokenCounter | None = field(default=None, repr=False)
 
     @property
     def figures(self) -> dict[str, Figures]:
         """The figures of each way."""
         return {name: _figures(turns) for name, turns in self.ways.items()}
+
+    def save_page(self, path: str | os.PathLike[str], *, title: str = "A conversation") -> None:
+        """Write the page of the turns: what each request costs, what enters and leaves, and the request as text."""
+        write_page({"title": as_text("title", title), "turns": self.page_payload()}, path)
+
+    def page_payload(self) -> dict[str, Any]:
+        """Return what the page shows of the turns as plain values, the part `turns` of a page's data."""
+        return turns_payload(self)
+
+    def _repr_html_(self) -> str:
+        return replay_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the figures of each way, and its turns."""
@@ -90,7 +116,9 @@ class Replay:
 
 def _turn_to_dict(turn: Turn) -> dict[str, Any]:
     kept = None if turn.retention is None else {**asdict(turn.retention), "whole": turn.retention.whole}
-    return {**asdict(turn), "retention": kept}
+    plain = asdict(replace(turn, request=None))  # messages are not copied
+    del plain["request"]
+    return {**plain, "retention": kept}
 
 
 def _figures(turns: Sequence[Turn]) -> Figures:

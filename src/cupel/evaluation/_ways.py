@@ -1,7 +1,7 @@
 """Ways of filling the window, turn by turn.
 
 A way is called at the start of each conversation with the recording and the budget, and returns a function that is
-given the whole history before each call of the model and returns the messages to send.
+given the whole history before each call of the model and returns the messages to send, or a `Fitted` that holds them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cupel._checks import as_finite
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._recording import Reader, Recording
 from cupel.evaluation._spoken import FRAME
-from cupel.integrations.messages import MessageSession, fit
+from cupel.integrations.messages import Fitted, MessageSession, fit
 
 if TYPE_CHECKING:
     from cupel.pipeline import Pipeline
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cupel.session import Prices
     from cupel.tokens import TokenCounter
 
-Fill: TypeAlias = Callable[[list[Any]], Sequence[Any]]
-"""Returns the messages to send for a history."""
+Fill: TypeAlias = Callable[[list[Any]], Sequence[Any] | Fitted[Any]]
+"""Returns the messages to send for a history, or a `Fitted`, whose reasons the page of a replay shows."""
 Way: TypeAlias = Callable[[Recording, int], Fill]
 """Begins a conversation."""
 
@@ -49,7 +49,7 @@ class FitWay:
         """Begin a conversation."""
         reader = Reader(recording)
 
-        def fill(history: list[Any]) -> Sequence[Any]:
+        def fill(history: list[Any]) -> Fitted[Any]:
             said = [message for message in history if reader.read(message).role == "user"]
             task = said[0] if said else None
             query = reader.read(said[-1]).text.strip() if said and self.policy is not None else ""
@@ -63,7 +63,7 @@ class FitWay:
                 system=recording.system,
                 pin=lambda message: message is task,
                 query=query or None,
-            ).messages
+            )
 
         return fill
 
@@ -98,7 +98,7 @@ class SessionWay:
         known = {"provider": recording.provider, "system": recording.system, "tools": recording.tools}
         given: dict[str, Any] = {"prices": self.prices, "worth": self.worth, **known, **self.options}
         session: MessageSession[Any] = MessageSession(budget, self.policy, **given)
-        return lambda history: session.fit(history).messages
+        return session.fit
 
 
 class _Tail:

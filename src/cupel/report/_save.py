@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_text, as_tuple, wrong_type
+from cupel._checks import as_text, as_tuple
 from cupel.errors import SelectionError
 from cupel.policy import Policy
-from cupel.report._page import render_page
+from cupel.report._page import write_page
 from cupel.report._payload import page_payload
 from cupel.report._variant import Variant
 
@@ -32,6 +31,7 @@ def save_page(
     The candidates are scored anew. `on_progress` is told after each policy how many of how many are done.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from cupel import ContextItem, Pipeline, RecencyScorer
     >>> report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("hello", 2)], 10)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -40,8 +40,6 @@ def save_page(
     '<!doctype html>'
     """
     as_text("title", title)
-    if not isinstance(path, (str, os.PathLike)):
-        raise wrong_type("path", "a path", path)
     others = as_tuple("policies", policies, Policy)
     if report.origin is None:
         msg = "save_page needs a report made by dry_run, select or a traced run; this one was read or copied"
@@ -60,7 +58,7 @@ def save_page(
         fixed_window=budget.max_tokens != budget.target_tokens,
         on_progress=on_progress,
     )
-    Path(path).write_text(render_page(payload), encoding="utf-8")
+    write_page(payload, path)
 
 
 def _policy_of(pipeline: Pipeline) -> Policy:

@@ -3,17 +3,18 @@
 const SHOWS = ["both", "in", "out", "prompt"];
 
 function writeLink() {
-  const parts = new URLSearchParams({ budget: state.budget, policy: policies[state.policy].name });
-  if (state.show !== "both") parts.set("show", state.show);
   const opened = [...state.open];
-  if (opened.length) parts.set("item", opened.at(-1) + 1);
-  const link = `#${parts}`;
-  if (link !== location.hash) history.replaceState(null, "", link);
+  address.write({
+    budget: state.budget,
+    policy: policies[state.policy].name,
+    show: state.show === "both" ? null : state.show,
+    item: opened.length ? opened.at(-1) + 1 : null,
+  });
 }
 
 // What an address asks for, as far as this page has it.
 function readLink() {
-  const parts = new URLSearchParams(location.hash.slice(1));
+  const parts = address.read();
   const found = {};
   const budget = Number(parts.get("budget"));
   if (parts.has("budget") && Number.isFinite(budget)) found.budget = clampBudget(budget);

@@ -66,7 +66,7 @@ function fill(body, rows, limit, columns, drawRow, more, emptyText) {
   body.replaceChildren(fragment);
   const hidden = rows.length - limit;
   more.hidden = hidden <= 0;
-  more.textContent = `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;
+  more.textContent = moreLabel(hidden);
 }
 
 function drawIn(answer) {

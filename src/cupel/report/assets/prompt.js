@@ -59,7 +59,7 @@ function drawPrompt(answer) {
   if (!answer.placed.length) $("prompt").prepend(make("p", { class: "label", text: "Nothing is in the window at this budget." }));
   const hidden = answer.placed.length - shown.length;
   $("prompt-more").hidden = hidden <= 0;
-  $("prompt-more").textContent = `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;
+  $("prompt-more").textContent = moreLabel(hidden);
 }
 
 const promptText = (answer) => answer.placed.map((position) => items[position].content).join("\n\n");

@@ -1,22 +1,7 @@
-// What the page knows: the payload, the reader's choices, and the answers at the present budget.
+// What the view of a selection knows: the reader's choices, and the answers at the present budget.
 
-const $ = (id) => document.getElementById(id);
-const data = JSON.parse($("payload").textContent);
 const { items, policies, kinds } = data;
-const PAGE = 40; // rows a list shows before it is asked for more
 const SWING_PAGE = 15;
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") element.className = value;
-    else if (name === "text") element.textContent = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children);
-  return element;
-}
 
 const budgetAt = (target) => budgetFor(data.budget, target);
 

@@ -72,18 +72,7 @@ function buildKinds() {
   );
 }
 
-function theme(dark) {
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  $("theme").textContent = dark ? "Light" : "Dark";
-  $("theme").setAttribute("aria-label", dark ? "Switch to the light theme" : "Switch to the dark theme");
-}
-
 function wire() {
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  let chosen = false;
-  theme(system.matches);
-  system.addEventListener("change", () => { if (!chosen) theme(system.matches); });
-  $("theme").addEventListener("click", () => { chosen = true; theme(document.documentElement.dataset.theme !== "dark"); });
   $("budget").min = String(data.slider.min);
   $("budget").max = String(data.slider.max);
   $("slider").max = String(STEPS);
@@ -101,7 +90,6 @@ function wire() {
   $("reset").addEventListener("click", () => set({ budget: data.budget.target, policy: data.start }));
   $("copy").addEventListener("click", (event) => copy(event.target, $("command").textContent, $("command")));
   $("prompt-copy").addEventListener("click", (event) => copy(event.target, promptText(current.answer(state.policy)), $("prompt")));
-  addEventListener("hashchange", followLink);
   $("search").addEventListener("input", (event) => set({ query: event.target.value.trim().toLowerCase() }));
   $("reason").addEventListener("change", (event) => set({ reason: event.target.value }));
   $("show").addEventListener("change", (event) => set({ show: event.target.value }));
@@ -113,7 +101,7 @@ function wire() {
     $(`${list}-more`).addEventListener("click", () => { state.limits[list] += 5 * PAGE; set({}); });
   }
   addEventListener("keydown", (event) => {
-    if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "")) {
+    if (event.key === "/" && !$("selection-view").hidden && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "")) {
       event.preventDefault();
       $("search").focus();
     }
@@ -124,23 +112,10 @@ function wire() {
   });
 }
 
-async function copy(button, text, shown) {
-  const before = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    getSelection().selectAllChildren(shown);
-    button.textContent = "Selected";
-  }
-  setTimeout(() => { button.textContent = before; }, 1500);
-}
-
-writeText($("title"), data.title);
-$("subtitle").textContent = `${plural(items.length, "candidate")}, ${number(data.total_tokens)} tokens, ${plural(policies.length, "policy").replace("policys", "policies")}`;
 buildPolicies();
 buildKinds();
 wire();
-followLink();
+const candidates = `${plural(items.length, "candidate")}, ${number(data.total_tokens)} tokens`;
+views.push({ id: "selection", subtitle: `${candidates}, ${number(policies.length)} ${policies.length === 1 ? "policy" : "policies"}`, follow: followLink });
 // For tests and consoles: the selection under policy `index` at `target` tokens.
 globalThis.cupelPage = { at: answerAt, state, verified };

@@ -1,0 +1,112 @@
+"""The data behind the page of a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cupel.evaluation._errors import EvaluationError
+from cupel.evaluation._recording import Reader
+from cupel.evaluation._spoken import FRAME
+from cupel.evaluation._ways import counting
+from cupel.report import CONTENT_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from cupel.evaluation._recording import Recording
+    from cupel.evaluation._request import Request
+    from cupel.evaluation._spoken import Spoken
+    from cupel.evaluation._turns import Replay, Turn
+    from cupel.session import Prices
+
+
+def turns_payload(replay: Replay) -> dict[str, Any]:
+    """Return each conversation's texts once, and each request as runs of their numbers."""
+    if not replay.recordings:
+        msg = "the page needs a replay made by `replay`, which knows its recordings; this one has none"
+        raise EvaluationError(msg)
+    count = counting(replay.counter)
+    conversations: list[dict[str, Any]] = []
+    start = 0
+    for number, recording in enumerate(replay.recordings, start=1):
+        told = _Conversation(recording, count)
+        stop = start + len(told.reader.steps())
+        turns = {name: each[start:stop] for name, each in replay.ways.items()}
+        start = stop
+        if any(turns.values()):
+            conversations.append(told.payload(recording.name or f"conversation {number}", turns, replay.prices))
+    prices = {"read": replay.prices.read, "write": replay.prices.write}
+    return {"budget": replay.budget, "prices": prices, "ways": list(replay.ways), "conversations": conversations}
+
+
+class _Conversation:
+    """The texts of one recording: its own messages first, then the forms in which ways sent them."""
+
+    def __init__(self, recording: Recording, count: Callable[[str], int]) -> None:
+        self.reader = Reader(recording)
+        self._recorded = recording.messages
+        self._count = count
+        self._texts = [self._text(message) for message in self.reader.messages]
+        self._forms: dict[tuple[int | None, str], int] = {}
+
+    def payload(self, name: str, ways: Mapping[str, Sequence[Turn]], prices: Prices) -> dict[str, Any]:
+        turns = [[self._turn(turn, prices) for turn in each] for each in ways.values()]
+        return {
+            "name": name,
+            "opening": [self._text(message) for message in self.reader.opening],
+            "messages": len(self._recorded),
+            "texts": self._texts,
+            "steps": [step.at for step in self.reader.steps()],
+            "ways": turns,
+        }
+
+    def _text(self, message: Spoken) -> dict[str, Any]:
+        text = message.text
+        row = {"role": message.role, "text": text[:CONTENT_LIMIT], "tokens": self._count(text) + FRAME}
+        return row | {"clipped": len(text)} if len(text) > CONTENT_LIMIT else row
+
+    def _turn(self, turn: Turn, prices: Prices) -> dict[str, Any]:
+        row: dict[str, Any] = {"history": turn.history}
+        if turn.request is None:
+            return row | {"failure": turn.failure}
+        read = prices.cached(turn.hit)
+        row |= {"sent": turn.sent, "read": read, "new": turn.new, "price": turn.price}
+        row["request"] = runs(self._numbers(turn.request))
+        if turn.over:
+            row["over"] = True
+        if turn.request.reason:
+            row["reason"] = turn.request.reason
+        if turn.request.notes:
+            row["notes"] = [{"at": list(note.positions), "words": note.words} for note in turn.request.notes]
+        if turn.retention is not None:
+            row["used"] = {"facts": turn.retention.facts, "kept": turn.retention.kept}
+        return row
+
+    def _numbers(self, request: Request) -> Iterable[int]:
+        for message, at in zip(request.messages, request.positions, strict=True):
+            if at is not None and message is self._recorded[at]:
+                yield at
+                continue
+            said = self.reader.read(message)
+            if at is not None and said.text == self.reader.messages[at].text:
+                yield at
+                continue
+            if (at, said.text) not in self._forms:
+                self._forms[at, said.text] = len(self._texts)
+                self._texts.append({**self._text(said), "of": at})
+            yield self._forms[at, said.text]
+
+
+def runs(numbers: Iterable[int]) -> list[int]:
+    """Write numbers as the first and the length of each run of successors: most of a request is one run.
+
+    >>> runs([0, 1, 2, 7, 9, 10])
+    [0, 3, 7, 1, 9, 2]
+    """
+    found: list[int] = []
+    for number in numbers:
+        if found and found[-2] + found[-1] == number:
+            found[-1] += 1
+        else:
+            found += [number, 1]
+    return found

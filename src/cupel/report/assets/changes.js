@@ -1,0 +1,124 @@
+// One turn's request: what changed since the last one, and the whole of it as text.
+
+// ---- what changed ---------------------------------------------------------------------------------------------------
+
+const KINDS_OF_CHANGE = [
+  ["entered", "New", ""],
+  ["returned", "Came back", ""],
+  ["shortened", "Shortened", ""],
+  ["restored", "In full again", ""],
+  ["left", "Left", "leave"],
+];
+
+function drawChanges(turn, request) {
+  const reasons = new Map();
+  for (const note of turn.notes ?? []) for (const place of note.at) reasons.set(place, note.words);
+  const shown = request.now === null ? [] : KINDS_OF_CHANGE.filter(([name]) => request[name].length);
+  $("changes").replaceChildren(...shown.map(([name, title, tone]) => changeList(title, tone, request[name], reasons)));
+  const first = lastSent(turnsNow(), shownTurn.turn) < 0;
+  $("changes-note").textContent = first ? "the first request: everything in it is new" : shown.length ? "since the last request" : "nothing since the last request";
+}
+
+function changeList(title, tone, texts, reasons) {
+  const talk = talkNow();
+  const list = make("ul");
+  for (const text of texts.slice(0, PAGE)) list.append(make("li", {}, textFold(text, reasons.get(placeOfText(talk, text)))));
+  if (texts.length > PAGE) list.append(make("li", { class: "why", text: `and ${number(texts.length - PAGE)} more` }));
+  const count = `${plural(texts.length, "message")}, ${plural(tokensOf(talk, texts), "token")}`;
+  return make("section", { class: "card change" }, make("h3", { class: tone }, title, " ", make("small", { text: count })), list);
+}
+
+// One message in a line, which unfolds to its text.
+function textFold(text, why) {
+  const row = talkNow().texts[text];
+  const summary = make("summary", {}, textLabel(text), " ", written("span", { class: "text", dir: "auto" }, preview({ content: row.text })));
+  if (why) summary.append(written("span", { class: "why" }, sentenceOf(why)));
+  const fold = make("details", { class: "fold" }, summary);
+  fold.addEventListener("toggle", () => {
+    if (fold.open && fold.children.length === 1) fold.append(textBody(row));
+  });
+  return fold;
+}
+
+function textLabel(text) {
+  const row = talkNow().texts[text];
+  const place = placeOfText(talkNow(), text);
+  const label = make("span", { class: "label" }, make("span", { class: `role ${ROLES.includes(row.role) ? row.role : ""}` }), place === null ? "" : `[${place}] `);
+  label.append(written("span", {}, row.role), ` · ${plural(row.tokens, "token")}`);
+  return label;
+}
+
+const ROLES = ["system", "user", "assistant", "tool"];
+
+function textBody(row) {
+  const body = written("pre", { dir: "auto" }, row.text || "(empty)");
+  if (row.clipped) body.append(make("span", { class: "cut", text: ` … ${number(row.clipped - row.text.length)} more characters` }));
+  return body;
+}
+
+// ---- the request as text --------------------------------------------------------------------------------------------
+
+function requestBlock(row, label, badges) {
+  const line = make("p", { class: "label" }, label);
+  for (const [text, css] of badges) line.append(" ", make("span", { class: `badge ${css}`, text }));
+  return make("div", { class: "block" }, line, textBody(row));
+}
+
+function badgesOf(text, request, sets) {
+  const badges = [];
+  if (sets.entered.has(text)) badges.push(["new", "fresh"]);
+  if (sets.returned.has(text)) badges.push(["came back", "enter"]);
+  if (text >= talkNow().messages) badges.push([sets.shortened.has(text) ? "shortened now" : "shortened", ""]);
+  return badges;
+}
+
+// The texts in order, with a mark where messages of the history are missing, and one where the cache ends.
+function requestPieces(request) {
+  const talk = talkNow();
+  const sets = Object.fromEntries(["entered", "returned", "shortened"].map((name) => [name, new Set(request[name])]));
+  const pieces = talk.opening.map((row) => () => requestBlock(row, `${row.role} · ${plural(row.tokens, "token")}`, []));
+  let place = 0;
+  const gap = (end) => {
+    const missing = [];
+    for (; place < end; place++) missing.push(place);
+    if (missing.length) pieces.push(() => missingMark(missing));
+  };
+  request.now.forEach((text, at) => {
+    const own = placeOfText(talk, text);
+    if (own !== null && own >= place) gap(own);
+    if (at === request.same && request.before.length) pieces.push(() => cacheMark(at, request.now.length));
+    pieces.push(() => requestBlock(talk.texts[text], textLabel(text), badgesOf(text, request, sets)));
+    if (own !== null && own >= place) place = own + 1;
+  });
+  gap(talk.steps[shownTurn.turn]);
+  return pieces;
+}
+
+const cacheMark = (at, all) => make("p", { class: "boundary", text: at ? `The cache ends here: ${number(at)} of ${plural(all, "message")} above stand as in the last request.` : "Nothing below stands as in the last request." });
+
+function missingMark(places) {
+  const tokens = tokensOf(talkNow(), places);
+  const gap = make("details", { class: "gap" }, make("summary", { text: `${plural(places.length, "message")} left out here, ${plural(tokens, "token")}` }));
+  gap.addEventListener("toggle", () => {
+    if (!gap.open || gap.children.length > 1) return;
+    const list = make("ul", {}, ...places.slice(0, PAGE).map((place) => make("li", {}, textFold(place, null))));
+    if (places.length > PAGE) list.append(make("li", { text: `and ${number(places.length - PAGE)} more` }));
+    gap.append(list);
+  });
+  return gap;
+}
+
+function drawRequest(request) {
+  const pieces = request.now === null ? [] : requestPieces(request);
+  $("request-note").textContent = request.now === null ? "nothing was sent" : `${plural(request.now.length + talkNow().opening.length, "message")}, in the order the model reads them`;
+  $("request").replaceChildren(...pieces.slice(0, shownTurn.limit).map((piece) => piece()));
+  const hidden = pieces.length - shownTurn.limit;
+  $("request-more").hidden = hidden <= 0;
+  $("request-more").textContent = moreLabel(hidden);
+}
+
+const requestText = () => {
+  const { now } = requestAt(talkNow(), shownTurn.way, shownTurn.turn);
+  const rows = [...talkNow().opening, ...(now ?? []).map((text) => talkNow().texts[text])];
+  return rows.map((row) => `${row.role}: ${row.text}`).join("\n\n");
+};

@@ -1,0 +1,63 @@
+// What all views share: the data, making elements, the address, themes and the clipboard.
+
+const $ = (id) => document.getElementById(id);
+const data = JSON.parse($("payload").textContent);
+const PAGE = 40; // rows a list shows before it is asked for more
+const views = []; // each { id, subtitle, follow }: `follow` draws what the address asks for
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") element.className = value;
+    else if (name === "text") element.textContent = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// Text of others, in an element of its own.
+function written(tag, attributes, text) {
+  const element = make(tag, attributes);
+  writeText(element, text);
+  return element;
+}
+
+// The address says what the page shows. Each view writes its own words and leaves those of the others alone.
+const address = {
+  words: ["view", "talk", "way", "turn", "budget", "policy", "weights", "pins", "show", "item"],
+
+  read: () => new URLSearchParams(location.hash.slice(1)),
+
+  write(own) {
+    const before = this.read();
+    const parts = new URLSearchParams();
+    for (const word of this.words) {
+      const value = word in own ? own[word] : before.get(word);
+      if (value !== null && value !== undefined) parts.set(word, value);
+    }
+    const link = `#${parts}`;
+    if (link !== location.hash) history.replaceState(null, "", link);
+  },
+};
+
+function theme(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  $("theme").textContent = dark ? "Light" : "Dark";
+  $("theme").setAttribute("aria-label", dark ? "Switch to the light theme" : "Switch to the dark theme");
+}
+
+async function copy(button, text, shown) {
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(shown);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = before; }, 1500);
+}
+
+const moreLabel = (hidden) => `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;

@@ -1,0 +1,69 @@
+// The requests of a recorded conversation: which texts stand in one, and how it differs from the one before.
+//
+// A text's number below `messages` is its place in the recording; the others are forms in which a message was sent, and
+// `of` is the place of that message, or null for one that the way brought itself.
+
+function expand(runs) {
+  const numbers = [];
+  for (let at = 0; at < runs.length; at += 2) for (let step = 0; step < runs[at + 1]; step++) numbers.push(runs[at] + step);
+  return numbers;
+}
+
+const placeOfText = (talk, text) => (text < talk.messages ? text : talk.texts[text].of);
+
+const tokensOf = (talk, texts) => texts.reduce((sum, text) => sum + talk.texts[text].tokens, 0);
+
+// The last turn before this one on which something was sent; -1 if there is none.
+function lastSent(turns, turn) {
+  let last = turn - 1;
+  while (last >= 0 && !turns[last].request) last -= 1;
+  return last;
+}
+
+// What a turn's request holds, and what entered, came back, left or changed its form since the last one.
+function requestAt(talk, way, turn) {
+  const turns = talk.ways[way];
+  const last = lastSent(turns, turn);
+  const before = last < 0 ? [] : expand(turns[last].request);
+  const now = turns[turn].request ? expand(turns[turn].request) : null;
+  if (now === null) return { now, before };
+  const start = last < 0 ? 0 : talk.steps[last];
+  const was = new Map(before.map((text) => [placeOfText(talk, text), text]));
+  const is = new Map(now.map((text) => [placeOfText(talk, text), text]));
+  const isNew = (place) => place === null || place >= start;
+  const stays = now.filter((text) => was.has(placeOfText(talk, text)) && was.get(placeOfText(talk, text)) !== text);
+  const shorter = (text) => talk.texts[text].tokens < talk.texts[was.get(placeOfText(talk, text))].tokens;
+  let same = 0;
+  while (same < before.length && same < now.length && before[same] === now[same]) same += 1;
+  return {
+    now,
+    before,
+    same, // how many texts it begins with that the last one began with
+    entered: now.filter((text) => isNew(placeOfText(talk, text))),
+    returned: now.filter((text) => !isNew(placeOfText(talk, text)) && !was.has(placeOfText(talk, text))),
+    left: before.filter((text) => !is.has(placeOfText(talk, text))),
+    shortened: stays.filter(shorter),
+    restored: stays.filter((text) => !shorter(text)),
+    absent: Array.from({ length: talk.steps[turn] }, (_, place) => place).filter((place) => !is.has(place)),
+  };
+}
+
+// The tokens of a way over a conversation, and their price.
+function billOf(turns) {
+  const bill = { requests: 0, sent: 0, read: 0, rewritten: 0, new: 0, price: 0, over: 0, failed: 0, facts: 0, kept: 0 };
+  for (const turn of turns) {
+    if (!turn.request) {
+      bill.failed += 1;
+      continue;
+    }
+    bill.requests += 1;
+    for (const name of ["sent", "read", "new", "price"]) bill[name] += turn[name];
+    bill.rewritten += rewrittenOf(turn);
+    bill.over += turn.over ? 1 : 0;
+    bill.facts += turn.used?.facts ?? 0;
+    bill.kept += turn.used?.kept ?? 0;
+  }
+  return bill;
+}
+
+const rewrittenOf = (turn) => turn.sent - turn.read - turn.new;

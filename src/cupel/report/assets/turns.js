@@ -1,0 +1,141 @@
+// The view of a recorded conversation: the ways with their strips, and one turn of one way.
+
+const talks = data.turns.conversations;
+const shownTurn = { talk: 0, way: data.turns.ways.length - 1, turn: 0, limit: PAGE };
+let strips = [];
+
+const talkNow = () => talks[shownTurn.talk];
+const turnsNow = () => talkNow().ways[shownTurn.way];
+
+function setTurn(changes) {
+  Object.assign(shownTurn, { limit: PAGE }, changes);
+  shownTurn.turn = Math.min(Math.max(shownTurn.turn, 0), turnsNow().length - 1);
+  if ("talk" in changes) buildWays();
+  drawTurn();
+}
+
+// ---- the ways -------------------------------------------------------------------------------------------------------
+
+function wayCard(name, way) {
+  const turns = talkNow().ways[way];
+  const made = strip(turns, data.turns.budget);
+  const radio = make("input", { type: "radio", name: "way", value: way, onchange: () => setTurn({ way }) });
+  const bars = make("div", { class: "strip", title: "Choose a turn", onclick: (event) => {
+    const box = made.shape.getBoundingClientRect();
+    setTurn({ way, turn: Math.floor(((event.clientX - box.left) / box.width) * turns.length) });
+  } }, made.shape);
+  if (made.cut !== null) bars.append(make("small", { text: `bars are cut off at ${number(made.cut)} tokens` }));
+  const words = make("label", { class: "words" }, radio, written("b", {}, name), make("span", { class: "price" }), make("small", { class: "shares" }), make("small", { class: "leave faults" }));
+  return { card: make("div", { class: "way" }, words, bars), choose: made.choose };
+}
+
+function buildWays() {
+  strips = data.turns.ways.map(wayCard);
+  $("ways").replaceChildren(...strips.map(({ card }) => card));
+  $("turn").max = String(turnsNow().length);
+}
+
+const rounded = (value) => number(Math.round(value));
+const shareOf = (part, whole) => `${Math.round((100 * part) / Math.max(whole, 1))}\u00a0%`;
+
+function drawWays() {
+  const chosen = billOf(turnsNow());
+  strips.forEach(({ card, choose }, way) => {
+    const bill = billOf(talkNow().ways[way]);
+    card.classList.toggle("current", way === shownTurn.way);
+    card.querySelector("input").checked = way === shownTurn.way;
+    choose(shownTurn.turn);
+    const more = Math.round((100 * bill.price) / Math.max(chosen.price, 1e-9) - 100);
+    const beside = way === shownTurn.way || !bill.requests || !chosen.requests ? "" : `, ${Math.abs(more)}\u00a0% ${more < 0 ? "less" : "more"} than ${data.turns.ways[shownTurn.way]}`;
+    writeText(card.querySelector(".price"), bill.requests ? `costs ${rounded(bill.price)}${beside}` : "sends nothing");
+    const kept = bill.facts ? ` · holds ${shareOf(bill.kept, bill.facts)} of what was used` : "";
+    card.querySelector(".shares").textContent =
+      `${plural(bill.requests, "request")}, ${rounded(bill.sent)} tokens · ${shareOf(bill.read, bill.sent)} cached, ` +
+      `${shareOf(bill.rewritten, bill.sent)} written again, ${shareOf(bill.new, bill.sent)} new${kept}`;
+    const faults = [];
+    if (bill.over) faults.push(`${plural(bill.over, "request")} over the budget`);
+    if (bill.failed) faults.push(`nothing to send on ${plural(bill.failed, "turn")}`);
+    card.querySelector(".faults").textContent = faults.join(", ");
+  });
+}
+
+// ---- one turn -------------------------------------------------------------------------------------------------------
+
+function readout(name, value, unit) {
+  return make("div", { class: "readout" }, make("span", { class: "name", text: name }), make("span", { class: "value" }, make("output", { text: value }), " ", make("span", { class: "unit", text: unit })));
+}
+
+function drawTurn() {
+  const turn = turnsNow()[shownTurn.turn];
+  const request = requestAt(talkNow(), shownTurn.way, shownTurn.turn);
+  const way = data.turns.ways[shownTurn.way];
+  drawWays();
+  $("talk").value = String(shownTurn.talk);
+  $("turn").value = String(shownTurn.turn + 1);
+  $("turn").setAttribute("aria-valuetext", `turn ${shownTurn.turn + 1} of ${turnsNow().length}`);
+  $("turn-previous").disabled = shownTurn.turn === 0;
+  $("turn-next").disabled = shownTurn.turn === turnsNow().length - 1;
+  $("turn-title").textContent = `Turn ${number(shownTurn.turn + 1)} of ${number(turnsNow().length)}`;
+  writeText($("turn-note"), `${way}, after ${plural(talkNow().steps[shownTurn.turn], "message")} of ${number(turn.history)} tokens`);
+  $("turn-readouts").replaceChildren(...(turn.request ? readouts(turn) : []));
+  const used = turn.used ? ` The step that followed used ${plural(turn.used.facts, "word")} that stood in the history; the request holds ${number(turn.used.kept)}.` : "";
+  writeText($("turn-reason"), turn.request ? `${turn.reason ? `By its own count: ${turn.reason}.` : ""}${used}` : `Nothing could be sent: ${turn.failure}`);
+  $("turn-reason").classList.toggle("refusal", !turn.request);
+  drawChanges(turn, request);
+  drawRequest(request);
+  const said = turn.request ? `${number(turn.sent)} tokens sent, ${number(turn.read)} from the cache` : "nothing sent";
+  $("turn-announce").textContent = `${way}, turn ${shownTurn.turn + 1}: ${said}.`;
+  address.write({ talk: talks.length > 1 ? talkNow().name : null, way, turn: shownTurn.turn + 1 });
+}
+
+const sentenceOf = (words) => `${words[0].toUpperCase()}${words.slice(1)}`;
+
+function readouts(turn) {
+  const part = (tokens) => shareOf(tokens, turn.sent);
+  return [
+    readout("Sent", number(turn.sent), `of ${number(data.turns.budget)} tokens`),
+    readout("Read from the cache", number(turn.read), part(turn.read)),
+    readout("Written again", number(rewrittenOf(turn)), part(rewrittenOf(turn))),
+    readout("New", number(turn.new), part(turn.new)),
+    readout("Price", rounded(turn.price), "uncached tokens"),
+  ];
+}
+
+// ---- starting -------------------------------------------------------------------------------------------------------
+
+function followTurn() {
+  const parts = address.read();
+  const found = { talk: Math.max(0, talks.findIndex(({ name }) => name === parts.get("talk"))) };
+  const way = data.turns.ways.indexOf(parts.get("way"));
+  if (way >= 0) found.way = way;
+  const turn = Number(parts.get("turn"));
+  found.turn = Number.isInteger(turn) && turn > 0 ? turn - 1 : shownTurn.turn;
+  setTurn(found);
+}
+
+// Arrows go from turn to turn, wherever they mean nothing else.
+function turnByKey(event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const busy = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
+  if (!step || busy || event.altKey || event.ctrlKey || event.metaKey || $("turns-view").hidden) return;
+  event.preventDefault();
+  setTurn({ turn: shownTurn.turn + step });
+}
+
+function wireTurns() {
+  const { budget, prices } = data.turns;
+  shownTurn.turn = talks[0].steps.length - 1;
+  $("ways-note").textContent = `in a window of ${number(budget)} tokens; prices in uncached tokens: ${prices.read} for one from the cache, ${prices.write} for any other`;
+  $("talk-field").hidden = talks.length < 2;
+  $("talk").replaceChildren(...talks.map((talk, at) => written("option", { value: at }, talk.name)));
+  $("talk").addEventListener("change", (event) => setTurn({ talk: Number(event.target.value), turn: Infinity }));
+  $("turn").addEventListener("input", (event) => setTurn({ turn: Number(event.target.value) - 1 }));
+  $("turn-previous").addEventListener("click", () => setTurn({ turn: shownTurn.turn - 1 }));
+  $("turn-next").addEventListener("click", () => setTurn({ turn: shownTurn.turn + 1 }));
+  $("request-more").addEventListener("click", () => setTurn({ limit: shownTurn.limit + 5 * PAGE }));
+  $("request-copy").addEventListener("click", (event) => copy(event.target, requestText(), $("request")));
+  addEventListener("keydown", turnByKey);
+}
+
+wireTurns();
+views.push({ id: "turns", subtitle: `${plural(talks.length, "conversation")}, ${plural(talks.reduce((sum, talk) => sum + talk.steps.length, 0), "turn")}, ${plural(data.turns.ways.length, "way")} to fill the window`, follow: followTurn });

@@ -1,0 +1,71 @@
+"""The page's account of a conversation under node: what changed from request to request, and the bill."""
+
+import pytest
+
+from cupel.demo import conversation
+from cupel.evaluation import AppendWay, FitWay, Recording, SessionWay, TailWay, replay
+
+WAYS = {"append": AppendWay(), "tail": TailWay(), "fit": FitWay(), "session": SessionWay()}
+
+
+@pytest.fixture(scope="module")
+def replayed():
+    return replay(Recording(conversation()[:120]), WAYS, 3000)
+
+
+@pytest.fixture(scope="module")
+def talk(replayed):
+    return replayed.page_payload()["conversations"][0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_changes_are_those_between_the_messages(scripts, replayed, talk, way):
+    told = scripts.ask("requests", talk=talk, way=list(WAYS).index(way))
+    recorded = conversation()[:120]
+    before, seen = {}, 0
+    moved = set()
+    for turn, row in zip(replayed.ways[way], told, strict=True):
+        now = dict(zip(turn.request.positions, turn.request.messages, strict=True))
+
+        def places(name, row=row):
+            return [n if n < talk["messages"] else talk["texts"][n]["of"] for n in row[name]]
+
+        assert places("now") == list(now)
+        assert places("entered") == [at for at in now if at >= seen]
+        assert places("returned") == [at for at in now if at < seen and at not in before]
+        assert places("left") == [at for at in before if at not in now]
+        changed = [at for at in now if at in before and now[at] != before[at]]
+        assert sorted(places("shortened") + places("restored")) == changed
+        assert row["absent"] == [at for at in range(turn.at) if at not in now]
+        assert all(now[at] != recorded[at] for at in places("shortened"))
+        same = 0
+        for one, other in zip(before.items(), now.items(), strict=False):
+            if one != other:
+                break
+            same += 1
+        assert row["same"] == same
+        moved.update(name for name in ("returned", "left", "shortened", "restored") if row[name])
+        before, seen = now, turn.at
+    expected = {"append": set(), "tail": {"left"}, "fit": {"left"}, "session": {"left", "shortened"}}
+    assert expected[way] <= moved
+
+
+def test_the_bill_is_the_sum_of_the_turns(scripts, replayed, talk):
+    for way, turns in enumerate(replayed.ways.values()):
+        bill = scripts.ask("bill", turns=talk["ways"][way])
+        assert bill["sent"] == sum(turn.sent for turn in turns)
+        assert bill["price"] == pytest.approx(sum(turn.price for turn in turns))
+        assert bill["read"] + bill["rewritten"] + bill["new"] == bill["sent"]
+        assert bill["over"] == sum(turn.over for turn in turns)
+
+
+def test_a_turn_on_which_nothing_was_sent(scripts):
+    """The next request is compared with the last one that was sent."""
+    texts = [{"text": f"{n}", "role": "user", "tokens": 5} for n in range(6)]
+    sent = {"sent": 10, "read": 0, "new": 10, "price": 12.5}
+    turns = [{**sent, "request": [0, 2]}, {"failure": "too long"}, {**sent, "request": [1, 3]}]
+    talk = {"messages": 6, "texts": texts, "steps": [2, 3, 4], "ways": [turns]}
+    _, failed, last = scripts.ask("requests", talk=talk, way=0)
+    assert failed["now"] is None
+    assert (last["entered"], last["left"], last["returned"]) == ([2, 3], [0], [])
+    assert scripts.ask("bill", turns=turns)["failed"] == 1
