@@ -1,11 +1,13 @@
 """The shorteners that keep lines."""
 
 import re
+from random import Random
 
 import pytest
 
 from cupel.shorten import head_tail, key_lines, matching, outline
 from cupel.shorten._cut import boundary
+from cupel.shorten._rarity import token_weights
 from cupel.tokens import CharacterEstimate
 
 COUNTER = CharacterEstimate()
@@ -204,3 +206,23 @@ def test_text_without_structure_is_shortened_at_its_middle():
 )
 def test_characters_are_not_parted_from_their_marks(text, at, place):
     assert boundary(text, at) == place
+
+
+def test_the_telling_lines_of_a_very_long_text_are_found():
+    """Of a text far longer than the limit, lines are compared only if they bring something new."""
+    copied = [f"copied part_{number % 7}.bin of archive_{number % 5}.tar to the store" for number in range(20_000)]
+    copied[13_579] = "checksum of part_6.bin differs: 9f3a77, see verify_run_8.log"
+    copied[17] = copied[18_000] = "renamed find_row to locate_row in src/index.py"
+    kept = key_lines("\n".join(copied), 120, names=0.25)
+    assert copied[13_579] in kept
+    assert kept.count(copied[17]) == 1
+    assert kept.index(copied[17]) < kept.index(copied[13_579])
+
+
+def test_weights_add_up_to_the_same_in_any_order():
+    """Names stand in sets, whose order is another in every process."""
+    names = [f"name_{number}" for number in range(50)]
+    weights = token_weights(names, {name: number for number, name in enumerate(names)})
+    shuffled = Random(1)
+    orders = [shuffled.sample(names, len(names)) for _ in range(50)]
+    assert len({sum(weights[name] for name in order) for order in orders}) == 1

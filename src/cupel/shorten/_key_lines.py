@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
+from itertools import accumulate, chain, repeat
 
 from cupel._checks import as_finite
 from cupel.errors import ConfigurationError
 from cupel.shorten._head_tail import keep_ends
 from cupel.shorten._lines import Note, Page
 from cupel.shorten._names import names_note, ranked_names
-from cupel.shorten._rarity import names_in, token_weights, tokens_in
+from cupel.shorten._rarity import blanked, names_in, token_weights
 from cupel.shorten._request import Request
 from cupel.tokens import TokenCounter
+
+_POOL = 8
+"""Of a text that is longer than so many times the room, only the likeliest lines are compared with one another."""
 
 
 def key_lines(
@@ -42,43 +46,65 @@ def key_lines(
     if request.is_met:
         return text
     page = Page.of(request)
-    ranking = _greedy(page.lines, known or {})
-    kept = page.keep(ranking, _names_of_the_rest(page, known or {}, names))
+    candidates = _candidates(page, known or {})
+    ranking = _greedy(page.lines, candidates, known or {})
+    kept = page.keep(ranking, _names_of_the_rest(page, candidates, known or {}, names))
     return kept or keep_ends(request)
 
 
-def _greedy(lines: list[str], known: Mapping[str, int]) -> Iterator[int]:
+def _candidates(page: Page, known: Mapping[str, int]) -> list[int]:
+    """Positions of the lines to choose from: the first of equal ones, and of very many those that promise most."""
+    backwards = dict(zip(reversed(page.lines), reversed(range(len(page.lines))), strict=True))
+    positions = sorted(backwards.values())
+    room = _POOL * page.request.room
+    return positions if len(page.request.text) <= room else _likeliest(page.lines, positions, known, room)
+
+
+def _greedy(lines: list[str], positions: Sequence[int], known: Mapping[str, int]) -> Iterator[int]:
     """Positions by names not yet covered for each character; a gain only shrinks, so it is renewed when it is next."""
-    first: dict[str, int] = {}
-    for position, line in enumerate(lines):  # a repeated line has nothing that is not covered
-        first.setdefault(line, position)
-    distinct, positions = list(first), list(first.values())
-    holding = tokens_in(distinct)
-    weight = token_weights(set[str]().union(*holding), known)
+    holding = {at: set(blanked(lines[at]).split()) for at in positions}
+    weight = token_weights(set[str]().union(*holding.values()), known)
     of = weight.__getitem__
-    gains = [-sum(map(of, names)) / (len(line) + 1) for line, names in zip(distinct, holding, strict=True)]
-    heap = [(gain, index) for index, gain in enumerate(gains) if gain]
+
+    def gain(at: int) -> float:
+        return sum(map(of, holding[at])) / (len(lines[at]) + 1)
+
+    heap = [(-gain(at), at) for at in positions]
     heapify(heap)
     while heap:
-        promised, index = heap[0]
-        gain = -sum(map(of, holding[index])) / (len(distinct[index]) + 1)
-        if gain != promised:  # names were covered since
-            if gain:
-                heapreplace(heap, (gain, index))
-            else:
-                heappop(heap)
-            continue
-        heappop(heap)
-        yield positions[index]
-        for name in holding[index]:
-            weight[name] = 0.0
+        promised, at = heap[0]
+        now = gain(at)
+        if not now:
+            heappop(heap)
+        elif now != -promised:  # names were covered since
+            heapreplace(heap, (-now, at))
+        else:
+            heappop(heap)
+            yield at
+            weight.update(dict.fromkeys(holding[at], 0))
 
 
-def _names_of_the_rest(page: Page, known: Mapping[str, int], share: float) -> Note:
+def _likeliest(lines: list[str], positions: list[int], known: Mapping[str, int], room: int) -> list[int]:
+    """Positions of the lines in which most names stand for the first time, for each character, within some room."""
+    blank = blanked("\n".join([lines[at].rstrip("\n") for at in positions]))
+    holding = [line.split() for line in blank.split("\n")]
+    tokens = list(chain.from_iterable(holding))
+    holders = list(chain.from_iterable(map(repeat, range(len(holding)), map(len, holding))))
+    first = dict(zip(reversed(tokens), reversed(holders), strict=True))
+    gains = [0] * len(positions)
+    for token, weight in token_weights(first, known).items():
+        gains[first[token]] += weight
+    density = {at: -gain / (len(lines[at]) + 1) for at, gain in zip(positions, gains, strict=True)}
+    ranked = sorted(positions, key=density.__getitem__)
+    lengths = accumulate(len(lines[at]) for at in ranked)
+    return sorted(at for at, length in zip(ranked, lengths, strict=True) if length <= room)
+
+
+def _names_of_the_rest(page: Page, candidates: list[int], known: Mapping[str, int], share: float) -> Note:
     """What the marker says beside its numbers: names that no kept line holds, within their share of the room."""
     if not share:
         return ""
-    ranked = ranked_names(page.request.text, known)
+    ranked = ranked_names("".join(page.lines[position] for position in candidates), known)
     room = int(page.request.room * share)
 
     def note(kept: list[int]) -> str:

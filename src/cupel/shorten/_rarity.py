@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from math import sqrt
 
 _TOKEN = re.compile(r"[\w./@~-]+")
+_BETWEEN = re.compile(r"[^\w./@~\n-]+")
 _BLANKED = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_./@~-\n")}
-_PLAIN = re.compile(r"[^\W\d_][^\W\d_A-Z]*|\d{1,4}")  # line numbers and counts are no rarer than words
 _SHORTEST_WORD, _SHORTEST_NAME = 5, 3
-_TELLING = 2.0  # against 1 for an ordinary word
+_LONGEST_COUNT = 4
+"""Digits of a number that is no rarer than a word: line numbers and counts."""
+_WORD, _TELLING = 1 << 20, 1 << 21
+"""Weights are whole numbers, so that a sum does not depend on its order."""
 
 
 class Rarity(Counter[str]):
@@ -35,44 +37,53 @@ class Rarity(Counter[str]):
 
 def names_in(text: str) -> dict[str, None]:
     """Return the distinct names of a text, in order of appearance."""
-    tokens = text.translate(_BLANKED).split() if text.isascii() else _TOKEN.findall(text)
-    found = dict.fromkeys(map(_name, dict.fromkeys(tokens)))
+    found = dict.fromkeys(map(_name, dict.fromkeys(blanked(text).split())))
     found.pop("", None)
     return found
 
 
-def tokens_in(lines: list[str]) -> list[set[str]]:
-    """Return for each line what may be names in it, as they stand: the quick half of `names_in`, for many lines."""
-    text = "".join(lines)
-    if text.isascii():  # blanking and splitting takes a third of the time of a pattern
-        blanked = text.translate(_BLANKED).split("\n")
-        return [set(line.split()) for line in blanked[: len(lines)]]
-    find = _TOKEN.findall
-    return [set(find(line)) for line in lines]
+def blanked(text: str) -> str:
+    """Return a text with spaces for what is in no name; line ends stay."""
+    if text.isascii():
+        return text.translate(_BLANKED)
+    lines = text.split("\n")  # most are plain even then, and quicker so
+    return "\n".join([line.translate(_BLANKED) if line.isascii() else _BETWEEN.sub(" ", line) for line in lines])
 
 
-def token_weights(tokens: Iterable[str], known: Mapping[str, int]) -> dict[str, float]:
+def token_weights(tokens: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
     """Return the weight of each token: that of the name it is, or 0."""
+    if not known:
+        return {token: _base(_name(token)) for token in tokens}
     named = {token: _name(token) for token in tokens}
     weight = weights(named.values(), known)
-    weight[""] = 0.0
     return {token: weight[name] for token, name in named.items()}
 
 
-def weights(names: Iterable[str], known: Mapping[str, int]) -> dict[str, float]:
+def weights(names: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
     """Return each name's weight: double for what is no ordinary word, and less the more texts it stood in."""
+    if not known:
+        return {name: _base(name) for name in names}
     seen = known.get
-    return {name: _base(name) / sqrt(max(seen(name, 0), 0) + 1) for name in names}
+    return {name: int(_base(name) / sqrt(max(seen(name, 0), 0) + 1)) for name in names}
 
 
-@lru_cache(maxsize=65_536)
 def _name(token: str) -> str:
     """The token without punctuation at its ends; empty if what is left is a short ordinary word, or no name."""
-    name = token.rstrip(".-/~@").lstrip("-" if token.startswith(("./", "..")) else "-.~")
-    if len(name) < _SHORTEST_NAME or not any(map(str.isalnum, name)):
-        return ""
-    return name if len(name) >= _SHORTEST_WORD or not name.isalpha() or _base(name) == _TELLING else ""
+    if token.isalnum():
+        name = token
+    else:
+        name = token.rstrip(".-/~@").lstrip("-" if token.startswith(("./", "..")) else "-.~")
+        if not (name[-1:].isalnum() or any(map(str.isalnum, name))):
+            return ""
+    if len(name) >= _SHORTEST_WORD:
+        return name
+    return "" if len(name) < _SHORTEST_NAME or (name.isalpha() and _base(name) == _WORD) else name
 
 
-def _base(name: str) -> float:
-    return 1.0 if _PLAIN.fullmatch(name) else _TELLING
+def _base(name: str) -> int:
+    """An ordinary word has no capital behind its first letter; a short number counts like one."""
+    if name.isalpha():
+        return _WORD if name[1:] == name[1:].lower() else _TELLING
+    if name.isdecimal() and len(name) <= _LONGEST_COUNT:
+        return _WORD
+    return _TELLING if name else 0

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 
 from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NotJSONError, dump, parse
+from cupel.shorten._json import NotJSONError, cut, dump, parse
 from cupel.shorten._key_lines import key_lines
 from cupel.shorten._lines import split_lines
 from cupel.shorten._matching import matching, troubled
 from cupel.shorten._outline import definitions, headings, outline
 from cupel.shorten._request import Request
 from cupel.shorten._table import tabled
-from cupel.shorten._values import values
+from cupel.shorten._values import merged
 from cupel.tokens import TokenCounter
 
 _LOG_LINE = re.compile(
@@ -62,10 +62,11 @@ def shorten(
 
 def _json(request: Request) -> str | None:
     try:
-        as_table = dump(tabled(parse(request.text)))
+        value = parse(request.text)
+        as_table = dump(tabled(value))
+        return as_table if request.allows(as_table) else cut(request, merged((value,)))
     except (NotJSONError, RecursionError):
         return None
-    return as_table if request.allows(as_table) else values(request.text, request.limit, counter=request.counter)
 
 
 def _is_source(lines: list[str]) -> bool:

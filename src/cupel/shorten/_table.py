@@ -40,7 +40,7 @@ def _whole(request: Request) -> str:
 def tabled(value: Any) -> Any:
     """Return a value with its arrays of objects as tables, where that is shorter; inner ones first."""
     if is_object(value):
-        return {key: tabled(entry) for key, entry in value.items()}
+        return {key: tabled(entry) if isinstance(entry, (dict, list)) else entry for key, entry in value.items()}
     if not is_array(value):
         return value
     entries = [tabled(entry) for entry in value]
