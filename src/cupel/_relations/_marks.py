@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KEYS: Final = frozenset({ID_KEY, WORTH_KEY, REQUIRES_KEY, GROUP_KEY, EXCLUSIVE_KEY})
 
 
-class Marks(msgspec.Struct, frozen=True):
+class Marks(msgspec.Struct, frozen=True, gc=False):
     """The relations of one item."""
 
     id: str | None = None
@@ -69,9 +69,12 @@ def marks_of(item: ContextItem) -> Marks:
 
 
 def _label(metadata: Any, key: str) -> str | None:
+    label = metadata.get(key)
+    if type(label) is str and label:
+        return label
     if key not in metadata:
         return None
-    label = as_text(f"metadata[{key!r}]", metadata[key])
+    label = as_text(f"metadata[{key!r}]", label)
     if not label:
         msg = f"metadata[{key!r}] must not be empty, got ''"
         raise InvalidItemError(msg)
@@ -79,12 +82,17 @@ def _label(metadata: Any, key: str) -> str | None:
 
 
 def _worth(metadata: Any) -> float:
-    name = f"metadata[{WORTH_KEY!r}]"
-    return as_finite(name, metadata.get(WORTH_KEY, 1.0), least=0, most=1, error=InvalidItemError)
+    worth = metadata.get(WORTH_KEY, 1.0)
+    if type(worth) is float and 0 <= worth <= 1:
+        return worth
+    return as_finite(f"metadata[{WORTH_KEY!r}]", worth, least=0, most=1, error=InvalidItemError)
 
 
 def _ids(metadata: Any) -> tuple[str, ...]:
-    name, ids = f"metadata[{REQUIRES_KEY!r}]", metadata.get(REQUIRES_KEY, ())
+    ids = metadata.get(REQUIRES_KEY, ())
+    if ids == ():
+        return ()
+    name = f"metadata[{REQUIRES_KEY!r}]"
     if not isinstance(ids, (list, tuple)):  # a set has no order of its own, and the first one missing is reported
         raise wrong_type(name, "a list of ids", ids)
     return tuple(as_text(f"{name}[{place}]", one) for place, one in enumerate(cast("list[object]", ids)))

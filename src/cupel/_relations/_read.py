@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
-
-import msgspec
 
 from cupel._checks import shown
 from cupel._relations._marks import Marks, are_related, marks_of
@@ -40,7 +39,7 @@ def read_relations(
     everyone = [*fixed, *entries, *others]
     _check_agreement(everyone)
     pins = _pins(fixed)
-    _check_ids(everyone, {*known, *(marks.id for _, marks in everyone if marks.id is not None)})
+    _check_ids(everyone, {*known, *[marks.id for _, marks in everyone if marks.id is not None]})
     _check_pinned_groups(everyone, len(fixed), pins)
     _check_pinned_requirements(fixed, {*known, *pins.things})
     return assemble(_things(entries, others, scores, pins), pins)
@@ -53,6 +52,8 @@ def _check_agreement(entries: list[_Entry]) -> None:
         if marks.id is None:
             continue
         other, others = first.setdefault(marks.id, (item, marks))
+        if other is item:
+            continue
         pairs = (
             ("kind", item.kind, other.kind),
             (REQUIRES_KEY, sorted(set(marks.requires)), sorted(set(others.requires))),
@@ -128,24 +129,27 @@ def _check_pinned_requirements(fixed: list[_Entry], ids: set[str]) -> None:
 
 def _things(entries: list[_Entry], others: list[_Entry], scores: Sequence[float], pins: Pins) -> list[Thing]:
     """Collect the forms of each thing, in the order of first positions; things that cannot be chosen come last."""
-    things: list[Thing] = []
+    members: list[tuple[Marks, list[int], list[Form]]] = []
     place_of: dict[str, int] = {}
-    requires: list[tuple[str, ...]] = []
     for position, (item, marks) in enumerate((*entries, *others)):
-        here = (position,) if position < len(entries) else ()
-        form = _form(position, item, marks, scores, pins) if here else ()
-        place = len(things) if marks.id is None else place_of.setdefault(marks.id, len(things))
-        if place == len(things):
-            things.append(Thing(marks.id, here, form, group=marks.group, exclusive=marks.exclusive))
-            requires.append(marks.requires)
-        else:
-            thing = things[place]
-            things[place] = msgspec.structs.replace(
-                thing, positions=thing.positions + here, forms=_by_tokens(thing.forms + form)
-            )
+        place = len(members) if marks.id is None else place_of.setdefault(marks.id, len(members))
+        if place == len(members):
+            members.append((marks, [], []))
+        if position < len(entries):
+            _, positions, forms = members[place]
+            positions.append(position)
+            forms += _form(position, item, marks, scores, pins)
+    place_of = {one: place for one, place in place_of.items() if one not in pins.things}
     return [
-        msgspec.structs.replace(thing, requires=tuple(dict.fromkeys(place_of[one] for one in ids if one in place_of)))
-        for thing, ids in zip(things, [[one for one in ids if one not in pins.things] for ids in requires], strict=True)
+        Thing(
+            marks.id,
+            tuple(positions),
+            tuple(sorted(forms, key=_tokens) if len(forms) > 1 else forms),
+            tuple(dict.fromkeys(place_of[one] for one in marks.requires if one in place_of)) if marks.requires else (),
+            marks.group,
+            marks.exclusive,
+        )
+        for marks, positions, forms in members
     ]
 
 
@@ -157,8 +161,7 @@ def _form(position: int, item: ContextItem, marks: Marks, scores: Sequence[float
     return (Form(position, item.tokens, value),)
 
 
-def _by_tokens(forms: tuple[Form, ...]) -> tuple[Form, ...]:
-    return tuple(sorted(forms, key=lambda form: form.tokens))
+_tokens = attrgetter("tokens")
 
 
 def _named(value: ContextKind | list[str] | str | None) -> str:

@@ -22,7 +22,7 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     """Its score times its worth."""
 
 
-class Thing(msgspec.Struct, frozen=True):
+class Thing(msgspec.Struct, frozen=True, gc=False):
     """What at most one of several candidates stands for; a candidate without an id is a thing of its own."""
 
     id: str | None
@@ -49,7 +49,7 @@ class Thing(msgspec.Struct, frozen=True):
         )
 
 
-class Unit(msgspec.Struct, frozen=True):
+class Unit(msgspec.Struct, frozen=True, gc=False):
     """Things that are all in or all out: a group, or those that require one another in a circle, or a single thing."""
 
     things: tuple[int, ...]
@@ -136,9 +136,12 @@ def _edges(things: list[Thing]) -> list[list[int]]:
 
 def _claims(things: list[Thing], members: list[int], needed: list[dict[str, int]]) -> dict[str, int] | None:
     """Return the exclusive labels that a unit takes with all it requires; None if it takes one twice."""
-    claims: dict[str, int] = {}
-    own = ((label, thing) for thing in members if (label := things[thing].exclusive) is not None)
-    for label, thing in (*own, *(claim for others in needed for claim in others.items())):
+    claims = {} if not needed else needed[0]
+    own = [(label, thing) for thing in members if (label := things[thing].exclusive) is not None]
+    if not own and len(needed) < 2:  # noqa: PLR2004 - nothing to compare
+        return claims
+    claims = dict(claims)
+    for label, thing in (*own, *(claim for others in needed[1:] for claim in others.items())):
         if claims.setdefault(label, thing) != thing:
             return None
     return claims
