@@ -297,3 +297,17 @@ def test_a_message_that_no_provider_knows(tmp_path):
     path = _written(tmp_path, "list.json", [{"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}])
     with pytest.raises(InputError, match="narrator"):
         read_items([path], lambda: len)
+
+
+def test_items_are_pinned_by_number(cupel, session):
+    """Counted from 1 in the order they are read; `--unpin` takes back what the item says itself."""
+    found = cupel("select", session, "--budget", "900", "--pin", "30", "--unpin", "1", "--format", "json").json
+    plain = cupel("select", session, "--budget", "900", "--format", "json").json
+    items = session_items()
+    assert items[29].content in [item["content"] for item in found["items"]]
+    assert items[29].content not in [item["content"] for item in plain["items"]]
+    for flag in ("--pin", "--unpin"):
+        for number in ("0", "121"):
+            refused = cupel("select", session, "--budget", "900", flag, number)
+            assert refused.code == 2
+            assert f"{flag} {number}: there are 120 items" in refused.err

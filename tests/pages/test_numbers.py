@@ -30,6 +30,7 @@ def test_the_figures_equal_cupel_select(open_page, capsys, tmp_path, monkeypatch
     assert main(["demo", "--budget", "4000"]) == 0
     capsys.readouterr()
     page = open_page((tmp_path / "cupel-demo/page.html").read_text(encoding="utf-8"), width=width, scheme=scheme)
+    page.click("#to-selection")
     for number in range(page.locator(".choice").count()):
         page.locator(".choice input").nth(number).check(force=True)
         for budget in (0, 274, 1111, 4000, 6283, 16001):

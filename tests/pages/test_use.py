@@ -280,7 +280,15 @@ def test_score_bars_follow_each_scorer(open_page, demo_page):
     page.locator("#in-rows button.row").nth(3).click()
     settle(page)
     parts = page.locator("#in-rows .parts dt").all_inner_texts()
-    assert len(parts) == len(session_policy().scorer.entries)
+    assert parts == ["Reflexive", "Priority", "Recency", "Score"]
+    position = int(page.locator("#in-rows button.row").nth(3).get_attribute("data-position"))
+    report = session_policy().pipeline().dry_run(session_items(), 4000)
+    said = page.locator("#in-rows .parts dd").all_inner_texts()
+    found = report.breakdown(session_items()[position])
+    for text, part in zip(said, found.part.parts, strict=False):
+        assert f"{part.score:.3f} × " in text
+        assert text.strip().endswith(f"= {part.share:.3f}")
+    assert f"{found.density:.4g} a token" in said[-1]
 
 
 def test_the_forms_of_a_thing_are_told_apart(open_page):

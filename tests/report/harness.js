@@ -12,6 +12,14 @@ const QUESTIONS = {
     return budgets.map((budget) => told(engine.at(budget)));
   },
 
+  adjusted({ payload, policy, weights, pins, budgets }) {
+    const changed = adjusted(payload.policies[policy], payload.items, weights, new Map(pins));
+    const engine = engineFor(changed, payload.items);
+    return { scores: changed.scores, answers: budgets.map((budget) => told(engine.at(budget))) };
+  },
+
+  repeats: ({ payload }) => payload.policies.map((policy) => repeats(policy, payload.items)),
+
   verified: ({ payload }) =>
     payload.policies.map((policy) => verify(engineFor(policy, payload.items), policy.checks, (target) => budgetFor(payload.budget, target))),
 

@@ -169,6 +169,8 @@ def test_an_item_travels_with_its_fields():
         "time": "2026-03-12T00:00:00Z",
         "hint": 0.5,
         "metadata": "path: p",
+        "when": 0,
+        "pinned": True,
     }
 
 

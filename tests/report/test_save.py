@@ -14,13 +14,11 @@ from cupel import (
     PinRule,
     Pipeline,
     RecencyScorer,
-    ReflexiveScorer,
     presets,
 )
 from cupel.demo import session_items, session_policy
 from cupel.errors import SelectionError
 from cupel.report import Variant, notebook_html, page_payload
-from cupel.report._parts import score_parts
 
 HOSTILE = "</td><script>alert(1)</script>\u202e\x1b[2J"
 
@@ -124,21 +122,6 @@ def test_a_report_that_was_read_and_an_empty_one_have_a_view_too():
     assert "1 of 1 item in, 3 tokens" in elements(copy.copy(report)._repr_html_()).text
     assert "0 of 0 items in" in elements(Pipeline(scorer=RecencyScorer()).dry_run([], 0)._repr_html_()).text
     assert "Nothing left out" in notebook_html(report, None)
-
-
-def test_parts_add_up_to_the_score():
-    items = session_items()
-    parts = score_parts(session_policy().pipeline().prepare(items), items)
-    report = session_policy().pipeline().dry_run(items, ContextBudget(4000, 4000))
-    positions = {id(item): position for position, item in enumerate(items)}
-    for entry in report.included:
-        scores = [part["scores"][positions[id(entry.item)]] for part in parts]
-        if entry.item.pinned:
-            assert set(scores) == {None}
-        else:
-            total = sum(part["weight"] * score for part, score in zip(parts, scores, strict=True))
-            assert total == pytest.approx(entry.score, abs=1e-3)
-    assert score_parts(Pipeline(scorer=ReflexiveScorer()).prepare(items), items) == []
 
 
 def test_relations_travel_with_the_item():

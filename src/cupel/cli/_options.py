@@ -11,9 +11,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from msgspec import structs
+
 from cupel.cli._formats import NAMES as INPUT_FORMATS
 from cupel.cli._imports import imported
-from cupel.cli._numbers import token_count
+from cupel.cli._numbers import token_count, whole_number
 from cupel.cli._overrides import overridden
 from cupel.cli._reading import Input, read_items
 from cupel.errors import ConfigurationError, PolicyConfigError
@@ -57,6 +59,11 @@ def add_items(parser: argparse.ArgumentParser) -> None:
         help="how to count items that come without a token count: tiktoken:o200k_base, tiktoken:cl100k_base or chars "
         "(an estimate from the length); default: the best one installed",
     )
+    for name, words in (
+        ("--pin", "pin the Nth item, whatever it says itself; repeat it"),
+        ("--unpin", "do not pin it"),
+    ):
+        group.add_argument(name, type=whole_number, action="append", default=[], metavar="N", help=words)
     group.add_argument(
         "--skip-bad", action="store_true", help="leave out records that cannot be read, and say how many"
     )
@@ -150,6 +157,11 @@ def read_whole_input(args: argparse.Namespace) -> Input:
         args.items, lambda: make_counter(counter_name), input_format=args.input_format, skip_bad=args.skip_bad
     )
     note_reading(found, counter_name)
+    for flag, numbers in (("--pin", args.pin), ("--unpin", args.unpin)):
+        for number in numbers:
+            if not 1 <= number <= len(found.items):
+                raise ConfigurationError(f"{flag} {number}: there are {len(found.items)} items, counted from 1")
+            found.items[number - 1] = structs.replace(found.items[number - 1], pinned=flag == "--pin")
     return found
 
 

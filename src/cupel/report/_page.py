@@ -24,9 +24,11 @@ _VIEWS: Final = {
         "selection.html",
         (
             "slicers.js",
+            "scorers.js",
             "replay.js",
             "search.js",
             "state.js",
+            "play.js",
             "items.js",
             "instrument.js",
             "lists.js",

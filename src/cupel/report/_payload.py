@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -78,7 +79,7 @@ def page_payload(
         "kinds": list(kinds.values()),
         "reasons": vocabulary(),
         "total_tokens": sum(item.tokens for item in candidates),
-        "items": [_item(item, numbers) for item in candidates],
+        "items": _items(candidates, numbers),
         "policies": policies,
     }
 
@@ -89,6 +90,23 @@ def _kinds(items: Sequence[ContextItem]) -> dict[str, str]:
     for item in items:
         found.setdefault(item.kind.key, item.kind.value)
     return {kind.key: found[kind.key] for kind in _USUAL if kind.key in found} | found
+
+
+def _items(items: Sequence[ContextItem], kinds: dict[str, int]) -> list[dict[str, Any]]:
+    """Return the items with what the script compares: when each is among the dated, and which have one text."""
+    times = sorted({item.timestamp for item in items if item.timestamp is not None})
+    ranks = {time: rank for rank, time in enumerate(times)}
+    contents = Counter(item.content for item in items)
+    texts = {content: number for number, content in enumerate(contents)}
+    rows = [_item(item, kinds) for item in items]
+    for row, item in zip(rows, items, strict=True):
+        if item.timestamp is not None:
+            row["when"] = ranks[item.timestamp]
+        if contents[item.content] > 1:
+            row["text"] = texts[item.content]
+        if item.pinned:
+            row["pinned"] = True
+    return rows
 
 
 def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cupel._columns import Candidates, descending
 from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport
-from cupel.model import ContextItem, ContextKind
+from cupel.model import ContextKind
 from cupel.pipeline import PreparedSelection
 from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
 from cupel.policy import Policy
@@ -27,20 +27,20 @@ def replayable(
 ) -> dict[str, Any] | None:
     """Describe the slicer to the script, if the script can do exactly what the policy does up to the highest budget."""
     form, candidates = prepared.chooser.replay(kinds), prepared.candidates
-    if form is None or _placing(policy.placer, kinds) is None:
+    if form is None or placing(policy.placer, kinds) is None:
         return None
     if not _has_knapsack(form):
         return form
     fits_a_double = sum(_values(candidates)) < _SAFE_INTEGER
-    fits_an_index = len(candidates) * (highest // bucket_size(form) + 1) < _MOST_CELLS
+    fits_an_index = len(prepared.items) * (highest // bucket_size(form) + 1) < _MOST_CELLS
     return form if fits_a_double and fits_an_index else None
 
 
-def _placing(placer: Placer, kinds: Mapping[str, int]) -> dict[str, Any] | None:
+def placing(placer: Placer, kinds: Mapping[str, int]) -> dict[str, Any] | None:
     """Describe the placer to the script; None if only Python can run it."""
     if type(placer) is not SystemFirst:
         return {"type": _PLACERS[type(placer)]} if type(placer) in _PLACERS else None
-    inner = _placing(placer.inner, kinds)
+    inner = placing(placer.inner, kinds)
     return inner and {"type": "system_first", "kind": kinds.get(ContextKind.SYSTEM_PROMPT.key), "inner": inner}
 
 
@@ -56,25 +56,15 @@ def _has_knapsack(form: dict[str, Any]) -> bool:
 
 
 def ranks(
-    policy: Policy,
-    candidates: Candidates,
-    everything: SelectionReport,
-    items: Sequence[ContextItem],
-    kinds: Mapping[str, int],
+    candidates: Candidates, everything: SelectionReport, positions: Positions, scores: list[float]
 ) -> dict[str, Any]:
-    """Return whole numbers instead of scores and times, so that the script never compares two of those itself."""
-    positions = Positions(items)
-    scores = {positions.of(entry.item): entry.score for entry in everything}
-    times = sorted({item.timestamp for item in items if item.timestamp is not None})
-    time_ranks = {time: rank for rank, time in enumerate(times)}
+    """Return whole numbers instead of scores, so that the script compares none where nothing was changed."""
     dropped = [row for row in excluded_rows(everything, positions) if row["reason"] in _BEFORE_SLICING]
     return {
-        "placer": _placing(policy.placer, kinds),
         "sorted": positions.all(candidates.items),
         "density": GreedyChooser(candidates.scores, candidates.tokens).order,
         "values": _values(candidates),
-        "score_rank": _score_ranks([scores[position] for position in range(len(items))]),
-        "time_rank": [len(times) if item.timestamp is None else time_ranks[item.timestamp] for item in items],
+        "score_rank": _score_ranks(scores),
         # In the order of exclusion: stage by stage, and within a stage as the items came in (ruling 7.27).
         "dropped": sorted(dropped, key=lambda row: (_BEFORE_SLICING.index(row["reason"]), row["position"])),
     }

@@ -12,10 +12,10 @@ from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline import PreparedSelection
 from cupel.policy import Policy
 from cupel.report._answers import answer, check
-from cupel.report._parts import score_parts
 from cupel.report._positions import Positions
 from cupel.report._probes import Probes
-from cupel.report._replay import ranks, replayable
+from cupel.report._replay import placing, ranks, replayable
+from cupel.report._scoring import scoring
 from cupel.slicers import GreedySlice
 
 _FEWEST_CHECKS: Final = 9
@@ -50,24 +50,27 @@ def variant_payload(
     """
     policy, positions = variant.policy, Positions(items)
     everything = _generous(prepared, items)
-    scores = {positions.of(entry.item): entry.score for entry in everything}
+    found = {positions.of(entry.item): entry.score for entry in everything}
+    scores = [found[position] for position in range(len(items))]
+    slicer = replayable(policy, prepared, kinds, probes.highest)
     payload: dict[str, Any] = {
         "name": variant.name,
         "flags": variant.flags,
         "description": policy.description,
         "document": _document(policy),
         "overflow": policy.overflow.value,
-        "scores": [plain_number(scores[position]) for position in range(len(items))],
-        "parts": score_parts(prepared, items),
+        "scores": list(map(plain_number, scores)),
+        "scoring": scoring(prepared, items, scores, replayed=slicer is not None),
         "pinned": positions.all(prepared.pinned),
         "stages": _stages(prepared, probes.at(probes.budget.target_tokens)),
-        "slicer": replayable(policy, prepared, kinds, probes.highest),
+        "slicer": slicer,
         "checks": [],
         "answers": [],
     }
-    if payload["slicer"] is not None:
+    if slicer is not None:
         payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_checks(len(items)))]
-        return payload | ranks(policy, prepared.candidates, everything, items, kinds)
+        payload["placer"] = placing(policy.placer, kinds)
+        return payload | ranks(prepared.candidates, everything, positions, scores)
     count = max(_FEWEST_ANSWERS, min(_MOST_ANSWERS, _ANSWERED_ITEMS // max(1, len(items))))
     payload["answers"] = [answer(prepared, budget, positions) for budget in probes.spread(count)]
     return payload

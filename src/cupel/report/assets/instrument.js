@@ -71,7 +71,7 @@ function drawInstrument(answer) {
   if (document.activeElement !== $("budget")) $("budget").value = String(state.budget);
   $("slider").value = String(Math.round(STEPS * placeOf(state.budget)));
   $("slider").setAttribute("aria-valuetext", `${number(state.budget)} tokens, ${plural(answer.placed.length, "item")} in the window`);
-  $("reset").disabled = state.budget === data.budget.target && state.policy === data.start;
+  $("reset").disabled = state.budget === data.budget.target && state.policy === data.start && !state.weights.size && !state.pins.size;
   $("notice").textContent = state.notice;
   if (data.source !== null) writeText($("command"), commandLine());
 }
@@ -81,7 +81,7 @@ function commandLine() {
   if (!data.budget.max_follows) parts.push(`--max ${data.budget.max}`);
   if (data.budget.reserve) parts.push(`--reserve ${data.budget.reserve}`);
   if (data.budget.margin) parts.push(`--margin ${data.budget.margin}`);
-  parts.push(policies[state.policy].flags);
+  parts.push(policies[state.policy].flags, ...changeFlags());
   return parts.join(" ");
 }
 

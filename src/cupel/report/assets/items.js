@@ -38,7 +38,7 @@ function kindLabel(position) {
 
 // The score, and how it compares with the best one under this policy.
 function scoreCell(position) {
-  const policy = policies[state.policy];
+  const policy = policyAt(state.policy);
   policy.best ??= policy.scores.reduce((best, score) => (typeof score === "number" && score > best ? score : best), 0);
   const score = policy.scores[position];
   const bar = make("i", { class: "score", "aria-hidden": "true" });
@@ -47,22 +47,48 @@ function scoreCell(position) {
   return make("td", { class: "num" }, scoreText(score), bar);
 }
 
-// What each scorer contributed to an item's score.
+// What each scorer said of an item, and how far it counted: in words, with a bar for those who compare.
 function scoreParts(position) {
-  const { parts } = policies[state.policy];
-  if (!parts?.length || parts[0].scores[position] === null) return null;
-  const most = Math.max(...parts.map((part) => Math.abs(part.scores[position] ?? 0) * part.weight), 1e-9);
+  const policy = policyAt(state.policy);
+  const form = withWeights(policies[state.policy].scoring.form, state.weights.get(state.policy));
+  if (isPinned(position) || items[position].tokens < 0 || policy.unknown) return null;
+  const found = treesOf(policy, form).at(position);
   const list = make("dl", { class: "parts" });
-  for (const part of parts) {
-    const score = part.scores[position];
-    const bar = make("i", { class: "score", "aria-hidden": "true" });
-    bar.style.width = `${typeof score === "number" ? (100 * Math.abs(score) * part.weight) / most : 0}%`;
-    const name = make("dt");
-    writeText(name, part.name);
-    const text = `${scoreText(score)} × ${Math.round(100 * part.weight)} %`;
-    list.append(name, make("dd", {}, make("span", { text }), make("span", { class: "track" }, bar)));
-  }
+  addParts(list, found, 0);
+  const { tokens } = items[position];
+  const score = numeric(policy.scores[position]);
+  const sum = tokens ? `${scoreText(score)} over ${plural(tokens, "token")} = ${(score / tokens).toPrecision(4)} a token` : `${scoreText(score)}, and it costs nothing`;
+  list.append(make("dt", { text: "Score" }), make("dd", {}, make("span", { text: sum })));
   return list;
+}
+
+function addParts(list, part, depth) {
+  const shares = part.form.weights ? sharesOf(part.form.weights) : part.inner.map(() => null);
+  const most = Math.max(...part.inner.map((one, at) => Math.abs(one.score) * (shares[at] ?? 1)), 1e-9);
+  part.inner.forEach((one, at) => {
+    const share = shares[at];
+    const name = written("dt", { class: `depth${Math.min(depth, 3)}` }, one.form.name);
+    const bar = make("i", { class: "score", "aria-hidden": "true" });
+    bar.style.width = `${Number.isFinite(one.score) ? (100 * Math.abs(one.score) * (share ?? 1)) / most : 0}%`;
+    const counted = share === null ? "" : ` × ${percent(share, 1)} = ${scoreText(one.score * share)}`;
+    list.append(name, make("dd", {}, make("span", { text: `${scoreText(one.score)}${counted}` }), make("span", { class: "track" }, bar)));
+    addParts(list, one, depth + 1);
+  });
+}
+
+// The scorers' scores for the whole pool under a policy, worked out once.
+const trees = new WeakMap();
+
+function treesOf(policy, form) {
+  if (!trees.has(policy)) {
+    const aside = new Set(policy.pinned);
+    const members = [...items.keys()].filter((at) => items[at].tokens >= 0 && !aside.has(at));
+    const places = new Map(members.map((position, member) => [position, member]));
+    const tree = scored(form, members, items);
+    const take = (node, member) => ({ form: node.form, score: node.scores[member], inner: node.inner.map((one) => take(one, member)) });
+    trees.set(policy, { at: (position) => take(tree, places.get(position)) });
+  }
+  return trees.get(policy);
 }
 
 function fact(list, name, value) {
@@ -91,13 +117,13 @@ function detailRow(position, columns, excluded) {
   if (policies.length > 1) {
     const verdicts = policies.map((policy, index) => {
       const inside = current.holds(index, position) ? "in" : "out";
-      return `${policy.name} ${scoreText(policy.scores[position])} (${inside})`;
+      return `${policy.name} ${scoreText(policyAt(index).scores[position])} (${inside})`;
     });
     fact(facts, "By policy", verdicts.join(" · "));
   }
   const cell = make("td", { colspan: columns });
   if (excluded) cell.append(admission(excluded));
-  cell.append(content);
+  cell.append(pinControl(position), content);
   const parts = scoreParts(position);
   if (parts) cell.append(parts);
   cell.append(facts);

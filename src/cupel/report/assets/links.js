@@ -7,6 +7,8 @@ function writeLink() {
   address.write({
     budget: state.budget,
     policy: policies[state.policy].name,
+    weights: state.weights.get(state.policy)?.join(",") ?? null,
+    pins: state.pins.size ? [...state.pins].map(([position, pinned]) => (pinned ? position + 1 : -position - 1)).join(",") : null,
     show: state.show === "both" ? null : state.show,
     item: opened.length ? opened.at(-1) + 1 : null,
   });
@@ -20,6 +22,7 @@ function readLink() {
   if (parts.has("budget") && Number.isFinite(budget)) found.budget = clampBudget(budget);
   const policy = policies.findIndex(({ name }) => name === parts.get("policy"));
   if (policy >= 0) found.policy = policy;
+  readChanges(parts, found.policy ?? state.policy);
   if (SHOWS.includes(parts.get("show"))) found.show = parts.get("show");
   const item = Number(parts.get("item")) - 1;
   if (Number.isInteger(item) && item >= 0 && item < items.length) found.open = new Set([item]);

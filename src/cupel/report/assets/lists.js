@@ -195,7 +195,8 @@ function drawTrust() {
   const recorded = engineOf(state.policy) instanceof Recorded;
   const trusted = recorded || verified(state.policy);
   const checks = policies[state.policy].checks.length;
-  let words = `The library's own answers at ${plural(checks, "budget")} agree with what this page computes for “${policies[state.policy].name}”.`;
+  const tried = state.weights.has(state.policy) || state.pins.size ? " Your weights and pins go through the same arithmetic, which has reproduced the library's scores of the policy as it is." : "";
+  let words = `The library's own answers at ${plural(checks, "budget")} agree with what this page computes for “${policies[state.policy].name}”.${tried}`;
   if (recorded) words = `“${policies[state.policy].name}” uses a strategy that only runs in Python: the slider stops at the ${plural(policies[state.policy].answers.length, "budget")} it was run at.`;
   if (!trusted) words = `Warning: this page's replay of “${policies[state.policy].name}” disagrees with the library. Trust “cupel select” instead.`;
   writeText($("trust"), `Made by ${data.generator}. ${words}`);

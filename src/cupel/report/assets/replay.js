@@ -1,7 +1,7 @@
 // Replays the Slice and Place stages of one policy at any budget.
 //
-// Python has already classified, scored, deduplicated and sorted; it ships ranks and integers, so that nothing here
-// compares two scores. What is left is integer arithmetic and the few double operations the library also does
+// Python has already classified, scored, deduplicated and sorted (or `adjusted` has, where the reader changed weights or
+// pins); from there on ranks and integers decide, and nothing here compares two scores. What is left is integer arithmetic and the few double operations the library also does
 // (floor of a product), and doubles are the same in both languages. The payload carries the library's own answers at
 // some budgets; `verify` compares them with the replay before the page trusts it.
 
@@ -27,12 +27,17 @@ function effectiveBudget(budget, pinnedTokens) {
 // The budget behind a place on the slider.
 const budgetFor = (settings, target) => ({ ...settings, target, max: settings.max_follows ? target : settings.max });
 
-const engineFor = (policy, items) => (policy.slicer ? new Replay(policy, items) : new Recorded(policy));
+function engineFor(policy, items) {
+  if (policy.unknown) return new Unknown(policy.unknown);
+  return policy.slicer ? new Replay(policy, items) : new Recorded(policy);
+}
 
 // ---- placers: positions of the merged list, each an item's position ------------------------------------------------
 
+const UNDATED = Number.MAX_SAFE_INTEGER;
+
 const PLACERS = {
-  chronological: (merged, policy) => merged.slice().sort((a, b) => policy.time_rank[a] - policy.time_rank[b]),
+  chronological: (merged, policy, items) => merged.slice().sort((a, b) => (items[a].when ?? UNDATED) - (items[b].when ?? UNDATED)),
   u_shaped: (merged, policy) => {
     const ranked = merged.slice().sort((a, b) => policy.score_rank[a] - policy.score_rank[b]);
     const left = ranked.filter((_, i) => i % 2 === 0);
@@ -231,6 +236,18 @@ class Recorded {
     const refused = nearest.error ? new Refusal(nearest.error.name, nearest.error.message) : null;
     return { ...nearest, refused };
   }
+}
+
+// A policy under which what the reader changed cannot be worked out here.
+class Unknown {
+  constructor(why) {
+    this.why = why;
+    this.size = 1;
+  }
+
+  edges = () => [];
+
+  at = () => ({ refused: new Refusal("Unknown", `With these pins it is not known here. ${this.why}`), placed: [], excluded: [], tokens: 0 });
 }
 
 function digest(placed) {

@@ -11,6 +11,7 @@ function draw() {
   const place = document.activeElement?.closest("tbody")?.id;
   drawInstrument(answer);
   drawPolicy();
+  drawWeights();
   drawReasons(answer);
   drawIn(answer);
   drawOut(answer);
@@ -87,7 +88,12 @@ function wire() {
   $("budget").addEventListener("blur", () => { $("budget").value = String(state.budget); });
   $("previous").addEventListener("click", () => jump(-1));
   $("next").addEventListener("click", () => jump(1));
-  $("reset").addEventListener("click", () => set({ budget: data.budget.target, policy: data.start }));
+  $("reset").addEventListener("click", () => {
+    state.weights.clear();
+    state.pins.clear();
+    rework();
+    set({ budget: data.budget.target, policy: data.start });
+  });
   $("copy").addEventListener("click", (event) => copy(event.target, $("command").textContent, $("command")));
   $("prompt-copy").addEventListener("click", (event) => copy(event.target, promptText(current.answer(state.policy)), $("prompt")));
   $("search").addEventListener("input", (event) => set({ query: event.target.value.trim().toLowerCase() }));

@@ -35,7 +35,7 @@ const percent = (part, whole) => `${(Math.floor((1000 * part) / whole) / 10).toF
 
 function scoreText(score) {
   if (score === null) return "–";
-  return typeof score === "number" ? score.toFixed(3) : score.replace("Infinity", "∞");
+  return Number.isFinite(score) ? score.toFixed(3) : String(score).replace("Infinity", "∞");
 }
 
 // ---- reasons: the words come with the data, from where the library has its own -------------------------------------
