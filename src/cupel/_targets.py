@@ -140,3 +140,7 @@ def integers(values: Sequence[int], *, most: int = 0) -> Array:
     """Return a column of integers that can be added to, up to `most`, without wrapping."""
     largest = max(most, max(values, default=0), -min(values, default=0))
     return np.array(values, np.int64 if largest < _SAFE else np.object_)
+
+
+NEVER = Stretches([])
+"""No target at all chooses the item, however high; other empty sets say so only of the targets asked about."""

@@ -65,4 +65,5 @@ small_slicers = st.one_of(
     st.builds(CountQuotaSlice, _counts, st.just(GreedySlice()) | st.builds(QuotaSlice, _shares)),
     st.builds(CountConstrainedKnapsackSlice, _counts, knapsacks),
     st.builds(QuotaSlice, _shares, st.builds(CountQuotaSlice, _counts)),
+    st.builds(CountQuotaSlice, _counts, st.builds(CountConstrainedKnapsackSlice, _counts, knapsacks)),
 )

@@ -141,6 +141,17 @@ def test_an_item_that_a_cap_keeps_out_of_larger_shares(required):
     assert extra(pool, ContextBudget(first + 4, first + 4), small, slicer) is None
 
 
+def test_counts_within_counts_that_commit_beyond_the_smallest_targets():
+    """The outer count commits the large one, the inner the small one, whatever the target: both fit from 14 on."""
+    large, small = item("large", 11, 0.9), item("small", 3, 0.5)
+    inner = CountConstrainedKnapsackSlice([CountQuotaEntry("Message", 1, 1)], KnapsackSlice(1))
+    slicer = CountQuotaSlice([CountQuotaEntry("Message", 1, 2)], inner)
+    pool = [large, small]
+    assert extra(pool, ContextBudget(8, 8), small, slicer, overflow=OverflowStrategy.THROW) == 6
+    assert extra(pool, ContextBudget(12, 12), small, slicer, overflow=OverflowStrategy.TRUNCATE) == 2
+    assert extra(pool, ContextBudget(8, 8), small, CountQuotaSlice([CountQuotaEntry("Message", 1, 1)], inner)) is None
+
+
 def test_a_slicer_of_your_own_within_shares_is_asked_for_a_while():
     class Alone(Slicer):
         """Takes the first item while the target is eleven or twelve."""

@@ -95,6 +95,14 @@ def test_rivals_that_come_first_are_counted(items, slicer, data):
     assert members(targets, 60) == expected
 
 
+def test_rivals_whose_own_cap_leaves_them_out_are_not_counted():
+    """The inner slicer chooses the document, the cap removes it: whoever has it for a rival must be asked by runs."""
+    items = [ContextItem("doc", 1, kind="Document", future_relevance_hint=0.9), ContextItem("a", 1)]
+    chooser = prepared(items, CountQuotaSlice([CountQuotaEntry("Document", 0, 0)])).chooser
+    assert chosen_at(chooser, 5) == [1]
+    assert chooser.targets(Wanted(1, frozenset({0})), 5, Work(LOTS)) is None
+
+
 def tied(count, hints, tokens, kinds=("Message", "Document", "ToolOutput")):
     return [
         ContextItem(

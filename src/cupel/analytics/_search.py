@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cupel._targets import Stretches, TooMuchWork, Wanted, Work
+from cupel._targets import NEVER, TooMuchWork, Wanted, Work
 from cupel.analytics._extensions import Extensions
 from cupel.analytics._walk import Walk
 
@@ -101,7 +101,7 @@ class Search:
 
     def _may_be_chosen(self, position: int, work: Work) -> bool:
         targets = self._prepared.chooser.targets(Wanted(position), 1, work)
-        return self._reach is None and not (isinstance(targets, Stretches) and not len(targets.edges))
+        return self._reach is None and targets is not NEVER
 
     def _first_extra(self, position: int, refused: Targets | None, work: Work) -> int | None:
         """Find the first of the slicer's targets that a budget can have, first among those nearby."""

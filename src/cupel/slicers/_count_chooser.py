@@ -174,26 +174,30 @@ class CountChooser(Chooser):
 
     def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
         """Follow the inner slicer, with those of the kind that come first as rivals for the room under the cap."""
-        from cupel._targets import Shifted, Stretches, Wanted
+        from cupel._targets import NEVER, Shifted, Stretches, Wanted
 
+        key = self._keys[wanted.position]
+        if any(self._keys[rival] != key for rival in wanted.rivals):
+            return None  # whose cap may leave out what the inner slicer chose
         committed = wanted.rivals.intersection(self.committed)
         rivals = frozenset(bisect_left(self.rest, rival) for rival in wanted.rivals - committed)
         room = wanted.room - len(committed)
         if room <= 0:
-            return Stretches([])
+            return NEVER
         if wanted.position in self.committed:
             return Stretches([1])
         index = bisect_left(self.rest, wanted.position)
-        own = self.room.get(self._keys[wanted.position])
+        own = self.room.get(key)
         if own is not None:
             line = self._line_before(index)
             if line is None or (len(line) >= own and len(rivals) >= room and rivals != line):
                 return None  # an order that is not known, or two caps that count different items
             if len(line) >= own:
                 rivals, room = line, min(own, room) if len(rivals) >= room else own
-        if room <= 0 or highest <= self.committed_tokens:
-            return Stretches([])
-        inner = self.rest_chooser.targets(Wanted(index, rivals, room), highest - self.committed_tokens, work)
+        if room <= 0:
+            return NEVER
+        left = max(1, highest - self.committed_tokens)
+        inner = self.rest_chooser.targets(Wanted(index, rivals, room), left, work)
         return None if inner is None else Shifted(inner, self.committed_tokens)
 
     def _line_before(self, index: int) -> frozenset[int] | None:

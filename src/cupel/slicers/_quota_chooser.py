@@ -106,15 +106,15 @@ class QuotaChooser(Chooser):
 
     def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
         """Ask the kind's own slicer for shares, and the arithmetic for the targets with these shares."""
-        from cupel._targets import Stretches, Wanted
+        from cupel._targets import NEVER, Wanted
         from cupel.slicers._share_targets import ShareTargets
 
         places = self._place_of()
         if wanted.position not in places:
-            return Stretches([])  # a negative count
+            return NEVER  # a negative count
         kind, index = places[wanted.position]
         if self.sharing.gets_nothing(kind):
-            return Stretches([])
+            return NEVER
         if any(places[rival][0] != kind for rival in wanted.rivals):
             return None
         rivals = frozenset(places[rival][1] for rival in wanted.rivals)
