@@ -87,7 +87,7 @@ MALFORMED = {
         scorer(DECAY | {"curve": {"type": "window", "max_age_seconds": float("inf")}}),
         "$.scorer.curve.max_age_seconds: inf seconds is not a duration",
     ),
-    "instant without offset": (scorer(DECAY | {"now": "2026-01-02T03:04:05"}), "$.scorer.now: expected an RFC 3339"),
+    "instant without offset": (scorer(DECAY | {"now": "2026-01-02T03:04:05"}), "has no offset; add one, such as 'Z'"),
     "impossible instant": (scorer(DECAY | {"now": "2026-13-02T03:04:05Z"}), "$.scorer.now: expected an RFC 3339"),
     "instant as number": (scorer(DECAY | {"now": 5}), "$.scorer.now: expected an RFC 3339 date-time, got the number 5"),
 }

@@ -171,7 +171,7 @@ class _Name:
         return str(value)
 
     def schema(self) -> Schema:
-        return Text().schema()
+        return Text(can_be_blank=False).schema()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +207,21 @@ class OrNone:
 
     def schema(self) -> Schema:
         return {"anyOf": [self.form.schema(), {"type": "null"}]}
+
+
+class Scalar:
+    """A string, a number or a boolean."""
+
+    def read(self, value: object, path: str, /) -> str | float | bool:
+        if not isinstance(value, (str, int, float)):
+            raise mismatch(path, "a string, a number or a boolean", value)
+        return value
+
+    def write(self, value: str | float | bool, _path: str, /) -> Json:  # noqa: FBT001 - a form's signature
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": ["string", "number", "boolean"]}
 
 
 class AnyValue:

@@ -1,20 +1,19 @@
 """The forms a value can take in a policy document: each one reads, writes and describes itself.
 
 A strategy's document is declared once, as a composition of forms; decoding, minimal encoding and the JSON Schema all
-follow from that one declaration.
+follow from that one declaration. Bounds are for the schema: a strategy refuses what lies outside by its own error.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from cupel._checks import shown
-from cupel._wire import at_index, at_key
+from cupel._wire import INSTANT, at_index, at_key
 from cupel.policy._errors import malformed, mismatch, unknown_word
 
 T = TypeVar("T")
@@ -23,7 +22,10 @@ E = TypeVar("E", bound=Enum)
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Schema: TypeAlias = dict[str, Any]
 
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)")
+NOT_BLANK: Final[Schema] = {"pattern": r"\S"}
+_HALF_A_MICROSECOND: Final = 5e-7
+"""What is not longer is rounded to no time at all."""
+_LONGEST: Final = timedelta.max.total_seconds()
 
 
 class ValueForm(Protocol[T]):
@@ -57,8 +59,11 @@ class Boolean:
         return {"type": "boolean"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Integer:
     """A whole number, with or without a point, as in JSON Schema; a boolean is not a number."""
+
+    least: int | None = None
 
     def read(self, value: object, path: str, /) -> int:
         if isinstance(value, float) and value.is_integer():
@@ -71,11 +76,17 @@ class Integer:
         return value
 
     def schema(self) -> Schema:
-        return {"type": "integer"}
+        return {"type": "integer", **stated(minimum=self.least)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """Any number; integers are taken as floats. Whether it is in range is the strategy's own question."""
+    """A number; integers are taken as floats. Of the bounds, `above` and `below` do not count themselves."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
 
     def read(self, value: object, path: str, /) -> float:
         if not isinstance(value, (int, float)) or isinstance(value, bool):
@@ -89,11 +100,16 @@ class Number:
         return value
 
     def schema(self) -> Schema:
-        return {"type": "number"}
+        within = stated(minimum=self.least, maximum=self.most)
+        return {"type": "number", **within, **stated(exclusiveMinimum=self.above, exclusiveMaximum=self.below)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A string."""
+    """A string, of which some must hold a character, or one that is not white space."""
+
+    can_be_empty: bool = True
+    can_be_blank: bool = True
 
     def read(self, value: object, path: str, /) -> str:
         if not isinstance(value, str):
@@ -104,11 +120,15 @@ class Text:
         return str(value)  # kinds keep their spelling
 
     def schema(self) -> Schema:
-        return {"type": "string"}
+        least = stated(minLength=None if self.can_be_empty else 1)
+        return {"type": "string", **least, **({} if self.can_be_blank else NOT_BLANK)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seconds:
     """A duration as a number of seconds; durations are whole microseconds, so the round trip is exact."""
+
+    positive: bool = False
 
     def read(self, value: object, path: str, /) -> timedelta:
         seconds = Number().read(value, path)
@@ -121,7 +141,7 @@ class Seconds:
         return value.total_seconds()
 
     def schema(self) -> Schema:
-        return {"type": "number"}
+        return Number(above=_HALF_A_MICROSECOND if self.positive else -_LONGEST, below=_LONGEST).schema()
 
 
 class Instant:
@@ -146,17 +166,14 @@ class Instant:
         return value.isoformat().replace("+00:00", "Z")
 
     def schema(self) -> Schema:
-        return {"type": "string", "format": "date-time"}
+        return dict(INSTANT.schema)
 
     @staticmethod
     def _parse(text: str, path: str) -> datetime:
-        problem = malformed(path, f"expected an RFC 3339 date-time such as '2026-01-31T09:30:00Z', got {shown(text)}")
-        if not _RFC_3339.fullmatch(text):
-            raise problem
         try:
-            return datetime.fromisoformat(text.upper())
+            return cast("datetime", INSTANT.read(text))
         except ValueError:
-            raise problem from None
+            raise malformed(path, f"expected {INSTANT.expected}, got {shown(text)}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +229,7 @@ class ListOf(Generic[T]):
 
     element: ValueForm[T]
     build: Callable[[list[T]], Any] = list
+    least: int | None = None
 
     def read(self, value: object, path: str, /) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -223,7 +241,7 @@ class ListOf(Generic[T]):
         return [self.element.write(entry, at_index(path, i)) for i, entry in enumerate(value)]
 
     def schema(self) -> Schema:
-        return {"type": "array", "items": self.element.schema()}
+        return {"type": "array", "items": self.element.schema(), **stated(minItems=self.least)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +249,7 @@ class MapOf(Generic[T]):
     """An object with free keys (kinds, tags) whose values all have one form; the order of the keys is kept."""
 
     element: ValueForm[T]
+    keys: Text = Text()
 
     def read(self, value: object, path: str, /) -> dict[str, T]:
         return {key: self.element.read(entry, at_key(path, key)) for key, entry in read_object(value, path).items()}
@@ -239,7 +258,13 @@ class MapOf(Generic[T]):
         return {str(key): self.element.write(entry, at_key(path, str(key))) for key, entry in value.items()}
 
     def schema(self) -> Schema:
-        return {"type": "object", "additionalProperties": self.element.schema()}
+        names = {} if self.keys == Text() else {"propertyNames": self.keys.schema()}
+        return {"type": "object", "additionalProperties": self.element.schema(), **names}
+
+
+def stated(**keywords: float | None) -> Schema:
+    """The keywords of a schema that have something to say."""
+    return {keyword: value for keyword, value in keywords.items() if value is not None}
 
 
 def read_object(value: object, path: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
-from cupel.policy._annotations import AnyValue
+from cupel.policy._annotations import Scalar
 from cupel.policy._errors import malformed, placed
 from cupel.policy._forms import Boolean, Choice, Integer, Json, ListOf, MapOf, Text, read_object
 from cupel.policy._json import format_json
@@ -181,12 +181,20 @@ def _build(*, deduplication: bool = True, **parts: Any) -> Policy:
 PIN_RULE: Final = Record(
     PinRule,
     (
-        Field("kind", Text(), default=None),
+        Field("kind", Text(can_be_blank=False), default=None),
         Field("tag", Text(), default=None),
-        Field("source", Text(), default=None),
-        Field("metadata", MapOf(AnyValue()), default=EMPTY, note="Keys and the values they must have."),
-        Field("newest", Integer(), default=None, note="Only so many of the items that meet the other conditions."),
+        Field("source", Text(can_be_blank=False), default=None),
+        Field("metadata", MapOf(Scalar()), default=EMPTY, note="Keys and the values they must have."),
+        Field(
+            "newest", Integer(least=1), default=None, note="Only so many of the items that meet the other conditions."
+        ),
     ),
+    rules={
+        "anyOf": [
+            *({"required": [key]} for key in ("kind", "tag", "source", "newest")),
+            {"required": ["metadata"], "properties": {"metadata": {"minProperties": 1}}},
+        ]
+    },
 )
 DOCUMENT: Final = Record(
     _build,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
+from cupel._frozen import EMPTY
 from cupel._wire import at_key
 from cupel.errors import ConfigurationError, CupelError, MissingExtraError
 from cupel.policy._errors import malformed, placed, unknown_word
@@ -44,6 +45,8 @@ class Record(Generic[T]):
 
     build: Callable[..., T]
     fields: tuple[Field, ...] = ()
+    rules: Mapping[str, Any] = EMPTY
+    """What else a schema can say about the object; `build` refuses what breaks it."""
 
     def read(self, value: object, path: str, /) -> T:
         members = read_object(value, path)
@@ -73,6 +76,7 @@ class Record(Generic[T]):
             "properties": {field.key: _described(field) for field in self.fields},
             "required": [field.key for field in self.fields if field.required],
             "additionalProperties": False,
+            **self.rules,
         }
 
 

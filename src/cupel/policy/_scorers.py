@@ -119,14 +119,20 @@ def _window(max_age_seconds: timedelta) -> Window:
 
 
 _QUERY_NOTE: Final = "A query for every run that brings none; usually the run brings it."
+_VECTOR_NOTE: Final = "Where items bring their own vectors in their metadata."
 _NOW_NOTE: Final = "A fixed clock; without it the system clock decides."
+_UNIT: Final = Number(least=0, most=1)
+_WEIGHT: Final = Number(least=0)
+_POSITIVE: Final = Number(above=0)
+_DURATION: Final = Seconds(positive=True)
+_QUERY: Final = Text(can_be_blank=False)
 _WEIGHTED: Final = Record(
     _pair("scorer", "weight"),
-    (Field("scorer", SCORERS, get=itemgetter(0)), Field("weight", Number(), get=itemgetter(1))),
+    (Field("scorer", SCORERS, get=itemgetter(0)), Field("weight", _POSITIVE, get=itemgetter(1))),
 )
 _STEP: Final = Record(
     _pair("max_age_seconds", "score"),
-    (Field("max_age_seconds", Seconds(), get=itemgetter(0)), Field("score", Number(), get=itemgetter(1))),
+    (Field("max_age_seconds", _DURATION, get=itemgetter(0)), Field("score", Number(), get=itemgetter(1))),
 )
 
 
@@ -139,48 +145,53 @@ def add_scorers() -> None:
         ("reflexive", ReflexiveScorer),
     ):
         SCORERS.add(tag, plain, Record(plain))
-    weights = MapOf(Number())
-    SCORERS.add("kind", KindScorer, Record(KindScorer, (Field("weights", weights, default=None),)))
-    tag_fields = (Field("weights", weights), Field("case_sensitive", Boolean(), default=True))
+    kind_weights = MapOf(_WEIGHT, keys=Text(can_be_blank=False))
+    SCORERS.add("kind", KindScorer, Record(KindScorer, (Field("weights", kind_weights, default=None),)))
+    tag_fields = (Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", Boolean(), default=True))
     SCORERS.add("tag", TagScorer, Record(TagScorer, tag_fields))
-    composite_fields = (Field("scorers", ListOf(_WEIGHTED), get=attrgetter("entries")),)
+    composite_fields = (Field("scorers", ListOf(_WEIGHTED, least=1), get=attrgetter("entries")),)
     SCORERS.add("composite", CompositeScorer, Record(_composite, composite_fields))
     SCORERS.add("scaled", ScaledScorer, Record(ScaledScorer, (Field("inner", SCORERS),)))
-    trust_fields = (Field("default_score", Number(), default=0.5),)
+    trust_fields = (Field("default_score", _UNIT, default=0.5),)
     SCORERS.add("metadata_trust", MetadataTrustScorer, Record(MetadataTrustScorer, trust_fields))
-    key_fields = (Field("key", Text()), Field("value", Text()), Field("boost", Number()))
+    key_fields = (Field("key", Text()), Field("value", Text()), Field("boost", _POSITIVE))
     SCORERS.add("metadata_key", MetadataKeyScorer, Record(MetadataKeyScorer, key_fields))
     decay_fields = (
         Field("now", _FixedNow(), default=_SYSTEM_CLOCK, get=attrgetter("clock"), note=_NOW_NOTE),
         Field("curve", CURVES),
-        Field("null_timestamp_score", Number(), default=0.5),
+        Field("null_timestamp_score", _UNIT, default=0.5),
     )
     SCORERS.add("decay", DecayScorer, Record(_decay, decay_fields))
     embedding_fields = (
         Field("embed", _Loaded(), note="The function, as module:name; its module has to be imported."),
-        Field("vector_key", Text(), default=None, note="Where items bring their own vectors in their metadata."),
-        Field("query", Text(), default=None, note=_QUERY_NOTE),
+        Field("vector_key", Text(can_be_empty=False), default=None, note=_VECTOR_NOTE),
+        Field("query", _QUERY, default=None, note=_QUERY_NOTE),
     )
     SCORERS.add("embedding", EmbeddingScorer, Record(EmbeddingScorer, embedding_fields))
     SCORERS.add("relevance", RelevanceScorer, Record(RelevanceScorer, _relevance_fields()))
 
-    half_life = (Field("half_life_seconds", Seconds(), get=attrgetter("half_life")),)
+    half_life = (Field("half_life_seconds", _DURATION, get=attrgetter("half_life")),)
     CURVES.add("exponential", Exponential, Record(_exponential, half_life))
-    max_age = (Field("max_age_seconds", Seconds(), get=attrgetter("max_age")),)
+    max_age = (Field("max_age_seconds", _DURATION, get=attrgetter("max_age")),)
     CURVES.add("window", Window, Record(_window, max_age))
-    CURVES.add("step", Step, Record(Step, (Field("windows", ListOf(_STEP)),)))
+    CURVES.add("step", Step, Record(Step, (Field("windows", ListOf(_STEP, least=1)),)))
 
 
 def _relevance_fields() -> tuple[Field, ...]:
     return (
         Field("method", OneOf(("bm25",)), default="bm25"),
-        Field("neighbours", Number(), default=0.0, note="The share of its score that an item passes on; below 1."),
-        Field("k1", Number(), default=1.2),
-        Field("b", Number(), default=0.75),
+        Field(
+            "neighbours",
+            Number(least=0, below=1),
+            default=0.0,
+            note="The share of its score that an item passes on; below 1.",
+        ),
+        Field("k1", Number(least=0, most=1000), default=1.2),
+        Field("b", _UNIT, default=0.75),
         Field("stem", _Stem(), default=True, note="English, the language named, or false for words as they are."),
         Field("stop", ListOf(Text()), default=ENGLISH, get=lambda scorer: _sorted_unless_default(scorer.stop)),
         Field("dates", Boolean(), default=True),
-        Field("query", Text(), default=None, note=_QUERY_NOTE),
+        Field("query", _QUERY, default=None, note=_QUERY_NOTE),
     )
 
 

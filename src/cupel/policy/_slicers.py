@@ -27,9 +27,13 @@ from cupel.slicers import (
 )
 
 _DEFAULT: Final = KnapsackSlice()
-_BUCKET_SIZE: Final = OrWord(Integer(), "auto", "auto")
-_MAX_CELLS: Final = OrWord(Integer(), "unlimited", None)
+_KIND: Final = Text(can_be_blank=False)
+_COUNT: Final = Integer(least=0)
+_PERCENTAGE: Final = Number(least=0, most=100)
+_BUCKET_SIZE: Final = OrWord(Integer(least=1), "auto", "auto")
+_MAX_CELLS: Final = OrWord(Integer(least=1), "unlimited", None)
 _LEFTOVER_NOTE: Final = "Whether what a kind does not use is offered to the others."
+_GAP_NOTE: Final = "How far below the best a selection may be, as a share of the total."
 _MAX_CELLS_NOTE: Final = 'The largest table allowed; "unlimited" (or null) lifts the guard.'
 
 
@@ -43,17 +47,17 @@ def _optimal(scarcity: Field) -> Record[Slicer]:
     limit = Record(
         KindLimit,
         (
-            Field("kind", Text()),
-            Field("min_count", Integer(), 0),
-            Field("max_count", Integer(), None),
-            Field("min_tokens", Integer(), 0),
-            Field("max_tokens", Integer(), None),
+            Field("kind", _KIND),
+            Field("min_count", _COUNT, 0),
+            Field("max_count", _COUNT, None),
+            Field("min_tokens", _COUNT, 0),
+            Field("max_tokens", _COUNT, None),
         ),
     )
     fields = (
         Field("limits", ListOf(limit), ()),
-        Field("gap", Number(), 0.005, note="How far below the best a selection may be, as a share of the total."),
-        Field("max_core", Integer(), 400, note="The most undecided candidates that branch and bound may decide on."),
+        Field("gap", Number(least=0, below=1), 0.005, note=_GAP_NOTE),
+        Field("max_core", _COUNT, 400, note="The most undecided candidates that branch and bound may decide on."),
         Field("exact", Boolean(), True, note="false needs no solver, and is meant for plain items and forms."),  # noqa: FBT003
         scarcity,
     )
@@ -72,13 +76,13 @@ def add_slicers_and_placers() -> None:
     inner = Field("inner", SLICERS, default=GreedySlice())
     quota = Record(
         QuotaEntry,
-        (Field("kind", Text()), Field("require", Number(), default=0.0), Field("cap", Number(), default=100.0)),
+        (Field("kind", _KIND), Field("require", _PERCENTAGE, default=0.0), Field("cap", _PERCENTAGE, default=100.0)),
     )
     leftover = Field("leftover", OneOf(("leave", "share")), default="leave", note=_LEFTOVER_NOTE)
     SLICERS.add("quota", QuotaSlice, Record(QuotaSlice, (Field("quotas", ListOf(quota)), inner, leftover)))
     count = Record(
         CountQuotaEntry,
-        (Field("kind", Text()), Field("require_count", Integer()), Field("cap_count", Integer())),
+        (Field("kind", _KIND), Field("require_count", _COUNT), Field("cap_count", _COUNT)),
     )
     entries = Field("entries", ListOf(count))
     scarcity = Field("scarcity", Choice(ScarcityBehavior), default=ScarcityBehavior.DEGRADE)
@@ -95,7 +99,7 @@ def add_slicers_and_placers() -> None:
         Record(_count_knapsack, own_knapsack_fields),
     )
     SLICERS.add("optimal", OptimalSlice, _optimal(scarcity))
-    SLICERS.add("stream", StreamSlice, Record(StreamSlice, (Field("batch_size", Integer(), default=32),)))
+    SLICERS.add("stream", StreamSlice, Record(StreamSlice, (Field("batch_size", Integer(least=1), default=32),)))
     PLACERS.add("chronological", ChronologicalPlacer, Record(ChronologicalPlacer))
     PLACERS.add("u_shaped", UShapedPlacer, Record(UShapedPlacer))
     system_first: Record[Placer] = Record(SystemFirst, (Field("inner", PLACERS, default=ChronologicalPlacer()),))
