@@ -1,4 +1,4 @@
-"""Haystack: components that fit documents and chat messages into a budget.
+"""Haystack: a chat generator that keeps a session, and components that fit documents and messages into a budget.
 
 Needs `cupel[haystack]`.
 """
@@ -10,22 +10,26 @@ Needs `cupel[haystack]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Unpack
 
 from cupel._wire import BUDGET
 from cupel.errors import MissingExtraError
-from cupel.integrations._calls import CallIds
 from cupel.integrations._documents import select_documents
-from cupel.integrations.messages import Fitted, Framework
+from cupel.integrations._sessions import STATE_KEY, Conversation, SessionOptions, Sessions
+from cupel.integrations.messages import Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
+from cupel.session import Prices
 from cupel.tokens import TokenCounter
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
-    from haystack.dataclasses import ChatMessage, ToolCall
+    from haystack.core.serialization import component_to_dict
+    from haystack.dataclasses import ChatMessage, StreamingCallbackT
     from haystack.tools import (
         ToolsType,
         deserialize_tools_or_toolset_inplace,
@@ -33,10 +37,16 @@ try:
         serialize_tools_or_toolset,
     )
     from haystack.utils import deserialize_callable, serialize_callable
+    from haystack.utils.deserialization import deserialize_component_inplace
 except ImportError:
     raise MissingExtraError("haystack-ai", "haystack") from None
 
-__all__ = ["DocumentSelector", "MessageFitter", "fit_messages"]
+from cupel.integrations._haystack import HAYSTACK
+
+__all__ = ["DocumentSelector", "MessageFitter", "SessionChatGenerator", "fit_messages"]
+
+_FUNCTIONS = ("forms", "image_tokens", "on_turn", "pin")
+"""Options that may be functions; Haystack saves those by their names."""
 
 
 def fit_messages(
@@ -50,7 +60,7 @@ def fit_messages(
     query: str | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for Haystack's chat messages: the same objects come back."""
-    return _HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), pin=pin, query=query)
+    return HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), pin=pin, query=query)
 
 
 class _Component:
@@ -77,8 +87,13 @@ class _Component:
             parameters["budget"] = BUDGET.read(parameters["budget"])
         if parameters.get("policy") is not None:
             parameters["policy"] = Policy.from_dict(parameters["policy"])
-        if parameters.get("pin") is not None:
-            parameters["pin"] = deserialize_callable(parameters["pin"])
+        if parameters.get("prices") is not None:
+            parameters["prices"] = Prices(**parameters["prices"])
+        if "chat_generator" in parameters:
+            deserialize_component_inplace(parameters, key="chat_generator")
+        for name in _FUNCTIONS:
+            if isinstance(parameters.get(name), str):
+                parameters[name] = deserialize_callable(parameters[name])
         deserialize_tools_or_toolset_inplace(parameters)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
 
@@ -147,42 +162,100 @@ class MessageFitter(_Component):
         return {"messages": fitted.messages}
 
 
-def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
-    """The messages as chat-completions would have them."""
-    ids = CallIds()
-    for message in messages:
-        view = _view(message)
-        if message.tool_calls:
-            keys = ids.ask((call.id, call) for call in message.tool_calls)
-            view["tool_calls"] = [
-                {"id": key, "function": {"name": call.tool_name, "arguments": _arguments(call)}}
-                for key, call in zip(keys, message.tool_calls, strict=True)
-            ]
-        if result := message.tool_call_result:
-            view["tool_call_id"] = ids.answer(result.origin.id, result.origin)
-        yield view
+@component
+class SessionChatGenerator(_Component):
+    """A chat generator that sends what a session chose: `SessionChatGenerator(OpenAIChatGenerator(), 8000)`.
+
+    It stands wherever the generator that it wraps could, in a pipeline or an `Agent`, and leaves the messages that it
+    is given as they are. The state of the session stands in the `meta` of the reply, which is stored with the
+    conversation and never sent. The options are those of `MessageSession`.
+    """
+
+    def __init__(
+        self,
+        chat_generator: Any,
+        budget: int | ContextBudget,
+        policy: Policy | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> None:
+        self.chat_generator = chat_generator
+        self.budget = budget
+        self.policy = policy
+        self._options = options
+        self._sessions = Sessions(HAYSTACK, f"meta[{STATE_KEY!r}] of a reply", budget, policy, **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the component as Haystack saves it, functions by their names; a `counter` is not saved."""
+        options: dict[str, Any] = {**self._options}
+        options.pop("counter", None)
+        for name in _FUNCTIONS:
+            if callable(options.get(name)):
+                options[name] = serialize_callable(options[name])
+        if options.get("prices") is not None:
+            options["prices"] = asdict(options["prices"])
+        return self._saved(chat_generator=component_to_dict(self.chat_generator, "chat_generator"), **options)
+
+    def warm_up(self) -> None:
+        """Warm up the generator that is wrapped."""
+        getattr(self.chat_generator, "warm_up", _nothing)()
+
+    async def warm_up_async(self) -> None:
+        """Warm up the generator that is wrapped, on the serving event loop if it can."""
+        await getattr(self.chat_generator, "warm_up_async", lambda: asyncio.to_thread(self.warm_up))()
+
+    def close(self) -> None:
+        """Close the generator that is wrapped."""
+        getattr(self.chat_generator, "close", _nothing)()
+
+    async def close_async(self) -> None:
+        """Close the generator that is wrapped, on the serving event loop if it can."""
+        await getattr(self.chat_generator, "close_async", lambda: asyncio.to_thread(self.close))()
+
+    @component.output_types(replies=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
+    def run(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: StreamingCallbackT | None = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: ToolsType | None = None,
+    ) -> dict[str, Any]:
+        """Send what the session chose, and return the replies with its state."""
+        conversation = self._open(messages, tools)
+        inputs = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
+        return self._close(conversation, self.chat_generator.run(conversation.fit(messages), **inputs))
+
+    @component.output_types(replies=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
+    async def run_async(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: StreamingCallbackT | None = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: ToolsType | None = None,
+    ) -> dict[str, Any]:
+        """Do what `run` does; a generator that is not asynchronous runs in a thread."""
+        conversation, generator = self._open(messages, tools), self.chat_generator
+        inputs = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
+        chosen = conversation.fit(messages)
+        if hasattr(generator, "run_async"):
+            return self._close(conversation, await generator.run_async(chosen, **inputs))
+        return self._close(conversation, await asyncio.to_thread(generator.run, chosen, **inputs))
+
+    def _open(self, messages: Sequence[ChatMessage], tools: ToolsType | None) -> Conversation[ChatMessage]:
+        states = (message.meta[STATE_KEY] for message in reversed(messages) if STATE_KEY in message.meta)
+        sent = getattr(self.chat_generator, "tools", None) if tools is None else tools
+        return self._sessions.open(next(states, None), tools=flatten_tools_or_toolsets(sent))
+
+    def _close(self, conversation: Conversation[ChatMessage], result: Mapping[str, Any]) -> dict[str, Any]:
+        replies = result["replies"]
+        conversation.observe(next((reply.meta["usage"] for reply in replies if reply.meta.get("usage")), None))
+        state = self._sessions.close(conversation)
+        return {**result, "replies": [replace(reply, _meta={**reply.meta, STATE_KEY: state}) for reply in replies]}
 
 
-def _view(message: ChatMessage) -> dict[str, Any]:
-    parts: list[Any] = [{"type": "text", "text": text} for text in message.texts if text]
-    parts += [{"type": "image_url", "image_url": _image(image)} for image in message.images]
-    parts += [{"type": "file", "file": {"file_data": file.base64_data}} for file in message.files]
-    view: dict[str, Any] = {"role": message.role.value, "content": parts or None}
-    if message.name:
-        view["name"] = message.name
-    if message.reasonings:
-        view["reasoning"] = " ".join(reasoning.reasoning_text for reasoning in message.reasonings)
-    if result := message.tool_call_result:
-        view["content"] = result.result if isinstance(result.result, str) else str(result.result)
-    return view
+def _nothing() -> None:
+    """Stand for what a generator may lack."""
 
 
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    return {str(name): value for name, value in call.arguments.items()}  # JSON has no other names
-
-
-def _image(image: Any) -> dict[str, Any]:
-    return {"url": f"data:{image.mime_type};base64,{image.base64_image}", "detail": image.detail}
-
-
-_HAYSTACK: Framework[ChatMessage] = Framework(ChatMessage, _views, lambda tool: tool.tool_spec)
+def _given(**inputs: Any) -> dict[str, Any]:
+    """What the caller gave: not every generator takes all of it."""
+    return {name: value for name, value in inputs.items() if value is not None}

@@ -1,4 +1,4 @@
-"""LlamaIndex: a node postprocessor and a chat memory.
+"""LlamaIndex: a chat memory that keeps a session, one that does not, and a node postprocessor.
 
 Needs `cupel[llamaindex]`.
 """
@@ -10,30 +10,32 @@ Needs `cupel[llamaindex]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from cupel.errors import MissingExtraError
-from cupel.integrations._calls import CallIds
 from cupel.integrations._documents import select_documents
-from cupel.integrations.messages import Fitted, Framework
+from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions
+from cupel.integrations.messages import Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
+from cupel.session import Prices
 from cupel.tokens import TokenCounter, counter_or_default
 
 try:
-    from llama_index.core.base.llms.types import ChatMessage
-    from llama_index.core.bridge.pydantic import Field
+    from llama_index.core.base.llms.types import ChatMessage, MessageRole
+    from llama_index.core.bridge.pydantic import Field, PrivateAttr
     from llama_index.core.memory.types import BaseChatStoreMemory
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 except ImportError:
     raise MissingExtraError("llama-index-core", "llamaindex") from None
 
-__all__ = ["BudgetPostprocessor", "FittedMemory", "fit_messages"]
+from cupel.integrations._chat_store import PLACE, Request, mark
+from cupel.integrations._llamaindex import LLAMAINDEX
 
-_ROLES = {"chatbot": "assistant", "model": "assistant"}
+__all__ = ["BudgetPostprocessor", "FittedMemory", "SessionMemory", "fit_messages"]
 
 
 def fit_messages(
@@ -47,7 +49,7 @@ def fit_messages(
     query: str | None = None,
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for LlamaIndex's chat messages: the same objects come back."""
-    return _LLAMAINDEX.fit(messages, budget, policy, counter, tools, pin=pin, query=query)
+    return LLAMAINDEX.fit(messages, budget, policy, counter, tools, pin=pin, query=query)
 
 
 class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
@@ -126,54 +128,106 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
         return fit_messages(messages, room, self.policy, self.counter, self.tools, pin=self.pin, query=query).messages
 
 
-def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
-    """The messages as chat-completions would have them."""
-    ids = CallIds()
-    for message in messages:
-        role = message.role.value
-        blocks = [_part(block) for block in message.blocks if not _is_silent(block)]
-        view: dict[str, Any] = {"role": _ROLES.get(role, role), "content": blocks or None}
-        calls = [block for block in message.blocks if block.block_type == "tool_call"]
-        if calls:
-            keys = ids.ask((_given_id(call), call.tool_name) for call in calls)
-            view["tool_calls"] = [
-                {"id": key, "function": {"name": call.tool_name, "arguments": call.tool_kwargs}}
-                for key, call in zip(keys, calls, strict=True)
-            ]
-        elif older := message.additional_kwargs.get("tool_calls"):  # where older versions keep them
-            view["tool_calls"] = older
-            ids.ask(())
-        if role == "tool":
-            key = message.additional_kwargs.get("tool_call_id")
-            view["tool_call_id"] = ids.answer(key, key or None)
-            view["content"] = blocks or ""
-        if role == "function":
-            view["name"] = message.additional_kwargs.get("name")
-        yield view
+class SessionMemory(FittedMemory):
+    """A chat memory that keeps everything and hands out what a session chose.
 
+    The conversation is that of its `chat_store_key`. The state of the session stands in the chat store beside it, so
+    that another memory on the same store goes on. Asking again about the same history gives the same request; a history
+    that ends with the model's own words, asked about without an `input`, is looked at and not remembered as sent. The
+    options are those of `MessageSession`.
+    """
 
-def _given_id(call: Any) -> str | None:
-    """The call's id, unless it is only its tool's name, as of models that have no ids: then two calls may share it."""
-    return None if call.tool_call_id == call.tool_name else call.tool_call_id
+    prices: Prices | None = Field(default=None, description="How the provider caches; None for Prices.marked().")
+    worth: float = Field(default=1.0, description="What a full window is worth, in windows sent without a cache.")
+    recent: float = Field(default=0.1, description="The newest messages within this share are not shortened.")
+    forms: Any = Field(default=None, exclude=True, description="False to shorten nothing, or a shortener.")
+    query: str | None = Field(default=None, description="What a policy's scorer looks for.")
+    alternate: bool = Field(default=False, description="Whether user and assistant must alternate.")
+    gaps: bool = Field(default=True, description="Whether messages may leave from anywhere but the old end.")
+    system_messages: Any = Field(default="keep", description="Which system messages stay.")
+    on_turn: Any = Field(default=None, exclude=True, description="A function that is called with each turn.")
+    _kept: Sessions[ChatMessage] | None = PrivateAttr(default=None)
 
+    @classmethod
+    def class_name(cls) -> str:
+        """The name LlamaIndex saves it under."""
+        return "CupelSessionMemory"
 
-def _is_silent(block: Any) -> bool:
-    """Whether a block is not content: a call, which is read apart, a cache mark, or an empty text."""
-    return block.block_type in ("tool_call", "cache") or (block.block_type == "text" and not block.text)
+    def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        """Return the next request, within what `initial_token_count` tokens of other context leave."""
+        with self._sessions.alone(self.chat_store_key):
+            stored = self.chat_store.get_messages(self._state_key)
+            chosen, request = self._next(stored, self.get_all(), initial_token_count, input)
+            if request is not None:
+                self.chat_store.set_messages(self._state_key, [request])
+        return chosen
 
+    async def aget(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        """Return what `get` does, with an asynchronous store."""
+        with self._sessions.alone(self.chat_store_key):
+            stored = await self.chat_store.aget_messages(self._state_key)
+            chosen, request = self._next(stored, await self.aget_all(), initial_token_count, input)
+            if request is not None:
+                await self.chat_store.aset_messages(self._state_key, [request])
+        return chosen
 
-def _part(block: Any) -> dict[str, Any]:
-    match block.block_type:
-        case "text":
-            return {"type": "text", "text": block.text}
-        case "thinking":
-            return {"type": "thinking", "text": block.content or ""}
-        case "image":
-            encoded = block.image.decode() if isinstance(block.image, bytes) else ""
-            url = f"data:;base64,{encoded}" if encoded else str(block.url or "")
-            return {"type": "image_url", "image_url": {"url": url, "detail": block.detail}}
-        case _:
-            return {"type": str(block.block_type), "text": block.model_dump_json()}
+    def observe(self, usage: object) -> None:
+        """Settle the last request with what the provider said of its tokens, as `MessageSession.observe` does.
 
+        A memory does not see responses: hand it `response.raw.usage`.
+        """
+        with self._sessions.alone(self.chat_store_key):
+            self.chat_store.set_messages(
+                self._state_key, self._settled(self.chat_store.get_messages(self._state_key), usage)
+            )
 
-_LLAMAINDEX: Framework[ChatMessage] = Framework(ChatMessage, _views, lambda tool: tool.metadata.to_openai_tool())
+    async def aobserve(self, usage: object) -> None:
+        """Do what `observe` does, with an asynchronous store."""
+        with self._sessions.alone(self.chat_store_key):
+            stored = await self.chat_store.aget_messages(self._state_key)
+            await self.chat_store.aset_messages(self._state_key, self._settled(stored, usage))
+
+    def reset(self) -> None:
+        """Forget the conversation and its session."""
+        super().reset()
+        self.chat_store.delete_messages(self._state_key)
+
+    async def areset(self) -> None:
+        """Forget the conversation and its session."""
+        await super().areset()
+        await self.chat_store.adelete_messages(self._state_key)
+
+    @property
+    def _state_key(self) -> str:
+        return f"{self.chat_store_key}:{STATE_KEY}"
+
+    @property
+    def _sessions(self) -> Sessions[ChatMessage]:
+        if self._kept is None:
+            names = SessionOptions.__annotations__.keys() & type(self).model_fields.keys()
+            options: Any = {name: getattr(self, name) for name in sorted(names)}
+            self._kept = Sessions(LLAMAINDEX, PLACE, self.budget, self.policy, **options)
+        return self._kept
+
+    def _next(
+        self, stored: Sequence[ChatMessage], messages: list[ChatMessage], beside: int, asked: str | None
+    ) -> tuple[list[ChatMessage], ChatMessage | None]:
+        """The next request, and what is to be stored of it, if anything is."""
+        if not messages:
+            return [], None
+        last, history = Request.read(stored), mark(messages)
+        again = last is not None and last.history == history
+        before = None if last is None else last.before if again else last.after
+        conversation = self._sessions.open(before, tools=self.tools, budget=max(0, self.budget - beside))
+        if again or (asked is None and messages[-1].role == MessageRole.ASSISTANT):
+            return conversation.session.fit(messages).messages, None
+        chosen = conversation.fit(messages)
+        return chosen, Request(before, self._sessions.close(conversation), history).written()
+
+    def _settled(self, stored: Sequence[ChatMessage], usage: object) -> list[ChatMessage]:
+        last = Request.read(stored)
+        if last is None:
+            return []
+        conversation = self._sessions.open(last.after, tools=self.tools)
+        conversation.session.observe(usage)
+        return [Request(last.before, self._sessions.close(conversation), last.history).written()]

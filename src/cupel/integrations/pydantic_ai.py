@@ -1,4 +1,4 @@
-"""Pydantic AI: a history processor.
+"""Pydantic AI: a session for each conversation, and a history processor.
 
 Needs `cupel[pydantic-ai]`.
 """
@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Unpack
 
 from cupel.errors import MissingExtraError
+from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions, usage_of
 from cupel.integrations.messages import Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
@@ -22,12 +24,71 @@ from cupel.policy import Policy
 from cupel.tokens import TokenCounter
 
 try:
+    from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import BinaryContent, CachePoint, ImageUrl, ModelMessage, ModelRequest, ModelResponse
-    from pydantic_ai.tools import Tool, ToolDefinition
+    from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+    from pydantic_ai.tools import RunContext, Tool, ToolDefinition
 except ImportError:
     raise MissingExtraError("pydantic-ai-slim", "pydantic-ai") from None
 
-__all__ = ["fit_messages", "history_processor"]
+__all__ = ["SessionHistory", "fit_messages", "history_processor"]
+
+
+class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-ignore]
+    """Keeps a session for each conversation of an agent: `Agent(model, capabilities=[SessionHistory(8000)])`.
+
+    The model is sent what the session chose, the history keeps everything. The state of the session stands in the
+    metadata of the newest request, which Pydantic AI stores with the history and never sends. The options are those of
+    `MessageSession`; tools and instructions are those of each request.
+    """
+
+    def __init__(
+        self,
+        budget: int | ContextBudget,
+        policy: Policy | Pipeline | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> None:
+        options["pin"] = _pin(options.get("pin"))
+        self._sessions = Sessions(_PYDANTIC_AI, _PLACE, budget, policy, **options)
+
+    @classmethod
+    def get_serialization_name(cls) -> None:
+        """Return None: it is not made from a specification, since options may be functions."""
+        return
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Choose what is sent; another attempt at a request starts from the same state."""
+        *earlier, newest = ctx.messages
+        carriers = [at for at, message in enumerate(earlier) if STATE_KEY in (message.metadata or ())]
+        parameters = request_context.model_request_parameters
+        conversation = self._sessions.open(
+            (earlier[carriers[-1]].metadata or {})[STATE_KEY] if carriers else None,
+            tools=[*parameters.function_tools, *parameters.output_tools],
+            system=_instructions_of(parameters, request_context.messages),
+        )
+        if carriers:
+            conversation.observe(_usage(ctx.messages[carriers[-1] + 1]))
+        chosen = conversation.fit(request_context.messages)
+        newest.metadata = {**(newest.metadata or {}), STATE_KEY: self._sessions.close(conversation)}
+        # The newest two are enough, one for another attempt. What other runs left may be stored already.
+        for at in carriers[:-1]:
+            if earlier[at].run_id == ctx.run_id:
+                earlier[at].metadata = {k: v for k, v in (earlier[at].metadata or {}).items() if k != STATE_KEY} or None
+        return replace(request_context, messages=chosen)
+
+
+def _usage(answer: ModelMessage) -> Mapping[str, Any] | None:
+    """What the provider says of the tokens of the request that this answers, if it does and says anything."""
+    if not isinstance(answer, ModelResponse):
+        return None
+    return usage_of(answer.usage.input_tokens, answer.usage.cache_read_tokens)
+
+
+def _instructions_of(parameters: ModelRequestParameters, messages: Sequence[ModelMessage]) -> str | None:
+    parts = parameters.instruction_parts
+    return _instructions(messages) if parts is None else "\n\n".join(part.content for part in parts) or None
 
 
 def history_processor(
@@ -64,16 +125,17 @@ def fit_messages(
 
     Requests that carry a system prompt are pinned.
     """
+    system = _instructions(messages)
+    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, pin=_pin(pin), system=system, query=query)
+
+
+def _pin(pin: Callable[[ModelMessage], bool] | None) -> Callable[[ModelMessage], bool]:
+    """Pin requests that carry a system prompt, too."""
 
     def keep(message: ModelMessage) -> bool:
-        return _has_system_prompt(message) or (pin is not None and pin(message))
+        return any(part.part_kind == "system-prompt" for part in message.parts) or (pin is not None and pin(message))
 
-    instructions = _instructions(messages)
-    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, pin=keep, system=instructions, query=query)
-
-
-def _has_system_prompt(message: ModelMessage) -> bool:
-    return any(part.part_kind == "system-prompt" for part in message.parts)
+    return keep
 
 
 def _instructions(messages: Sequence[ModelMessage]) -> str | None:
@@ -147,4 +209,24 @@ def _user_content(content: Any) -> Iterable[dict[str, Any]]:
         yield from _text(_text_of(content))
 
 
-_PYDANTIC_AI: Framework[ModelMessage] = Framework((ModelRequest, ModelResponse), _views, _schema, "anthropic")
+def _with_outputs(message: ModelMessage, texts: Sequence[str]) -> ModelMessage:
+    """A copy of a request with other texts for what tools returned, in their order."""
+    following = iter(texts)
+    return replace(message, parts=[_with_output(part, following) for part in message.parts])
+
+
+def _with_output(part: Any, following: Iterator[str]) -> Any:
+    match part.part_kind:
+        case "tool-return":
+            text = next(following)
+            return replace(part, content=[text, *part.files] if part.files else text)
+        case "retry-prompt" if part.tool_name is not None:
+            return replace(part, content=next(following))
+        case _:
+            return part
+
+
+_PYDANTIC_AI: Framework[ModelMessage] = Framework(
+    (ModelRequest, ModelResponse), _views, _schema, "anthropic", _with_outputs
+)
+_PLACE = f"metadata[{STATE_KEY!r}] of a request"

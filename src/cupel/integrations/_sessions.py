@@ -1,0 +1,171 @@
+"""The sessions of many conversations, whose states a framework stores."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar, Unpack
+
+from cupel._checks import as_text, shown
+from cupel.errors import ConfigurationError, SelectionError
+from cupel.integrations.messages import Framework, MessageSession, SystemMessages, Turn
+from cupel.session import Prices
+
+if TYPE_CHECKING:
+    from cupel.model import ContextBudget
+    from cupel.pipeline import Pipeline
+    from cupel.policy import Policy
+    from cupel.shorten import Shortener
+    from cupel.tokens import TokenCounter
+
+M = TypeVar("M")
+
+STATE_KEY: Final = "cupel_session"
+"""The name under which frameworks store a session's state."""
+_KEPT: Final = 64
+"""So many sessions are kept; any other is read again from its state."""
+_log = logging.getLogger("cupel")
+
+
+class SessionOptions(TypedDict, total=False):
+    """The options of `MessageSession` that hold for every conversation of an adapter."""
+
+    prices: Prices | None
+    worth: float
+    recent: float
+    forms: Shortener | Literal[False] | None
+    counter: TokenCounter | None
+    pin: Callable[[Any], bool] | None
+    query: str | None
+    image_tokens: Any
+    alternate: bool
+    gaps: bool
+    system_messages: SystemMessages
+    on_turn: Callable[[Turn[Any]], object] | None
+    """Called with each turn, for its bill and its changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Generic[M]):
+    """The session of one conversation, from one state to the next."""
+
+    session: MessageSession[M]
+    beside: tuple[object, ...]
+    """Under which it was opened: budget, tools and system prompt."""
+    on_turn: Callable[[Turn[M]], object] | None
+
+    def fit(self, messages: Sequence[M]) -> list[M]:
+        """Return the next request."""
+        turn = self.session.fit(messages)
+        if self.on_turn is not None:
+            self.on_turn(turn)
+        return turn.messages
+
+    def observe(self, usage: object) -> None:
+        """Settle the last bill, if the provider said anything; what cannot be read must not cost anybody the answer."""
+        if not usage:
+            return
+        try:
+            self.session.observe(usage)
+        except (ConfigurationError, TypeError) as error:
+            _log.warning("the bill stays an estimate: %s, got %s", error, shown(usage))
+
+
+class Sessions(Generic[M]):
+    """Opens the session that a stored state tells of, and closes it with the state to store.
+
+    The stored state is all that counts: a conversation may go on in another process, from an earlier state, or twice at
+    once, each from the state that it was given. Sessions are kept by the states that were handed out, only to spare
+    reading a whole conversation again; nobody gets one that is in use.
+    """
+
+    def __init__(
+        self,
+        framework: Framework[M],
+        place: str,
+        budget: int | ContextBudget,
+        policy: Policy | Pipeline | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> None:
+        self._framework = framework
+        self._place = place
+        self._budget = budget
+        self._policy = policy
+        self._on_turn = options.pop("on_turn", None)
+        self._options = options
+        self._kept: dict[str, Conversation[M]] = {}
+        self._busy: set[str] = set()
+        self._lock = Lock()
+        self.open(None)  # what is wrong with the options is said now, and not in the first turn
+
+    def open(
+        self,
+        state: object,
+        *,
+        tools: Iterable[Any] | None = None,
+        system: str | None = None,
+        budget: int | ContextBudget | None = None,
+    ) -> Conversation[M]:
+        """Return the conversation that goes on from a state, or a new one for None; a `budget` is for this turn."""
+        beside = (self._budget if budget is None else budget, list(tools or ()), system)
+        if state is None:
+            return self._conversation(MessageSession, *beside)
+        state = as_text(self._place, state)
+        with self._lock:
+            kept = self._kept.pop(state, None)
+        if kept is not None and kept.beside == beside:
+            return kept
+        try:
+            return self._conversation(partial(MessageSession.from_json, state), *beside)
+        except ConfigurationError as error:
+            msg = f"{self._place}: {error}"
+            raise ConfigurationError(msg) from error
+
+    def close(self, conversation: Conversation[M]) -> str:
+        """Return the state to store, and keep the conversation for whoever comes with it."""
+        state = conversation.session.to_json()
+        with self._lock:
+            self._kept.pop(state, None)
+            self._kept[state] = conversation
+            if len(self._kept) > _KEPT:
+                del self._kept[next(iter(self._kept))]
+        return state
+
+    @contextmanager
+    def alone(self, name: str) -> Generator[None]:
+        """Refuse a second turn of the same conversation while this one lasts."""
+        with self._lock:
+            if name in self._busy:
+                msg = (
+                    f"the conversation {shown(name)} is in use: it has one writer, and a turn must end before the next"
+                )
+                raise SelectionError(msg)
+            self._busy.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.discard(name)
+
+    def _conversation(
+        self,
+        start: Callable[..., MessageSession[M]],
+        budget: int | ContextBudget,
+        tools: list[Any],
+        system: str | None,
+    ) -> Conversation[M]:
+        session = start(budget, self._policy, **self._options, tools=tools, system=system, framework=self._framework)
+        return Conversation(session, (budget, tools, system), self._on_turn)
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        """Leave nothing in copies of what holds it: the states are stored elsewhere."""
+        return type(None), ()
+
+
+def usage_of(sent: int | None, read: int | None) -> Mapping[str, Any] | None:
+    """Return a request's tokens, all of them and those from the cache, as `observe` reads them; None if not known."""
+    return {"input_tokens": sent, "input_tokens_details": {"cached_tokens": read or 0}} if sent else None
