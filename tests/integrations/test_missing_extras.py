@@ -11,6 +11,7 @@ from cupel import MissingExtraError
 MODULES = {
     "cupel.integrations.haystack": ("haystack", "haystack"),
     "cupel.integrations.langchain": ("langchain_core", "langchain"),
+    "cupel.integrations.langgraph": ("langchain", "langgraph"),
     "cupel.integrations.llamaindex": ("llama_index", "llamaindex"),
     "cupel.integrations.mcp": ("mcp", "mcp"),
     "cupel.integrations.pydantic_ai": ("pydantic_ai", "pydantic-ai"),

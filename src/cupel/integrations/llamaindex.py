@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
-from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions
+from cupel.integrations._sessions import STATE_KEY, Conversation, SessionOptions, Sessions
 from cupel.integrations.messages import Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
@@ -137,6 +137,7 @@ class SessionMemory(FittedMemory):
     options are those of `MessageSession`.
     """
 
+    system: str | None = Field(default=None, description="A prompt that an agent or engine adds, to be counted.")
     prices: Prices | None = Field(default=None, description="How the provider caches; None for Prices.marked().")
     worth: float = Field(default=1.0, description="What a full window is worth, in windows sent without a cache.")
     recent: float = Field(default=0.1, description="The newest messages within this share are not shortened.")
@@ -147,6 +148,11 @@ class SessionMemory(FittedMemory):
     system_messages: Any = Field(default="keep", description="Which system messages stay.")
     on_turn: Any = Field(default=None, exclude=True, description="A function that is called with each turn.")
     _kept: Sessions[ChatMessage] | None = PrivateAttr(default=None)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse options that make no sense."""
+        super().model_post_init(context)
+        self._opened(None)
 
     @classmethod
     def class_name(cls) -> str:
@@ -209,6 +215,10 @@ class SessionMemory(FittedMemory):
             self._kept = Sessions(LLAMAINDEX, PLACE, self.budget, self.policy, **options)
         return self._kept
 
+    def _opened(self, state: str | None, beside: int = 0) -> Conversation[ChatMessage]:
+        budget = max(0, self.budget - beside)
+        return self._sessions.open(state, tools=self.tools, system=self.system, budget=budget)
+
     def _next(
         self, stored: Sequence[ChatMessage], messages: list[ChatMessage], beside: int, asked: str | None
     ) -> tuple[list[ChatMessage], ChatMessage | None]:
@@ -218,7 +228,7 @@ class SessionMemory(FittedMemory):
         last, history = Request.read(stored), mark(messages)
         again = last is not None and last.history == history
         before = None if last is None else last.before if again else last.after
-        conversation = self._sessions.open(before, tools=self.tools, budget=max(0, self.budget - beside))
+        conversation = self._opened(before, beside)
         if again or (asked is None and messages[-1].role == MessageRole.ASSISTANT):
             return conversation.session.fit(messages).messages, None
         chosen = conversation.fit(messages)
@@ -228,6 +238,6 @@ class SessionMemory(FittedMemory):
         last = Request.read(stored)
         if last is None:
             return []
-        conversation = self._sessions.open(last.after, tools=self.tools)
+        conversation = self._opened(last.after)
         conversation.session.observe(usage)
         return [Request(last.before, self._sessions.close(conversation), last.history).written()]

@@ -25,7 +25,15 @@ from cupel.tokens import TokenCounter
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import BinaryContent, CachePoint, ImageUrl, ModelMessage, ModelRequest, ModelResponse
+    from pydantic_ai.messages import (
+        BinaryContent,
+        CachePoint,
+        ImageUrl,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        ToolReturnPart,
+    )
     from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
     from pydantic_ai.tools import RunContext, Tool, ToolDefinition
 except ImportError:
@@ -221,7 +229,7 @@ def _with_output(part: Any, following: Iterator[str]) -> Any:
             text = next(following)
             return replace(part, content=[text, *part.files] if part.files else text)
         case "retry-prompt" if part.tool_name is not None:
-            return replace(part, content=next(following))
+            return ToolReturnPart(part.tool_name, next(following), part.tool_call_id)
         case _:
             return part
 

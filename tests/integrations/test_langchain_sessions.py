@@ -1,0 +1,199 @@
+"""Sessions in LangGraph's and LangChain's agents, against the real packages."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain")
+pytest.importorskip("langgraph")
+
+from langchain.agents import create_agent
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages.utils import convert_to_openai_messages
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import create_react_agent
+
+from cupel.integrations.langgraph import SessionMiddleware, session_hook
+from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
+
+pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+
+
+@tool
+def read(part: str) -> str:
+    """Return a part."""
+    return output(part)
+
+
+class Model(BaseChatModel):
+    """Answers as `reply` says; streams its answers, too."""
+
+    application: Any
+
+    @property
+    def _llm_type(self) -> str:
+        return "stand-in"
+
+    def bind_tools(self, tools: Any, **_options: Any) -> Any:
+        del tools
+        return self
+
+    def _answer(self, messages: list[BaseMessage]) -> AIMessage:
+        newest = messages[-1]
+        if "fail" in newest.text:
+            raise ConnectionError
+        sent, cached = self.application.sent(convert_to_openai_messages(messages))
+        action = reply(newest.tool_call_id if isinstance(newest, ToolMessage) else newest.text)
+        usage = {"input_tokens": sent, "output_tokens": 1, "total_tokens": sent + 1}
+        usage["input_token_details"] = {"cache_read": cached}
+        if isinstance(action, str):
+            return AIMessage(action, usage_metadata=usage)
+        calls = [{"name": "read", "args": {"part": part}, "id": part, "type": "tool_call"} for part in action]
+        return AIMessage("", tool_calls=calls, usage_metadata=usage)
+
+    def _generate(self, messages: list[BaseMessage], *_args: Any, **_options: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._answer(messages))])
+
+    def _stream(self, messages: list[BaseMessage], *_args: Any, **_options: Any) -> Any:
+        answer = self._answer(messages)
+        chunks = [
+            {"name": c["name"], "args": f'{{"part": "{c["id"]}"}}', "id": c["id"], "index": i}
+            for i, c in enumerate(answer.tool_calls)
+        ]
+        yield ChatGenerationChunk(message=AIMessageChunk(answer.content, tool_call_chunks=chunks))
+        yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=answer.usage_metadata))
+
+
+class Agent(Application):
+    def __init__(self, kind: str, stored: InMemorySaver | None, ratio: float, options: Any) -> None:
+        super().__init__(InMemorySaver() if stored is None else stored, ratio)
+        model = Model(application=self)
+        if kind == "middleware":
+            middleware = [SessionMiddleware(BUDGET, counter=COUNTER, **options)]
+            self.graph = create_agent(
+                model, [read], system_prompt="Be brief.", middleware=middleware, checkpointer=self.stored
+            )
+        else:
+            hook = session_hook(BUDGET, tools=[read], system="Be brief.", counter=COUNTER, **options)
+            self.graph = create_react_agent(
+                model, [read], prompt="Be brief.", pre_model_hook=hook, checkpointer=self.stored
+            )
+
+    def plain(self, messages: list[BaseMessage]) -> list[Message]:
+        return convert_to_openai_messages(messages)
+
+    async def ask(self, thread: str, text: str, way: str) -> None:
+        given = {"messages": [HumanMessage(text)]}, config(thread)
+        match way:
+            case "invoke":
+                self.graph.invoke(*given)
+            case "ainvoke":
+                await self.graph.ainvoke(*given)
+            case "stream":
+                assert [*self.graph.stream(*given, stream_mode="messages")]
+            case _:
+                assert [part async for part in self.graph.astream(*given, stream_mode="messages")]
+
+    def values(self, thread: str) -> dict[str, Any]:
+        return self.graph.get_state(config(thread)).values
+
+    def history(self, thread: str) -> list[Message]:
+        return convert_to_openai_messages(self.values(thread)["messages"])
+
+    def states(self, thread: str) -> list[str]:
+        return [self.values(thread)["cupel_session"]]
+
+    def spoil(self, thread: str, state: str) -> None:
+        self.graph.update_state(config(thread), {"cupel_session": state}, as_node=self.writer)
+
+    def forget(self, thread: str, count: int) -> None:
+        oldest = self.values(thread)["messages"][:count]
+        gone = [RemoveMessage(message.id) for message in oldest]
+        self.graph.update_state(config(thread), {"messages": gone}, as_node=self.writer)
+
+    @property
+    def writer(self) -> str:
+        return "model" if "model" in self.graph.nodes else "agent"
+
+
+def config(thread: str) -> dict[str, Any]:
+    return {"configurable": {"thread_id": thread}}
+
+
+class TestMiddleware(ConversationLaws):
+    kind = "middleware"
+
+    def application(self, stored: Any = None, *, ratio: float = 1.0, **options: Any) -> Agent:
+        return Agent(self.kind, stored, ratio, options)
+
+
+class TestHook(TestMiddleware):
+    kind = "hook"
+
+
+@pytest.fixture(params=["middleware", "hook"])
+def agent(request: pytest.FixtureRequest) -> Agent:
+    return Agent(request.param, None, 1.0, {})
+
+
+LAWS = TestMiddleware()
+
+
+def test_a_thread_goes_on_from_an_earlier_checkpoint_as_it_did_then(agent: Agent):
+    LAWS.talk(agent, "anna", range(5))
+    then = agent.graph.get_state(config("anna")).config
+    LAWS.talk(agent, "anna", range(5, 7))
+    expected, agent.requests = agent.requests[-4:], []
+    LAWS.talk(agent, "anna", range(7, 9))
+    agent.requests = []
+    for turn in (5, 6):
+        agent.graph.invoke({"messages": [HumanMessage(f"ask {120 + turn} for anna")]}, then)
+        then = config("anna")
+    assert agent.requests[-4:] == expected[-4:]
+
+
+def test_a_request_that_failed_is_not_settled_by_an_older_answer(agent: Agent):
+    LAWS.talk(agent, "anna", range(2))
+    with pytest.raises(ConnectionError):
+        asyncio.run(agent.ask("anna", "ask 5 fail", "invoke"))
+    LAWS.talk(agent, "anna", range(2, 4))
+    answered = len(agent.requests)
+    (state,) = agent.states("anna")
+    waiting = 'pending":null' not in state
+    assert f'"observed":{answered - waiting}' in state
+
+
+def test_without_a_thread_the_checkpointer_says_so(agent: Agent):
+    with pytest.raises(ValueError, match="thread_id"):
+        agent.graph.invoke({"messages": [HumanMessage("ask 1")]})
+
+
+@pytest.mark.parametrize("kind", ["middleware", "hook"])
+def test_without_a_checkpointer_a_session_lasts_for_a_run(kind: str):
+    turns: list[Any] = []
+    agent = Agent(kind, False, 1.0, {"on_turn": turns.append})
+    for turn in range(2):
+        agent.graph.invoke({"messages": [HumanMessage(f"ask {120 + turn}")]})
+    assert [turn.bill.read > 0 for turn in turns] == [False, True, True, False, True]
+
+
+def test_what_the_agent_returns_has_no_session_in_it(agent: Agent):
+    result = agent.graph.invoke({"messages": [HumanMessage("ask 1 for anna")]}, config("anna"))
+    assert result.keys() == {"messages"}
+
+
+def test_parts_of_what_a_tool_returned_are_shortened_one_by_one():
+    text = output("7")
+    parts = ["", text, {"type": "text", "text": ""}, {"type": "image", "url": "https://example.com/a.png"}]
+    content = [*parts, {"type": "text", "text": text, "id": "b"}]
+    call = {"name": "read", "args": {}, "id": "c", "type": "tool_call"}
+    history = [HumanMessage("Look."), AIMessage("", tool_calls=[call]), ToolMessage(content, tool_call_id="c")]
+    sent = session_hook(600, counter=COUNTER, image_tokens=10)({"messages": history})["llm_input_messages"]
+    first = sent[-1].content[1]
+    assert 0 < len(first) < len(text)
+    assert sent[-1].content == [parts[0], first, *parts[2:], {"type": "text", "text": first, "id": "b"}]
+    assert history[-1].content == content
