@@ -100,7 +100,7 @@ def test_the_policy_allows_exactly_the_script_and_style_of_the_file(hostile_page
 
 def test_the_policy_stops_a_script_that_gets_in(browser, tmp_path, hostile_page):
     """Were markup ever to slip through, the browser itself would refuse it."""
-    slipped = hostile_page.replace("<main>", f"<main><script>{ATTACK}</script><img src=x onerror='{ATTACK}'>", 1)
+    slipped = hostile_page.replace("</header>", f"</header><script>{ATTACK}</script><img src=x onerror='{ATTACK}'>", 1)
     file = tmp_path / "slipped.html"
     file.write_text(slipped, encoding="utf-8")
     page = browser.new_page()

@@ -51,8 +51,9 @@ def pin(page, position: int) -> None:
     row = page.locator(f'button.row[data-position="{position}"]').first
     row.click()
     settle(page)
-    page.locator(f'#results button.pin-it[data-position="{position}"]').click()
+    page.locator(f'#results button.pin-it[data-pin="{position}"]').click()
     settle(page)
+    assert page.evaluate("document.activeElement.dataset.pin") == str(position)
     page.locator(f'button.row[data-position="{position}"]').first.click()
     settle(page)
 

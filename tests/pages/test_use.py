@@ -291,14 +291,35 @@ def test_score_bars_follow_each_scorer(open_page, demo_page):
     assert f"{found.density:.4g} a token" in said[-1]
 
 
-def test_the_forms_of_a_thing_are_told_apart(open_page):
-    whole = ContextItem("the whole output of the call", 50, metadata={"cupel:id": "call-7"})
-    stub = ContextItem("a stub", 5, metadata={"cupel:id": "call-7", "cupel:worth": 0.3})
-    page = open_page(page_of([whole, stub, ContextItem("hello", 10)], ContextBudget(20, 20), [presets.chat()]))
-    page.locator('#in-rows button.row[data-position="1"]').click()
+def test_relations_are_words_and_lead_to_the_others(open_page):
+    items = [
+        ContextItem("the whole output of the call", 50, metadata={"cupel:id": "call-7"}),
+        ContextItem("a stub", 5, metadata={"cupel:id": "call-7", "cupel:worth": 0.3, "path": "log.txt"}),
+        ContextItem("what follows from it", 4, metadata={"cupel:requires": ["call-7"], "cupel:group": "turn"}),
+        ContextItem("said with it", 3, metadata={"cupel:group": "turn"}),
+        ContextItem("a plan", 300, metadata={"cupel:exclusive": "plan"}),
+        ContextItem("another plan", 300, metadata={"cupel:exclusive": "plan"}),
+    ]
+    page = open_page(page_of(items, ContextBudget(20, 20), [presets.chat()]))
+    shown = page.inner_text("#in-rows")
+    for words in ("short form, 5 of 50 tokens", "in or out with 1 other", "needs 1 other"):
+        assert words in shown
+    assert page.locator('#out-rows button.row[data-position="0"]').count() == 0
+    assert "and 1 other form of what is in" in page.inner_text("#out-note")
+    page.check("#forms")
     settle(page)
-    page.get_by_text("2 forms of call-7").click()
-    assert page.locator(".forms li b").all_inner_texts() == ["50 tokens, out", "5 tokens, this form"]
+    assert page.locator('#out-rows button.row[data-position="0"]').count() == 1
+    page.locator('#in-rows button.row[data-position="2"]').click()
+    settle(page)
+    page.get_by_text("Needs call-7, which is in").click()
+    page.locator(".related .link", has_text="a stub").click()
+    settle(page)
+    assert page.evaluate("document.activeElement.dataset.position") == "1"
+    page.get_by_text("One of 2 forms of call-7").click()
+    detail = page.locator(".detail", has_text="Worth of this form")
+    assert detail.locator(".related[open] .forms b").all_inner_texts() == ["50 tokens, out"]
+    assert "Metadata\npath: log.txt" in page.inner_text(".detail")
     page.click("#read")
     settle(page)
-    assert "one of 2 forms" in page.inner_text("#prompt")
+    assert "shortened from 50 tokens" in page.inner_text("#prompt")
+    assert "2 items left out" in page.inner_text("#prompt")

@@ -131,4 +131,5 @@ def test_relations_travel_with_the_item():
     payload = page_payload(items, ContextBudget(10, 10), variants, title="T", source=None, fixed_window=False)
     row = payload["items"][0]
     assert (row["thing"], row["group"], row["requires"]) == ("call-1", "turn-3", ["call-0"])
+    assert "metadata" not in row
     assert "group" not in payload["items"][1]

@@ -29,6 +29,7 @@ _VIEWS: Final = {
             "search.js",
             "state.js",
             "play.js",
+            "relations.js",
             "items.js",
             "instrument.js",
             "lists.js",

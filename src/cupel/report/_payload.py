@@ -10,7 +10,16 @@ from cupel._relations import are_related, marks_of
 from cupel._version import __version__
 from cupel._wire import plain_number
 from cupel.diagnostics import vocabulary
-from cupel.model import ContextBudget, ContextItem, ContextKind
+from cupel.model import (
+    EXCLUSIVE_KEY,
+    GROUP_KEY,
+    ID_KEY,
+    REQUIRES_KEY,
+    WORTH_KEY,
+    ContextBudget,
+    ContextItem,
+    ContextKind,
+)
 from cupel.report._positions import distinct
 from cupel.report._probes import Probes
 from cupel.report._replay import bucket_size
@@ -19,6 +28,8 @@ from cupel.report._variant import Variant, variant_payload
 CONTENT_LIMIT: Final = 20_000
 """Characters of one item that the page carries; the rest is named, not shown."""
 _METADATA_LIMIT: Final = 2_000
+_RELATIONS: Final = (ID_KEY, WORTH_KEY, REQUIRES_KEY, GROUP_KEY, EXCLUSIVE_KEY)
+"""Metadata that the page says in words of its own."""
 _USUAL: Final = (
     ContextKind.SYSTEM_PROMPT,
     ContextKind.MESSAGE,
@@ -128,8 +139,9 @@ def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
     if item.future_relevance_hint is not None:
         row["hint"] = plain_number(item.future_relevance_hint)
     row |= _relations(item)
-    if item.metadata:
-        row["metadata"] = ", ".join(f"{key}: {value}" for key, value in item.metadata.items())[:_METADATA_LIMIT]
+    told = [f"{key}: {value}" for key, value in item.metadata.items() if key not in _RELATIONS]
+    if told:
+        row["metadata"] = ", ".join(told)[:_METADATA_LIMIT]
     return row
 
 
@@ -139,4 +151,5 @@ def _relations(item: ContextItem) -> dict[str, Any]:
         return {}
     marks = marks_of(item)
     found = {"thing": marks.id, "requires": list(marks.requires), "group": marks.group, "exclusive": marks.exclusive}
-    return {name: value for name, value in found.items() if value}
+    worth = {"worth": marks.worth} if marks.worth != 1 else {}
+    return {name: value for name, value in found.items() if value} | worth

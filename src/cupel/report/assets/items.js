@@ -109,9 +109,8 @@ function detailRow(position, columns, excluded) {
   fact(facts, "Priority", item.priority);
   fact(facts, "Tags", (item.tags ?? []).join(", "));
   fact(facts, "Future relevance", item.hint);
-  fact(facts, "Group", item.group);
-  fact(facts, "Requires", (item.requires ?? []).join(", "));
-  fact(facts, "Exclusive with", item.exclusive);
+  fact(facts, "Stands for", item.thing);
+  fact(facts, "Worth of this form", item.worth === undefined ? null : percent(item.worth, 1));
   fact(facts, "Metadata", item.metadata);
   if (item.clipped) fact(facts, "Shown", `the first ${number(item.content.length)} of ${number(item.clipped)} characters`);
   if (policies.length > 1) {
@@ -126,31 +125,8 @@ function detailRow(position, columns, excluded) {
   cell.append(pinControl(position), content);
   const parts = scoreParts(position);
   if (parts) cell.append(parts);
-  cell.append(facts);
-  const others = otherForms(position);
-  if (others) cell.append(others);
+  cell.append(...relationLists(position), facts);
   return make("tr", { class: "detail" }, cell);
-}
-
-// The other items that stand for the same thing, of which at most one is in.
-const forms = new Map();
-items.forEach((item, position) => {
-  if (item.thing !== undefined) forms.set(item.thing, [...(forms.get(item.thing) ?? []), position]);
-});
-
-function otherForms(position) {
-  const all = forms.get(items[position].thing);
-  if (!all || all.length < 2) return null;
-  const list = make("ul", { class: "forms" });
-  for (const other of all) {
-    const text = make("span", { dir: "auto" });
-    writeText(text, preview(items[other]));
-    const verdict = other === position ? "this form" : current.holds(state.policy, other) ? "in" : "out";
-    list.append(make("li", {}, make("b", { text: `${number(items[other].tokens)} tokens, ${verdict}` }), " ", text));
-  }
-  const name = make("summary");
-  writeText(name, `${all.length} forms of ${items[position].thing}`);
-  return make("details", {}, name, list);
 }
 
 const sooner = (reason) => reason === "Deduplicated" || reason === "NegativeTokens"; // gone before any budget counts

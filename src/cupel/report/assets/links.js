@@ -29,18 +29,22 @@ function readLink() {
   return found;
 }
 
-// Brings an item that a link names onto the screen: the lists show it even if it is far down.
+// Lets the lists go on until an item is on the screen, even if it is far down.
+function showAsFarAs(position, answer) {
+  for (const [list, positions] of [["in", answer.placed], ["out", answer.excluded.map((row) => row.position)]]) {
+    const at = positions.indexOf(position);
+    if (at >= state.limits[list]) state.limits[list] = at + PAGE;
+  }
+}
+
+// Brings what a link names onto the screen.
 function followLink() {
   const found = readLink();
   Object.assign(state, { notice: "" }, found);
   $("show").value = state.show;
   if (found.open) {
-    const [position] = found.open;
-    const answer = answerAt(state.policy, state.budget);
-    for (const [list, positions] of [["in", answer.placed], ["out", answer.excluded.map((row) => row.position)]]) {
-      const at = positions.indexOf(position);
-      if (at >= state.limits[list]) state.limits[list] = at + PAGE;
-    }
+    state.forms = true;
+    showAsFarAs([...found.open][0], answerAt(state.policy, state.budget));
   }
   draw();
   if (found.open) document.querySelector(`#results [data-position="${[...found.open][0]}"]`)?.scrollIntoView({ block: "center" });

@@ -77,7 +77,7 @@ function drawIn(answer) {
   fill($("in-rows"), rows, state.limits.in, 4, ({ position, order }) => {
     const main = make("tr", {},
       make("td", { class: "num", text: number(order + 1) }),
-      make("td", {}, rowButton(position, swingBadge(position, true)), make("span", { class: "why" }, kindLabel(position))),
+      make("td", {}, rowButton(position, swingBadge(position, true)), make("span", { class: "why" }, kindLabel(position), relationWords(position))),
       tokensCell(position),
       scoreCell(position),
     );
@@ -92,9 +92,12 @@ function sentence(row) {
 }
 
 function drawOut(answer) {
-  const rows = answer.excluded.filter((row) => matches(row.position) && (!state.reason || row.reason === state.reason));
-  $("out-note").textContent = rows.length === answer.excluded.length
-    ? `${plural(rows.length, "item")}, best score first`
+  const found = answer.excluded.filter((row) => matches(row.position) && (!state.reason || row.reason === state.reason));
+  // The other forms of what is in are there on demand: nothing is missing for want of them.
+  const rows = state.forms || state.reason || state.query ? found : found.filter((row) => row.reason !== "Superseded");
+  const forms = rows.length < found.length ? ` and ${plural(found.length - rows.length, "other form")} of what is in` : "";
+  $("out-note").textContent = found.length === answer.excluded.length
+    ? `${plural(rows.length, "item")}${forms}, best score first`
     : `${number(rows.length)} of ${plural(answer.excluded.length, "item")} shown`;
   fill($("out-rows"), rows, state.limits.out, 3, (row) => {
     const { position } = row;
@@ -102,7 +105,7 @@ function drawOut(answer) {
     writeText(words, sentence(row));
     const admit = make("span", { class: "admit", "data-position": position, "data-reason": row.reason });
     const main = make("tr", {},
-      make("td", {}, rowButton(position, swingBadge(position, false)), make("span", { class: "why" }, kindLabel(position), " ", words, " ", admit)),
+      make("td", {}, rowButton(position, swingBadge(position, false)), make("span", { class: "why" }, kindLabel(position), " ", words, " ", admit, relationWords(position))),
       tokensCell(position),
       scoreCell(position),
     );

@@ -97,5 +97,5 @@ function pinControl(position) {
   if (policies[state.policy].scoring.ruled.includes(position)) return make("p", { class: "note", text: "A rule of the policy pins it." });
   if (noPins(state.policy)) return make("span");
   const pinned = state.pins.get(position) ?? Boolean(items[position].pinned);
-  return make("button", { type: "button", class: "quiet pin-it", "data-position": position, text: pinned ? "Unpin it" : "Pin it", onclick: () => setPin(position, !pinned) });
+  return make("button", { type: "button", class: "quiet pin-it", "data-pin": position, text: pinned ? "Unpin it" : "Pin it", onclick: () => setPin(position, !pinned) });
 }

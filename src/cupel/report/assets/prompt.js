@@ -8,7 +8,7 @@ function gaps(answer) {
   let anchor = null;
   for (let position = 0; position < items.length; position++) {
     if (inside.has(position)) anchor = position;
-    else if (rows.has(position)) found.set(anchor, [...(found.get(anchor) ?? []), rows.get(position)]);
+    else if (rows.has(position) && rows.get(position).reason !== "Superseded") found.set(anchor, [...(found.get(anchor) ?? []), rows.get(position)]);
   }
   return found;
 }
@@ -43,8 +43,7 @@ function promptBlock(position) {
   writeText(text, item.content);
   const label = make("p", { class: "label" }, kindLabel(position), ` ${plural(item.tokens, "token")}`);
   if (isPinned(position)) label.append(" ", make("span", { class: "badge pin", text: "pinned" }));
-  const all = forms.get(item.thing)?.length ?? 1;
-  if (all > 1) label.append(" ", make("span", { class: "badge", text: `one of ${all} forms` }));
+  if (formsOf(position).length > 1) label.append(" ", make("span", { class: "badge", text: item.tokens < longest(position) ? `shortened from ${plural(longest(position), "token")}` : `one of ${formsOf(position).length} forms` }));
   if (item.clipped) text.append(make("span", { class: "cut", text: ` … ${number(item.clipped - item.content.length)} more characters` }));
   return make("div", { class: "block" }, label, text);
 }

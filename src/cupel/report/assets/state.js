@@ -64,6 +64,7 @@ const state = {
   reason: "",
   show: "both",
   swingsOnly: false,
+  forms: false, // whether the other forms of what is in are listed among the left out
   limits: { in: PAGE, out: PAGE, prompt: PAGE, swing: SWING_PAGE },
   open: new Set(),
 };

@@ -7,6 +7,7 @@ function draw() {
   if (engineOf(state.policy) instanceof Recorded) state.budget = answerAt(state.policy, state.budget).budget;
   current.forget();
   const answer = current.answer(state.policy);
+  const pinning = document.activeElement?.dataset?.pin; // what is pinned may come to stand in the other list
   const focused = document.activeElement?.dataset?.position;
   const place = document.activeElement?.closest("tbody")?.id;
   drawInstrument(answer);
@@ -17,10 +18,14 @@ function draw() {
   drawOut(answer);
   drawPrompt(answer);
   drawStages();
+  $("forms").checked = state.forms;
   $("in-section").hidden = state.show !== "both" && state.show !== "in";
   $("out-section").hidden = state.show !== "both" && state.show !== "out";
   $("results").classList.toggle("single", state.show !== "both");
-  const refocus = () => { if (focused !== undefined && place) $(place).querySelector(`[data-position="${focused}"]`)?.focus(); };
+  const refocus = () => {
+    if (pinning !== undefined) document.querySelector(`#results [data-pin="${pinning}"]`)?.focus();
+    else if (focused !== undefined && place) $(place).querySelector(`[data-position="${focused}"]`)?.focus();
+  };
   refocus();
   announce(answer);
   cancelLater(unhurried);
@@ -103,6 +108,8 @@ function wire() {
   $("back").addEventListener("click", () => turnTo("both", "read"));
   $("swings-only-field").hidden = policies.length < 2;
   $("swings-only").addEventListener("change", (event) => set({ swingsOnly: event.target.checked }));
+  $("forms-field").hidden = !hasForms;
+  $("forms").addEventListener("change", (event) => set({ forms: event.target.checked }));
   for (const list of ["in", "out", "prompt", "swing"]) {
     $(`${list}-more`).addEventListener("click", () => { state.limits[list] += 5 * PAGE; set({}); });
   }
