@@ -121,6 +121,25 @@ def test_a_conversation_keeps_its_prefix_and_costs_less_than_choosing_anew(seed:
     assert any(turn.shortened for turn in turns) is (forms is None)
 
 
+@pytest.mark.parametrize("share", [1, 2, 3])
+def test_where_sides_take_turns_a_turn_that_has_grown_is_not_new(share: int) -> None:
+    messages = conversation(8, 60)
+    budget = weigh(messages) // share + 10
+    session = MessageSession[Message](budget, alternate=True, **OPTIONS)
+    provider = Provider()
+    grown = 0
+    for history in requests(messages):
+        billed = provider.billed
+        turn = session.fit(history)
+        provider.answer(turn.messages, weigh)
+        assert turn.bill.price == pytest.approx(provider.billed - billed, abs=5), "as the provider bills it"
+        if history[-1]["role"] == "user" and len(history) > 2:
+            grown += 1
+            assert share > 1 or turn.action == "append"
+            assert share > 1 or turn.bill.new == weigh(history[-2:]) - weigh([]), "the answer, and what was asked next"
+    assert grown > 3
+
+
 @pytest.mark.parametrize("ratio", [1.4, 1.0, 0.7])
 def test_the_budget_is_kept_in_the_providers_own_tokens(ratio: float) -> None:
     messages = conversation(3, 60)
@@ -285,6 +304,9 @@ def test_an_answer_is_observed_once() -> None:
         ({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 64}}, 100, 64),
         ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36}, 100, 64),
         ({"prompt_token_count": 100, "cached_content_token_count": 50}, 100, 50),
+        ({"promptTokenCount": 100, "cachedContentTokenCount": 50}, 100, 50),
+        ({"input_tokens": 100, "input_token_details": {"cache_read": 50, "cache_creation": 30}}, 100, 50),
+        ({"input_tokens": 100, "cache_read_tokens": 50, "cache_write_tokens": 30}, 100, 50),
         ({"prompt_tokens": 100, "prompt_tokens_details": None}, 100, 0),
     ],
 )

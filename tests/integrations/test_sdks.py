@@ -7,8 +7,9 @@ import pytest
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
-from anthropic.types import Message, MessageParam, TextBlock
+from anthropic.types import Message, MessageDeltaUsage, MessageParam, TextBlock, Usage
 from hypothesis import HealthCheck, given, settings
+from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from openai.types.responses import (
     ResponseCodeInterpreterToolCall,
@@ -17,10 +18,11 @@ from openai.types.responses import (
     ResponseInputItemParam,
     ResponseOutputMessage,
     ResponseReasoningItem,
+    ResponseUsage,
 )
 from pydantic import TypeAdapter
 
-from cupel.integrations.messages import fit
+from cupel.integrations.messages import MessageSession, fit
 from cupel.tokens import CharacterEstimate
 from tests.integrations.histories import BY_PROVIDER
 
@@ -191,3 +193,33 @@ def test_anthropic_messages_and_blocks_are_taken_and_given_back():
         for message in fitted.messages:
             exhausted(PARAMETERS["anthropic"].validate_python(message))
     assert response.model_dump_json() == before
+
+
+def test_a_session_reads_the_usage_that_the_sdks_report():
+    chat = {"prompt_tokens": 1000, "completion_tokens": 5, "total_tokens": 1005}
+    items = {"input_tokens": 1000, "output_tokens": 5, "total_tokens": 1005}
+    beside = {"output_tokens": 5, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 88}
+    given: list[tuple[Any, int, int]] = [
+        (CompletionUsage.model_validate({**chat, "prompt_tokens_details": {"cached_tokens": 896}}), 1000, 896),
+        (CompletionUsage.model_validate(chat), 1000, 0),
+        (
+            ResponseUsage.model_validate(
+                {
+                    **items,
+                    "input_tokens_details": {"cached_tokens": 896, "cache_write_tokens": 100},
+                    "output_tokens_details": {"reasoning_tokens": 0},
+                }
+            ),
+            1000,
+            896,
+        ),
+        (Usage.model_validate({"input_tokens": 12, **beside}), 1000, 900),
+        (Usage.model_validate({"input_tokens": 12, "output_tokens": 5}), 12, 0),
+        (MessageDeltaUsage.model_validate({"input_tokens": 12, **beside}), 1000, 900),
+    ]
+    for usage, sent, read in given:
+        session = MessageSession[Any](4000, counter=COUNTER)
+        session.fit([{"role": "user", "content": "What is in the log?"}])
+        bill = session.observe(usage)
+        assert bill is not None
+        assert (bill.sent, bill.read) == (sent, read)

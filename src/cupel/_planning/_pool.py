@@ -47,6 +47,8 @@ class Candidate(msgspec.Struct, frozen=True):
     """It came since the last request; it is held, and comes last."""
     free: bool = False
     """It has no place of its own and may be sent behind what is newer."""
+    begun: int = 0
+    """Of what is new, the tokens of a beginning that stood in the last request, as an entry of this key."""
 
     @property
     def whole(self) -> Option:

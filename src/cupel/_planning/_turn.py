@@ -102,15 +102,19 @@ def decide(
         return None
     entries, chosen = _request(pool, state.last, found)
     common = _common(state.last, entries)
+    begun = _begun(pool, state.last[common:], entries[common:])
+    same = sum(entry.tokens for entry in entries[:common]) + begun
     sent = opening.tokens + found.tokens
     bill = billed(
         prices,
         opening=0 if cold else opening.tokens,
-        same=0 if cold else opening.tokens + sum(entry.tokens for entry in entries[:common]),
+        same=0 if cold else opening.tokens + same,
         sent=sent,
-        new=sum(o.tokens for i, o in found.tail.items() if candidates[i].new) if state.turns else sent,
+        new=sum(o.tokens - candidates[i].begun for i, o in found.tail.items() if candidates[i].new)
+        if state.turns
+        else sent,
     )
-    action: Action = "append" if common == len(state.last) else "repack"
+    action: Action = "append" if common + (begun > 0) == len(state.last) else "repack"
     after = replace(
         state,
         turns=state.turns + 1,
@@ -121,13 +125,13 @@ def decide(
         pending=bill,
         before=state.total,
     )
-    reason = _reason(state, action, cold=cold, common=common, terms=terms, found=found)
+    reason = _reason(state, action, cold=cold, common=common, written=found.tokens - same, terms=terms, found=found)
     changes = tuple(_changes(pool, state.last, entries, terms, found.tokens))
     return Step(entries, chosen, common, action, reason, changes, bill, after)
 
 
 def _terms(state: State, pool: Pool, prices: Prices, gain: float, room: int) -> Terms:
-    added = sum(candidate.whole.tokens for candidate in pool.candidates if candidate.new)
+    added = sum(candidate.whole.tokens - candidate.begun for candidate in pool.candidates if candidate.new)
     growth = _smoothed(state.growth, added) if state.turns else 0.0
     read = prices.read + state.expiry * (prices.write - prices.read)
     return Terms(room, read, prices.write, gain, growth)
@@ -177,6 +181,12 @@ def _common(last: Sequence[Entry], entries: Sequence[Entry]) -> int:
     return next((i for i, (one, other) in enumerate(pairs) if one != other), min(len(last), len(entries)))
 
 
+def _begun(pool: Pool, last: Sequence[Entry], entries: Sequence[Entry]) -> int:
+    """Tokens of a beginning that stands where it stood, though more has come to it."""
+    here = last and entries and last[0].key == entries[0].key
+    return pool.candidates[pool.places[entries[0].key]].begun if here else 0
+
+
 def _changes(
     pool: Pool, last: Sequence[Entry], entries: Sequence[Entry], terms: Terms, tokens: int
 ) -> Iterator[Change]:
@@ -208,13 +218,12 @@ def _changes(
         )
 
 
-def _reason(state: State, action: Action, *, cold: bool, common: int, terms: Terms, found: Plan) -> str:
+def _reason(state: State, action: Action, *, cold: bool, common: int, written: int, terms: Terms, found: Plan) -> str:
     taken = f"{found.tokens:,} of {terms.room:,} tokens"
     if not state.turns:
         return f"the first request, {taken}"
     if action == "append":
         return f"what stood in the last request stays, {taken}{'; the cache is cold' if cold else ''}"
-    written = found.tokens - sum(entry.tokens for entry in state.last[:common])
     why = "the cache is cold" if cold else f"a place costs {terms.place(found.tokens):.2f} a turn"
     kept = f"{common} of {len(state.last)} entries stay in place, {written:,} tokens are written"
     return f"{kept}, {terms.room - found.tokens:,} stay free; {why}"

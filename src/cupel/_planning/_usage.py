@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 _UNCACHED_ONLY = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Where these are reported, `input_tokens` counts neither."""
-_TOTALS = ("prompt_tokens", "input_tokens", "prompt_token_count")
+_TOTALS = ("prompt_tokens", "input_tokens", "prompt_token_count", "promptTokenCount")
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
     ("input_tokens_details", "cached_tokens"),
+    ("input_token_details", "cache_read"),  # LangChain, whose `input_tokens` counts everything
+    ("cache_read_tokens",),  # Pydantic AI, likewise
     ("prompt_cache_hit_tokens",),
     ("cached_content_token_count",),
+    ("cachedContentTokenCount",),
 )
 _FORGETTING = 0.9
 

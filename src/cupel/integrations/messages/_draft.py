@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cupel._planning import Step
-from cupel.integrations.messages._entries import CUT, Piece
+from cupel.integrations.messages._entries import BEGUN, CUT, Piece
 from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
 from cupel.integrations.messages._parts import OUTPUTS, texts_in
 
@@ -75,7 +75,7 @@ class Draft:
 
     def _new(self) -> set[int]:
         """Everything behind the newest piece of the last request."""
-        sent = {entry.key for entry in self.last}
+        sent = {entry.key for entry in self.last if entry.form != BEGUN}
         newest = max((index for index, piece in enumerate(self.pieces) if piece.key in sent), default=None)
         return set() if newest is None else set(range(newest + 1, len(self.pieces)))
 
@@ -138,7 +138,7 @@ class Draft:
                     barred[index] = rule
 
     def _candidates(self, new: set[int]) -> list[Candidate]:
-        sent_as = {entry.key: entry.form for entry in self.last}
+        before = {entry.key: entry for entry in self.last}
         recent = self._recent()
         return [
             self.pieces[index].candidate(
@@ -147,7 +147,7 @@ class Draft:
                 new=index in new,
                 recent=index in recent,
                 cut=self.cuts.get(index),
-                sent_as=sent_as.get(self.pieces[index].key),
+                before=before.get(self.pieces[index].key),
             )
             for index in self.offered
         ]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cupel.integrations.messages._history import History, Shorter
     from cupel.shorten import Shortener
 
-WHOLE, SHORT, CUT = "", "short", "cut:"
-"""Names of forms: a message as it is, its standard short form, and one for a limit of its own."""
+WHOLE, SHORT, CUT, BEGUN = "", "short", "cut:", "begun"
+"""Names of forms: a message as it is, its standard short form, one for a limit of its own, and one that has grown."""
 _WORTH = 0.9
 _SHRINKS = 0.85
 """A form that keeps more of the tokens is not worth changing a message for."""
@@ -48,13 +48,15 @@ class Piece:
         return self.forms[name] if name else Form(self.tokens, {})
 
     def candidate(
-        self, value: float, *, must: bool, new: bool, recent: bool, cut: str | None, sent_as: str | None
+        self, value: float, *, must: bool, new: bool, recent: bool, cut: str | None, before: Entry | None
     ) -> Candidate:
-        """Return the piece as a candidate.
+        """Return the piece as a candidate; `before` is what stood for it in the last request.
 
         What must be sent or is recent is whole; or `cut`, where it does not fit whole. The form it was sent in stays
         possible.
         """
+        sent_as = None if before is None else before.form
+        begun = before.tokens if before is not None and new and cut is None and sent_as == BEGUN else 0
         names = {name for name in (cut, sent_as) if name in self.forms}
         if not (must or recent) and SHORT in self.forms:
             names.add(SHORT)
@@ -62,7 +64,7 @@ class Piece:
         if cut is None:
             options.append(Option(WHOLE, self.tokens, 1.0))
         options.sort(key=lambda option: (option.tokens, option.form))
-        return Candidate(self.key, value, tuple(options), held=must, new=new)
+        return Candidate(self.key, value, tuple(options), held=must, new=new, begun=begun)
 
 
 class Pieces:
@@ -143,6 +145,40 @@ class Pieces:
         return cut(text, limit, counter=counter) or text
 
 
+def grown(last: Sequence[Entry], pieces: Sequence[Piece], history: History) -> tuple[Entry, ...]:
+    """Return the last request as it is seen now: where a piece has grown out of entries, its beginning stands for them.
+
+    A question that was sent with its first calls becomes one piece with more calls and the answer, if the user and the
+    assistant must take turns.
+    """
+    now, then = {piece.key for piece in pieces}, {entry.key for entry in last}
+    start = next((at for at, entry in enumerate(last) if entry.key not in now), len(last))
+    unknown = last[start:]
+    for piece in pieces if unknown else ():
+        count = 0 if piece.key in then else _beginning(piece, unknown, history)
+        if count:
+            begun = Entry(piece.key, BEGUN, sum(entry.tokens for entry in unknown[:count]))
+            return (*last[:start], begun, *unknown[count:])
+    return tuple(last)
+
+
+def _beginning(piece: Piece, entries: Sequence[Entry], history: History) -> int:
+    """How many entries, sent whole one after the other, are the first messages of a piece."""
+    start = 0
+    for count, entry in enumerate(entries):
+        digest = entry.key.partition("#")[0]
+        ends = range(start + 1, len(piece.positions))
+        end = next((end for end in ends if _digest(history, piece.positions[start:end]) == digest), None)
+        if end is None or entry.form != WHOLE:
+            return count
+        start = end
+    return len(entries)
+
+
+def _digest(history: History, positions: Sequence[int]) -> str:
+    return blake2b(b"".join(history.known[position].digest for position in positions), digest_size=12).hexdigest()
+
+
 def _pieces(history: History) -> list[Piece]:
     """The units in order, those that stand interleaved taken together; equal ones are numbered."""
     found: list[Piece] = []
@@ -150,7 +186,7 @@ def _pieces(history: History) -> list[Piece]:
     known = history.known
     for units in _clusters(history):
         positions = tuple(history.positions(units))
-        digest = blake2b(b"".join(known[position].digest for position in positions), digest_size=12).hexdigest()
+        digest = _digest(history, positions)
         seen[digest] = number = seen.get(digest, 0) + 1
         tokens = sum(known[position].tokens for position in positions)
         found.append(Piece(digest if number == 1 else f"{digest}#{number}", tuple(units), positions, tokens))

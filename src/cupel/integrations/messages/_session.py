@@ -8,12 +8,14 @@ from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from msgspec import structs
+
 from cupel._checks import as_finite, as_flag, as_function, as_text
 from cupel._planning import Opening, Remembering, Step, decide
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages._account import account
 from cupel.integrations.messages._draft import Draft
-from cupel.integrations.messages._entries import Pieces
+from cupel.integrations.messages._entries import Pieces, grown
 from cupel.integrations.messages._fit import as_pipeline, as_window
 from cupel.integrations.messages._history import Options, fixed_items, ranges, read_history
 from cupel.integrations.messages._memory import Memory
@@ -125,10 +127,11 @@ class MessageSession(Remembering, Generic[M]):
             idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
         with self._only_writer():
             draft, opening = self._draft(history)
+            state = structs.replace(self._state, last=draft.last)
 
             def decided(candidates: Sequence[Candidate]) -> Step | None:
                 return decide(
-                    self._state,
+                    state,
                     candidates,
                     prices=self._prices,
                     worth=self._worth,
@@ -160,7 +163,7 @@ class MessageSession(Remembering, Generic[M]):
             source=self._pieces,
             pieces=pieces,
             values=self._values(history, items, pieces),
-            last=self._state.last,
+            last=grown(self._state.last, pieces, history),
             recent=self._recent,
         )
         return draft, opening
