@@ -154,12 +154,13 @@ def grown(last: Sequence[Entry], pieces: Sequence[Piece], history: History) -> t
     now, then = {piece.key for piece in pieces}, {entry.key for entry in last}
     start = next((at for at, entry in enumerate(last) if entry.key not in now), len(last))
     unknown = last[start:]
-    for piece in pieces if unknown else ():
-        count = 0 if piece.key in then else _beginning(piece, unknown, history)
-        if count:
-            begun = Entry(piece.key, BEGUN, sum(entry.tokens for entry in unknown[:count]))
-            return (*last[:start], begun, *unknown[count:])
-    return tuple(last)
+    fresh = [piece for piece in reversed(pieces) if piece.key not in then] if unknown else []
+    counts = [_beginning(piece, unknown, history) for piece in fresh]
+    count = max(counts, default=0)
+    if not count:
+        return tuple(last)
+    begun = Entry(fresh[counts.index(count)].key, BEGUN, sum(entry.tokens for entry in unknown[:count]))
+    return (*last[:start], begun, *unknown[count:])
 
 
 def _beginning(piece: Piece, entries: Sequence[Entry], history: History) -> int:

@@ -43,6 +43,9 @@ M = TypeVar("M")
 
 _SIZE = 0.75
 """A score says what a message is worth among others; a long one says more, but less for each token."""
+_TRUST = 0.6
+"""What a conversation's habits say of the future is worth less than a score. Trusted like one, they buy 1 % more steps
+for 5 % more money on recorded sessions."""
 
 
 class MessageSession(Remembering, Generic[M]):
@@ -52,10 +55,10 @@ class MessageSession(Remembering, Generic[M]):
     `worth` is what a window full of the best is worth, in windows sent without a cache: more of it keeps more and pays
     more. Long tool outputs may be shortened, except in the newest messages, within the share `recent` of the budget:
     `forms=False` forbids it, and a shortener of your own takes the place of the built-in forms. With
-    `gaps=False` messages leave only from the old end. Without a `policy`, messages are worth more the newer they are,
-    the more later calls name what stood in them, and the less later outputs repeat it; `query` is what a policy's
-    scorer looks for, by default the newest user message. The messages of a `framework` are taken and returned as its
-    own objects.
+    `gaps=False` messages leave only from the old end. Without a `policy`, messages are worth how likely the next calls
+    are to use them, as far as the conversation itself shows it, and less where later outputs repeat them; `query` is
+    what a policy's scorer looks for, by default the newest user message. The messages of a `framework` are taken and
+    returned as its own objects.
 
     >>> session = MessageSession(1000, provider="openai")
     >>> history = [{"role": "user", "content": "What is in the log?"}]
@@ -90,6 +93,7 @@ class MessageSession(Remembering, Generic[M]):
         super().__init__(prices, worth)
         self._budget = as_window(budget)
         self._pipeline = None if policy is None else as_pipeline(policy)
+        self._trust = _TRUST if policy is None else 1.0
         self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
         self._gaps = as_flag("gaps", gaps)
         self._query = None if query is None else as_text("query", query)
@@ -134,7 +138,7 @@ class MessageSession(Remembering, Generic[M]):
                     state,
                     candidates,
                     prices=self._prices,
-                    worth=self._worth,
+                    worth=self._worth * self._trust,
                     room=draft.request.room,
                     opening=opening,
                     idle=idle,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cupel.integrations.messages._habits import Habits
 from cupel.shorten import Rarity
 
 _TELLING = re.compile(r"[\d_./@]|.[A-Z]")
@@ -15,15 +16,13 @@ _RARE = 8
 _SHORTEST_LINE = 8
 _NUMBER = re.compile(r"^\d+[:\-\t ]\s*")
 """Tools number lines, and the same line may come back with another number, or none."""
-_HALF = 20.0
 _SIZE = 0.75
+"""A long unit says more than a short one, but less for each token."""
 
 
 @dataclass(slots=True)
 class _Trace:
     tokens: int
-    reused: int = 0
-    """Later calls that name something rare of it."""
     characters: int = 0
     repeated: int = 0
     """Of its characters, those in lines that stood again later."""
@@ -36,26 +35,26 @@ class Traces:
         self.rarity = Rarity()
         """In how many units each name stood."""
         self.keys: list[str] = []
+        self._habits = Habits()
         self._traces: list[_Trace] = []
-        self._holders: dict[str, list[int]] = {}
+        self._holders: dict[str, tuple[int, int]] = {}
+        """In how many units each name stood, and the newest of them."""
         self._lines: dict[str, int] = {}
 
     def add(self, key: str, tokens: int, *, shown: str, asked: str) -> None:
         """Follow one more unit: what the model was shown in it, and what it asked for."""
         index = len(self.keys)
-        reused = {
-            holder
-            for name in _names(asked)
-            if len(holders := self._holders.get(name, ())) <= _RARE and _TELLING.search(name)
-            for holder in holders
-        }
-        for holder in reused:
-            self._traces[holder].reused += 1
+        names = [name for name in _names(asked) if _TELLING.search(name)]
+        if names:
+            held = (self._holders.get(name, (0, 0)) for name in names)
+            # Only the newest that held a name: whatever it was taken from, that one is enough.
+            self._habits.ask({newest for count, newest in held if 0 < count <= _RARE})
         trace = _Trace(tokens)
         self.keys.append(key)
+        self._habits.add()
         self._traces.append(trace)
         for name in _names(shown):
-            self._holders.setdefault(name, []).append(index)
+            self._holders[name] = self._holders.get(name, (0, 0))[0] + 1, index
         self.rarity.add(shown)
         for line in _lines(shown):
             trace.characters += len(line)
@@ -65,14 +64,10 @@ class Traces:
             self._lines[line] = index
 
     def values(self) -> list[float]:
-        """Return what each unit is worth: more the larger, newer and more used it is, and the less it was repeated."""
-        count = len(self._traces)
+        """Return what each unit is worth: more the larger it is, the likelier used, and the less of it was repeated."""
         return [
-            trace.tokens**_SIZE
-            * (1.0 + (count - index) / _HALF) ** -0.5
-            * (1 + trace.reused)
-            * (1.0 - (trace.repeated / trace.characters if trace.characters else 0.0))
-            for index, trace in enumerate(self._traces)
+            trace.tokens**_SIZE * chance * (1.0 - (trace.repeated / trace.characters if trace.characters else 0.0))
+            for trace, chance in zip(self._traces, self._habits.chances(), strict=True)
         ]
 
 
