@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -13,6 +15,7 @@ from cupel import (
     ConfigurationError,
     ContextBudget,
     ContextItem,
+    InvalidBudgetError,
     InvalidItemError,
     PinnedExceedsBudgetError,
     Pipeline,
@@ -140,6 +143,7 @@ def test_a_cold_cache_and_the_providers_account() -> None:
         ((ReflexiveScorer(), 100), {}, TypeError, "policy must be a Policy or a Pipeline"),
         ((PIPELINE, "100"), {}, TypeError, "budget must be"),
         ((PIPELINE, True), {}, TypeError, "budget must be"),
+        ((PIPELINE, 10**400), {}, InvalidBudgetError, "at most 2\\*\\*53 tokens, got max_tokens=an integer of 1329"),
         ((PIPELINE, 100), {"key": "content"}, TypeError, "key"),
         ((PIPELINE, 100), {"prices": {}}, TypeError, "prices"),
         ((PIPELINE, 100), {"worth": float("inf")}, ConfigurationError, "worth"),
@@ -158,3 +162,23 @@ def test_bad_arguments_are_refused(
     keyless = Session(PIPELINE, 100, key=lambda item: item.tokens)  # type: ignore[arg-type,return-value]
     with pytest.raises(TypeError, match="what key returned"):
         keyless.select([message(0)])
+    with pytest.raises(TypeError, match="what key returned must be a string, got list"):
+        Session(PIPELINE, 100, key=lambda item: list(item.tags)).select([message(0)])  # type: ignore[arg-type,return-value]
+    with pytest.raises(InvalidItemError, match=r"at most 2\*\*53 tokens"):
+        session.select([message(0, 10**400)])
+    session.select([message(0)])
+    with pytest.raises(ConfigurationError, match=r"usage.input_tokens must be from 0 to 2\*\*53"):
+        session.observe({"input_tokens": 10**400})
+    with pytest.raises(ConfigurationError, match="state must be what to_json wrote"):
+        Session.from_json('{"version":' * 100_000, PIPELINE, 100)
+
+
+def test_copies_and_pickles_are_branches() -> None:
+    """Whatever copies a session, the copy goes on by itself: it has a lock of its own, and the same next turn."""
+    session = Session(PIPELINE, 100)
+    session.select([message(0, 50)])
+    for branch in (session.copy(), copy.copy(session), copy.deepcopy(session), pickle.loads(pickle.dumps(session))):
+        assert repr(branch) == "<Session: 1 turn of at most 100 tokens>"
+        with session._only_writer():
+            assert branch.select([message(0, 50)], new=[message(1)]).bill.read == 50
+    assert session.total.sent == 50

@@ -10,9 +10,10 @@ from cupel._planning._prices import Prices
 from cupel._planning._remembering import Remembering
 from cupel._planning._state import State
 from cupel._planning._turn import Action, Change, Opening, Step, decide
-from cupel._planning._usage import read_usage, settle
+from cupel._planning._usage import MOST_TOKENS, read_usage, settle
 
 __all__ = [
+    "MOST_TOKENS",
     "Action",
     "Bill",
     "Candidate",

@@ -10,11 +10,11 @@ from math import floor
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from cupel._checks import as_finite, as_instance
+from cupel._checks import as_finite, as_instance, shown
 from cupel._planning._prices import Prices
 from cupel._planning._state import State
-from cupel._planning._usage import settle
-from cupel.errors import ConfigurationError, SelectionError
+from cupel._planning._usage import MOST_TOKENS, settle
+from cupel.errors import ConfigurationError, InvalidBudgetError, SelectionError
 
 if TYPE_CHECKING:
     from cupel._planning._bill import Bill
@@ -29,7 +29,11 @@ _log = logging.getLogger("cupel")
 class Remembering:
     """A window that remembers its last request: one conversation, one writer."""
 
-    def __init__(self, prices: Prices | None, worth: float) -> None:
+    def __init__(self, budget: ContextBudget, prices: Prices | None, worth: float) -> None:
+        if budget.max_tokens > MOST_TOKENS:
+            msg = f"a session counts at most 2**53 tokens, got max_tokens={shown(budget.max_tokens)}"
+            raise InvalidBudgetError(msg)
+        self._budget = budget
         self._prices = as_instance("prices", Prices.marked() if prices is None else prices, Prices)
         self._worth = as_finite("worth", worth, least=0, error=ConfigurationError)
         self._state = State()
@@ -67,13 +71,20 @@ class Remembering:
     def copy(self) -> Self:
         """Return a session that goes on from here by itself: a branch of the conversation."""
         with self._only_writer():
-            branch = copy(self)
-        branch._start_alone()  # noqa: SLF001 - of the same class
-        return branch
+            return copy(self)
 
-    def _start_alone(self) -> None:
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_writing"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         self._writing = Lock()
         self._begin()
+
+    def __repr__(self) -> str:
+        turns = self._state.turns
+        plural = "" if turns == 1 else "s"
+        return f"<{type(self).__name__}: {turns} turn{plural} of at most {self._budget.target_tokens} tokens>"
 
     def _begin(self) -> None:
         """Forget what was only kept to spare time."""

@@ -58,7 +58,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 msg = f"state is of version {version}, this is version {VERSION}: start a new session"
                 raise ConfigurationError(msg)
             return msgspec.json.decode(text, type=cls)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             msg = f"state must be what to_json wrote, got {shown(text)}: {error}"
             raise ConfigurationError(msg) from error
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from cupel._checks import wrong_type
+from cupel._checks import shown, wrong_type
 from cupel._planning._bill import Bill
 from cupel.errors import ConfigurationError
 
@@ -28,6 +28,8 @@ _CACHED = (
     ("cachedContentTokenCount",),
 )
 _FORGETTING = 0.9
+MOST_TOKENS = 2**53
+"""What a session counts: as far as doubles, in which it weighs and bills, hold every integer."""
 
 
 class Usage(NamedTuple):
@@ -69,8 +71,8 @@ def _number(usage: object, *path: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
         raise wrong_type(f"usage.{'.'.join(path)}", "an integer", value)
-    if value < 0:
-        msg = f"usage.{'.'.join(path)} must be >= 0, got {value}"
+    if not 0 <= value <= MOST_TOKENS:
+        msg = f"usage.{'.'.join(path)} must be from 0 to 2**53, got {shown(value)}"
         raise ConfigurationError(msg)
     return value
 

@@ -48,13 +48,10 @@ class Session(Remembering):
         worth: float = 1.0,
         key: Key | None = None,
     ) -> None:
-        super().__init__(prices, worth)
         if not isinstance(policy, (Pipeline, Policy)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("policy", "a Policy or a Pipeline", policy)
         self._pipeline = policy.pipeline() if isinstance(policy, Policy) else policy
-        if not isinstance(budget, (int, ContextBudget)) or isinstance(budget, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("budget", "an integer or a ContextBudget", budget)
-        self._budget = budget if isinstance(budget, ContextBudget) else ContextBudget(budget, budget)
+        super().__init__(ContextBudget.of(budget), prices, worth)
         self._key: Key = identity if key is None else as_function("key", key)
 
     def select(

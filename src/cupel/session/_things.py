@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from cupel._checks import as_text, shown
-from cupel._planning import Candidate, Option
+from cupel._checks import shown
+from cupel._planning import MOST_TOKENS, Candidate, Option
 from cupel._relations import marks_of
 from cupel.errors import InvalidItemError
 from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, REQUIRES_KEY, ContextItem
@@ -56,7 +56,7 @@ def things_of(items: Sequence[ContextItem], scores: Sequence[float], new: range,
     for position, item in enumerate(items):
         marks = marks_of(item)
         _check(item, marks.group, marks.exclusive, marks.requires)
-        name = as_text("what key returned", key(item))
+        name = key(item)
         if marks.id is not None:
             name = f"id:{marks.id}"
         else:
@@ -73,6 +73,9 @@ def things_of(items: Sequence[ContextItem], scores: Sequence[float], new: range,
 
 
 def _check(item: ContextItem, group: str | None, exclusive: str | None, requires: Sequence[str]) -> None:
+    if item.tokens > MOST_TOKENS:
+        msg = f"item {shown(item.content)}: a session counts at most 2**53 tokens, got {shown(item.tokens)}"
+        raise InvalidItemError(msg)
     for key, value in ((GROUP_KEY, group), (EXCLUSIVE_KEY, exclusive), (REQUIRES_KEY, requires)):
         if value:
             msg = f"item {shown(item.content)}: a session knows forms of one thing, but not metadata[{key!r}]"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from cupel._checks import shown
+from cupel._checks import as_text, shown
 from cupel._columns import descending
 from cupel.diagnostics import (
     BudgetExceeded,
@@ -41,15 +41,18 @@ class Turn:
         query: str | None,
         key: Key,
     ) -> None:
-        added = {key(item) for item in new}
-        old = sorted((item for item in items if key(item) not in added), key=lambda item: _order(item, key))
+        def known(item: ContextItem) -> str:
+            return as_text("what key returned", key(item))
+
+        added = {known(item) for item in new}
+        old = sorted((item for item in items if known(item) not in added), key=lambda item: _order(item, known))
         pool = [*old, *sorted(new, key=_time)]
         self.items = [item for item in pool if item.tokens >= 0]
         self.unusable = [item for item in pool if item.tokens < 0]
         scorer = pipeline.scorer if query is None else pipeline.scorer.bind(query)
         self.scores = checked_scores(scorer, self.items) if self.items else []
         first_new = len(self.items) - sum(1 for item in new if item.tokens >= 0)
-        things = things_of(self.items, self.scores, range(first_new, len(self.items)), key)
+        things = things_of(self.items, self.scores, range(first_new, len(self.items)), known)
         found = [
             (thing, thing.candidate(self.items, pinned=any(self.items[at].pinned for at in thing.positions)))
             for thing in things

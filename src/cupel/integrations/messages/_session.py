@@ -90,8 +90,7 @@ class MessageSession(Remembering, Generic[M]):
         system_messages: SystemMessages = "keep",
         framework: Framework[M] | None = None,
     ) -> None:
-        super().__init__(prices, worth)
-        self._budget = as_window(budget)
+        super().__init__(as_window(budget), prices, worth)
         self._pipeline = None if policy is None else as_pipeline(policy)
         self._trust = _TRUST if policy is None else 1.0
         self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
