@@ -1,8 +1,8 @@
 """`make bench-check`: has anything become more than 5 % more work?
 
 Counts the instructions of a few small scenarios under valgrind, which repeats on a machine however busy, and compares
-them with the figures committed for this minor version of Python. Only what happens inside one `exec` is counted, not
-the start of the interpreter nor the imports; a scenario's count is that of several runs less that of none.
+them with the figures committed for this minor version of Python. Only what happens inside an `exec` of a string is
+counted, not the start of the interpreter nor the imports; a scenario's count is that of several runs less that of none.
 
 Exit codes: 0 nothing grew; 1 something did; 2 could not be checked (no valgrind, or no figures for this Python yet).
 `--update` writes the present counts into the figures.
@@ -27,7 +27,7 @@ VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 TOLERANCE = 0.05
 TIMES = 20
 WARM_UP = 20  # imports on first use, caches and specialised bytecode are not what is counted
-COUNTED = "PyRun_StringFlags"  # the function of the interpreter that executes a string of code
+COUNTED = "PyRun_StringFlags"  # the function of the interpreter that executes a string: counting is on while it runs
 
 
 def scenarios() -> dict[str, Callable[[], object]]:
@@ -55,41 +55,40 @@ def scenarios() -> dict[str, Callable[[], object]]:
     }
 
 
-def work(name: str) -> None:
-    """What happens under valgrind: prepare everything, then run one scenario, or nothing, so that it is counted."""
-    found = scenarios()
-    for run in found.values():
+def work() -> None:
+    """What happens under valgrind: prepare everything, then execute nothing and after it each scenario."""
+    found = scenarios().values()
+    for run in found:
         for _ in range(WARM_UP):
             run()
     gc.disable()
-    # Executing a string is what switches the counting on: see COUNTED.
-    exec("for _ in range(times): run()", {"times": TIMES if name else 0, "run": found.get(name)})
+    for times, run in ((0, None), *((TIMES, run) for run in found)):
+        exec("for _ in range(times): run()", {"times": times, "run": run})
 
 
 def count() -> dict[str, int]:
     """Instructions of one run of each scenario."""
-    prepared = _instructions("")
-    counts: dict[str, int] = {}
-    for name in scenarios():
-        counts[name] = round((_instructions(name) - prepared) / TIMES)
-        print(f"{name:<45} {counts[name]:>12,}", flush=True)
+    names = list(scenarios())
+    nothing, *totals = _totals()[-len(names) - 1 :]  # what comes before are strings that imports execute
+    counts = {name: round((total - nothing) / TIMES) for name, total in zip(names, totals, strict=True)}
+    for name, instructions in counts.items():
+        print(f"{name:<45} {instructions:>12,}")
     return counts
 
 
-def _instructions(name: str) -> int:
+def _totals() -> list[int]:
+    """Instructions within each executed string, in their order."""
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "callgrind.out"
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no"]
-        counted = [f"--toggle-collect={COUNTED}", f"--zero-before={COUNTED}"]
-        worker = [sys.executable, "-m", "benchmarks.instructions", "--worker", name]
+        counted = [f"--toggle-collect={COUNTED}", f"--dump-after={COUNTED}"]
+        worker = [sys.executable, "-m", "benchmarks.instructions", "--worker"]
         subprocess.run(
             [*valgrind, *counted, *worker], check=True, env={"PYTHONHASHSEED": "0"}, cwd=ROOT, capture_output=True
         )
-        total = re.search(r"^totals: (\d+)", out.read_text("utf-8"), re.MULTILINE)
-    if total is None:
-        msg = "valgrind wrote no total"
-        raise RuntimeError(msg)
-    return int(total[1])
+        dumps = sorted(out.parent.glob("callgrind.out.*"), key=lambda dump: int(dump.suffix[1:]))
+        texts = "".join(dump.read_text("utf-8") for dump in dumps)
+    return [int(total) for total in re.findall(r"^totals: (\d+)", texts, re.MULTILINE)]
 
 
 def grown(known: Mapping[str, int], counts: Mapping[str, int], tolerance: float = TOLERANCE) -> list[str]:
@@ -126,10 +125,10 @@ def check(*, update: bool) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the present counts into the figures")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.worker is not None:
-        work(options.worker)
+    if options.worker:
+        work()
         return 0
     return check(update=options.update)
 
