@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -12,7 +12,7 @@ from cupel._relations import Relations, read_relations
 from cupel.model import ScoredItem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from cupel.model import ContextItem
 
@@ -73,13 +73,8 @@ class Candidates(msgspec.Struct, frozen=True):
 
     def at(self, positions: Sequence[int]) -> Candidates:
         """Return the columns of these positions, in this order, without their relations."""
-        if not positions:
-            return Candidates([], [], [])
-        if len(positions) == 1:  # an itemgetter of one position gives no tuple
-            (only,) = positions
-            return Candidates([self.items[only]], [self.scores[only]], [self.tokens[only]])
-        pick = itemgetter(*positions)  # three quarters of the cost of three comprehensions
-        return Candidates(list(pick(self.items)), list(pick(self.scores)), list(pick(self.tokens)))
+        pick = _picker(positions)
+        return Candidates([*pick(self.items)], [*pick(self.scores)], [*pick(self.tokens)])
 
     def picked(self, positions: list[int]) -> Candidates:
         """Return the columns of these positions with the relations among them."""
@@ -92,7 +87,12 @@ class Candidates(msgspec.Struct, frozen=True):
         """Return the same as `picked`, for slicers: few of them look at the items, and then at few of those."""
         if self.relations is not None:
             return self.picked(positions)
-        if len(positions) < 2:  # noqa: PLR2004 - as above
-            return self.at(positions)
-        pick = itemgetter(*positions)
-        return Candidates(Picked(self.items, positions), list(pick(self.scores)), list(pick(self.tokens)))
+        pick = _picker(positions)
+        return Candidates(Picked(self.items, positions), [*pick(self.scores)], [*pick(self.tokens)])
+
+
+def _picker(positions: Sequence[int]) -> Callable[[Any], Iterable[Any]]:
+    """Return what picks a column's entries at these positions, for three quarters of the cost of a comprehension."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda column: [column[position] for position in positions]  # an itemgetter gives no tuple of one

@@ -38,7 +38,9 @@ def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> C
     The input is copied: whatever its owner, a callback or another thread does to it later, the run goes on with what
     it was given (ruling 3.5).
     """
-    everything = given = _copied(items)
+    everything = given = [*items] if isinstance(items, (list, tuple)) else [*as_tuple("items", items, ContextItem)]
+    if countOf(map(type, everything), ContextItem) != len(everything):
+        as_tuple("items", everything, ContextItem)  # which names what is no item; those of a subclass are
     tokens = [item.tokens for item in everything]
     if tokens and min(tokens) < 0:
         negative = [item for item in everything if item.tokens < 0]
@@ -63,12 +65,3 @@ def check_pinned(pinned_tokens: int, budget: ContextBudget) -> None:
     available = budget.max_tokens - budget.output_reserve
     if pinned_tokens > available:
         raise PinnedExceedsBudgetError(pinned_tokens, available)
-
-
-def _copied(items: Iterable[ContextItem]) -> list[ContextItem]:
-    if isinstance(items, (list, tuple)):
-        everything = [*items]
-        if countOf(map(type, everything), ContextItem) == len(everything):
-            return everything
-        items = everything
-    return list(as_tuple("items", items, ContextItem))

@@ -28,10 +28,11 @@ def find_copies(candidates: Candidates, known: Collection[str] = (), *, related:
     The highest score stays, of equal scores the first; contents are compared code point by code point (ruling 3.9).
     Where items are `related`, one content in two things or groups is no copy: either would be incomplete without it.
     """
-    distinct = {item.content for item in candidates.items}
-    if len(distinct) == len(candidates) and distinct.isdisjoint(known):
+    items = candidates.items
+    distinct = {item.content for item in items}
+    if len(distinct) == len(items) and distinct.isdisjoint(known):
         return None
-    contents: list[_Identity] = [_identity(item) if related else item.content for item in candidates.items]
+    contents: list[_Identity] = [_identity(item) if related else item.content for item in items]
     scores = candidates.scores
     best: dict[_Identity, int] = {}
     for position, content in enumerate(contents):

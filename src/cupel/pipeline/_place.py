@@ -58,7 +58,7 @@ def place(
 
 def settle(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, overflow: OverflowStrategy) -> Settled:
     """Merge pinned and chosen items and apply the overflow strategy; only the original target counts (ruling 3.18)."""
-    merged = _merged(pinned, chosen)
+    merged = _merged(pinned, chosen) if pinned else chosen
     total = sum(merged.tokens)
     excess = total - target_tokens
     if excess > 0:
@@ -72,8 +72,6 @@ def settle(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, ov
 
 def _merged(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
     """Put the pinned items, with score 1, before the chosen ones."""
-    if not pinned:
-        return chosen
     return Candidates(
         [*pinned, *chosen.items],
         [PINNED_SCORE] * len(pinned) + chosen.scores,

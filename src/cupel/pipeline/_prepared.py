@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +16,7 @@ from cupel.pipeline._classify import Classified, check_pinned, classify
 from cupel.pipeline._place import place, settle
 from cupel.pipeline._recording import SILENCE, Recording, Watch
 from cupel.pipeline._result import ContextResult
-from cupel.pipeline._slice import effective_budget, slice_candidates
+from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._stages import rank
 from cupel.scorers import Breakdowns
 from cupel.slicers import Chooser, within_relations
@@ -32,6 +33,7 @@ else:
     Pipeline = "Pipeline"  # `help` looks the annotations of a struct up; the class would be imported in a circle
 
 
+_tokens = attrgetter("tokens")
 _log = logging.getLogger("cupel")
 _log.addHandler(logging.NullHandler())
 
@@ -75,8 +77,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     def included(self, budget: ContextBudget | int) -> list[ContextItem]:
         """Return the items a run would select, not placed, without telling `on_overflow`: the cheapest way to ask."""
         budget = self._checked(budget)
-        chosen, _ = slice_candidates(self.chooser, effective_budget(budget, self.pinned_tokens))
-        picked = _picked(self, chosen)
+        picked = _picked(self, sorted(self.chooser(effective_budget(budget, self.pinned_tokens)).chosen))
         return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
 
     def breakdowns(self, items: Iterable[ContextItem]) -> list[ScoreBreakdown | None]:
@@ -99,12 +100,9 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         ['The parser is slow.', 'Lunch is at noon.']
         """
         watch = Recording()
-        watch.classified(self._classified)
-        pipeline = self.pipeline.bind(query)
-        candidates = rank(pipeline, self._classified, watch)
-        chooser = within_relations(pipeline.slicer.fit(candidates), candidates)
+        prepared = _fitted(self.pipeline.bind(query), self._classified, self.pinned_tokens, watch)
         watch.paused()
-        return msgspec.structs.replace(self, pipeline=pipeline, candidates=candidates, chooser=chooser, _watch=watch)
+        return prepared
 
     def with_pipeline(self, pipeline: Pipeline) -> PreparedSelection:
         """Return the same candidates for another slicer, placer or overflow strategy, without scoring them again."""
@@ -136,21 +134,15 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         return budget
 
 
-class Sliced(msgspec.Struct, frozen=True):
-    """What the slicer made of a prepared selection under one budget."""
+class Outcome(msgspec.Struct, frozen=True):
+    """What a budget made of a prepared selection: reports are made from it, for whoever wants one."""
 
     prepared: PreparedSelection
     budget: ContextBudget
     chosen: list[int]
-    """Positions among the candidates, from the highest score down."""
+    """Positions among the candidates, from the highest score down (ruling 3.15)."""
     selection: Selection
     """The slicer's own account."""
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """A whole run: reports are made from it, for whoever wants one."""
-
-    sliced: Sliced
     placed: Placed
 
 
@@ -159,9 +151,13 @@ def prepare(
 ) -> PreparedSelection:
     """Do what all budgets share; one that is known already is checked against the pinned items before the scoring."""
     classified = classify(items, pipeline.pins)
-    pinned_tokens = sum([item.tokens for item in classified.pinned])
+    pinned_tokens = sum(map(_tokens, classified.pinned))
     if budget is not None:
         check_pinned(pinned_tokens, budget)
+    return _fitted(pipeline, classified, pinned_tokens, watch)
+
+
+def _fitted(pipeline: Pipeline, classified: Classified, pinned_tokens: int, watch: Watch) -> PreparedSelection:
     watch.classified(classified)
     candidates = rank(pipeline, classified, watch)
     chooser = within_relations(pipeline.slicer.fit(candidates), candidates)
@@ -170,14 +166,14 @@ def prepare(
 
 def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *, notify: bool = True) -> Outcome:
     """Slice and place: the part of a run that depends on the budget."""
-    chosen, selection = slice_candidates(prepared.chooser, effective_budget(budget, prepared.pinned_tokens))
-    sliced = Sliced(prepared, budget, chosen, selection)
-    watch.sliced(sliced)
+    selection = prepared.chooser(effective_budget(budget, prepared.pinned_tokens))
+    chosen = sorted(selection.chosen)
+    watch.sliced(prepared, budget, chosen, selection)
     placed = place(prepared.pipeline, prepared.pinned, _picked(prepared, chosen), budget, notify=notify)
     if _log.isEnabledFor(logging.DEBUG):
         tokens = sum(placed.settled.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
-    outcome = Outcome(sliced, placed)
+    outcome = Outcome(prepared, budget, chosen, selection, placed)
     watch.placed(outcome)
     return outcome
 

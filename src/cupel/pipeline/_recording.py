@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cupel.model import ContextBudget
     from cupel.pipeline._classify import Classified
     from cupel.pipeline._deduplicate import Copies
-    from cupel.pipeline._prepared import Outcome, Sliced
+    from cupel.pipeline._prepared import Outcome, PreparedSelection
+    from cupel.slicers import Selection
 
 _NANOSECONDS_A_MILLISECOND = 1e6
 
@@ -47,7 +48,9 @@ class Watch:
     def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
         """See which of the candidates are copies."""
 
-    def sliced(self, sliced: Sliced) -> None:
+    def sliced(
+        self, prepared: PreparedSelection, budget: ContextBudget, chosen: list[int], selection: Selection
+    ) -> None:
         """See what the slicer chose."""
 
     def placed(self, outcome: Outcome) -> None:
@@ -102,18 +105,19 @@ class Recording(Watch):
         excluded = [] if copies is None else deduplicated_out(candidates, copies.dropped)
         self._stage(PipelineStage.DEDUPLICATE, len(candidates), len(candidates) - len(excluded), excluded)
 
-    def sliced(self, sliced: Sliced) -> None:
+    def sliced(
+        self, prepared: PreparedSelection, budget: ContextBudget, chosen: list[int], selection: Selection
+    ) -> None:
         """Record what the slicer left."""
-        prepared, budget, chosen = sliced.prepared, sliced.budget, sliced.chosen
         target = effective_budget(budget, prepared.pinned_tokens).target_tokens
         roomier = effective_budget(budget, 0).target_tokens if prepared.pinned_tokens > 0 else target
-        excluded = sliced_out(prepared.candidates, chosen, sliced.selection, prepared.pinned, (target, roomier))
+        excluded = sliced_out(prepared.candidates, chosen, selection, prepared.pinned, (target, roomier))
         self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded)
 
     def placed(self, outcome: Outcome) -> None:
         """Record what truncation removed."""
         placed = outcome.placed
-        excluded = truncated_out(placed, outcome.sliced.budget.target_tokens)
+        excluded = truncated_out(placed, outcome.budget.target_tokens)
         self._stage(PipelineStage.PLACE, len(placed.settled.merged), len(placed.items), excluded)
 
     def paused(self) -> None:
@@ -130,7 +134,7 @@ class Recording(Watch):
 
     def finished(self, outcome: Outcome) -> SelectionReport:
         """Make the report, and tell the collector that the run has succeeded."""
-        sliced, stages = outcome.sliced, tuple(self.stages)
+        stages, selection = tuple(self.stages), outcome.selection
         included = placed_in(outcome.placed)
         by_time = [entry for stage in stages for entry in stage.excluded]
         # Highest score first; of equal scores the one that was dropped earlier (ruling 7.27).
@@ -141,13 +145,13 @@ class Recording(Watch):
             tuple(excluded),
             len(included) + len(excluded),
             sum([entry.item.tokens for entry in included]) + sum([entry.item.tokens for entry in excluded]),
-            sliced.selection.shortfalls,
-            sliced.selection.certificate,
-            origin=Origin(sliced.prepared, sliced.budget, stages),
+            selection.shortfalls,
+            selection.certificate,
+            origin=Origin(outcome.prepared, outcome.budget, stages),
         )
         hook = getattr(self._trace, "on_pipeline_completed", None)
         if hook is not None:
-            hook(report, sliced.budget, stages)
+            hook(report, outcome.budget, stages)
         return report
 
     def _stage(

@@ -1,14 +1,9 @@
-"""Stage 5: choose what fits the effective budget."""
+"""What a budget leaves to be chosen."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cupel._ratios import floor_share
 from cupel.model import ContextBudget
-
-if TYPE_CHECKING:
-    from cupel.slicers import Chooser, Selection
 
 
 def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget:
@@ -24,9 +19,3 @@ def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget
         maximum = floor_share(maximum, share)
         target = min(floor_share(target, share), maximum)
     return ContextBudget(maximum, target)
-
-
-def slice_candidates(chooser: Chooser, effective: ContextBudget) -> tuple[list[int], Selection]:
-    """Choose; return the chosen positions from the highest score down (ruling 3.15) and the slicer's own account."""
-    selection = chooser(effective)
-    return sorted(selection.chosen), selection
