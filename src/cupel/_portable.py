@@ -34,11 +34,10 @@ class Portable:
         """Return the JSON form as text."""
         from cupel._wire import encode_json  # only when a value travels
 
-        return encode_json(self.to_dict(), indent=indent)
+        return encode_json(self._form().pack(self), indent=indent)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Read the JSON form from text: every key once, numbers that are numbers; the error names the path."""
-        from cupel._wire import decode_json  # only when a value travels
-
-        return cls.from_dict(decode_json(text, error=cls._form().error))
+        value: Self = cls._form().read_json(text, aside=None if cls._form().checked else {})
+        return value

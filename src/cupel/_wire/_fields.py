@@ -40,7 +40,7 @@ class Value:
     read: Callable[[Any], Any]
     cell: Callable[[str], Any] = str
     write: Callable[[Any], Any] | None = None
-    """None where the value is written as it is."""
+    """None where msgspec writes the value as it should be."""
     convert: bool = False
     """Whether `read` has something to do even where a value is as it should be."""
     type: Any = Any
@@ -55,12 +55,21 @@ class Readable(Protocol):
         """The name in a schema."""
         ...
 
-    def read(self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None) -> Any:
-        """Build a value; the error names its path."""
+    @property
+    def packed(self) -> Any:
+        """The type that msgspec reads and writes in its place."""
         ...
 
-    def write(self, value: Any, /) -> Any:
-        """Return the value's plain JSON values."""
+    def pack(self, value: Any, /) -> Any:
+        """Return what msgspec writes as the value's JSON form."""
+        ...
+
+    def unpack(self, packed: Any, /) -> Any:
+        """Build a value from what msgspec has read; an error says only that it cannot be built like this."""
+        ...
+
+    def read(self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None) -> Any:
+        """Build a value; the error names its path."""
         ...
 
     def schema(self) -> dict[str, Any]:
@@ -86,9 +95,18 @@ class Nested:
             self.form.read(entry, (*at, index), error=error, aside=aside) for index, entry in enumerate(entries)
         )
 
+    @property
+    def packed(self) -> Any:
+        """The type that msgspec reads and writes."""
+        return list[self.form.packed] if self.many else self.form.packed  # type: ignore[name-defined]
+
     def write(self, value: Any) -> Any:
-        """Return the plain JSON values."""
-        return [self.form.write(entry) for entry in value] if self.many else self.form.write(value)
+        """Return what msgspec writes."""
+        return [self.form.pack(entry) for entry in value] if self.many else self.form.pack(value)
+
+    def unpack(self, packed: Any) -> Any:
+        """Build what msgspec has read."""
+        return tuple(map(self.form.unpack, packed)) if self.many else self.form.unpack(packed)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -208,10 +226,6 @@ def _instant(value: Any) -> datetime:
     return instant
 
 
-def _written_instant(value: datetime) -> str:
-    return value.isoformat().replace("+00:00", "Z")
-
-
 TEXT: Final = Value("a string", {"type": "string"}, _text, type=str)
 CONTENT: Final = Value("a string", {"type": "string", "minLength": 1}, _text, type=str)
 NAME: Final = Value("a string", {"type": "string", "pattern": r"\S"}, _text, write=str, type=str)
@@ -251,7 +265,6 @@ INSTANT: Final = Value(
     {"type": "string", "format": "date-time", "pattern": _INSTANT},
     _instant,
     _instant,
-    _written_instant,
     convert=True,
     type=str,
 )

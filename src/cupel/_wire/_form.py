@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Final, Generic, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, NoReturn, TypeVar, cast
+
+import msgspec
+from msgspec.structs import astuple
 
 from cupel._checks import shown, wrong_type
 from cupel._wire._fields import Aside, Field, Nested
+from cupel._wire._json import decode_json, is_written
 from cupel._wire._limits import RefusedError, check_depth
 from cupel._wire._paths import Path, shown_path
 from cupel.errors import CupelError
 
 T = TypeVar("T")
 
-_Plan: TypeAlias = tuple[tuple[str, Callable[..., Any] | None, str], ...]
-"""Of each field its name, its reader if there is something to do, and the key of one that is nested."""
-
-_MANY: Final = 1000
-"""Sets of keys that are remembered: a file has a few, a hostile one as many as lines."""
+_NO_DEFAULT: Final = object()
+_UNFIT: Final = (CupelError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+"""What stops the quick way of reading; the thorough way finds out why, and says so."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class WireForm(Generic[T]):
     error: type[CupelError]
     checked: bool = True
     """Whether the class checks its fields itself."""
+    tag: str = ""
+    """What stands under `reason` in an object of this form, where others may stand as well."""
 
     @property
     def title(self) -> str:
@@ -45,16 +49,66 @@ class WireForm(Generic[T]):
         return {spelling: field for field in self.fields for spelling in (field.key, field.name)}
 
     @cached_property
-    def _plans(self) -> dict[tuple[str, ...], _Plan]:
-        return {}
+    def packed(self) -> Any:
+        """The struct that msgspec reads and writes in place of an object; a default in it is the class's own."""
+        fields: list[Any] = []
+        for field in self.fields:
+            held = field.value.packed if isinstance(field.value, Nested) else Any
+            fields.append((field.name, held) if field.required else (field.name, held | None, field.default))
+        options: dict[str, Any] = {"tag_field": "reason", "tag": self.tag} if self.tag else {}
+        return msgspec.defstruct(
+            self.title,
+            fields,
+            rename={field.name: field.key for field in self.fields},
+            omit_defaults=True,
+            forbid_unknown_fields=True,
+            **options,
+        )
 
     @cached_property
-    def _required(self) -> frozenset[str]:
-        return frozenset(field.name for field in self.fields if field.required)
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.packed)
 
     @cached_property
-    def _members(self) -> Callable[[T], tuple[Any, ...]]:
-        return attrgetter(*(field.name for field in self.fields))
+    def _names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    @cached_property
+    def _members(self) -> Callable[[T], Iterable[Any]]:
+        if getattr(self.build, "__struct_fields__", None) == self._names:
+            return cast("Callable[[T], Iterable[Any]]", astuple)
+        return attrgetter(*self._names)
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, Any, Callable[[Any], Any]]]:
+        """The fields that are converted in reading, with defaults that are not."""
+        readers: list[tuple[str, Any, Callable[[Any], Any]]] = []
+        for field in self.fields:
+            default = _NO_DEFAULT if field.required else field.default
+            if isinstance(field.value, Nested):
+                readers.append((field.name, default, field.value.unpack))
+            elif field.value.convert or not self.checked:  # a class that checks what it is given takes most values
+                readers.append((field.name, default, field.value.read))
+        return readers
+
+    @cached_property
+    def _writers(self) -> list[tuple[int, Any, Callable[[Any], Any]]]:
+        """The fields that are converted in writing, by their places, with defaults that are left out."""
+        return [
+            (place, _NO_DEFAULT if field.always or field.required else field.default, field.value.write)
+            for place, field in enumerate(self.fields)
+            if field.value.write is not None
+        ]
+
+    def read_json(self, text: str | bytes, *, aside: Aside | None = None) -> T:
+        """Build a value from JSON text, as `read` does from plain values; every key must occur once."""
+        try:
+            packed = self._decoder.decode(text)
+            if is_written(packed, text):
+                return self.unpack(packed)
+        except _UNFIT:
+            pass
+        return self.read(decode_json(text, error=self.error), (), aside=aside)
 
     def read(
         self, form: object, at: Path | None = None, *, error: type[Exception] | None = None, aside: Aside | None = None
@@ -65,13 +119,10 @@ class WireForm(Generic[T]):
         fields are put there, otherwise they are refused.
         """
         raised = error or self.error
-        plan = self._plan(form)
-        if plan is not None:
-            # Values are mostly as they should be: only a refusal is looked into, field by field.
-            try:
-                return self.build(**_arguments(plan, cast("dict[str, Any]", form), at or (), raised, aside))
-            except (CupelError, OverflowError, TypeError, ValueError):
-                pass
+        try:
+            return self.unpack(msgspec.convert(form, self.packed))
+        except _UNFIT:
+            pass
         named = self.named(form, at, error=raised, aside=aside)
         arguments = {field.name: _read(field, value, at, raised, aside) for field, value in named}
         try:
@@ -126,23 +177,22 @@ class WireForm(Generic[T]):
 
     def write(self, value: T) -> dict[str, Any]:
         """Return the plain JSON values of an object: fields that have their default's value are left out."""
-        written: dict[str, Any] = {}
-        for (field, key, default, always, write), member in zip(self._writers, self._members(value), strict=True):
-            if member is default and not always:
-                continue
-            if always or member != default:
-                try:
-                    written[key] = member if write is None else write(member)
-                except (TypeError, ValueError) as bad:
-                    raise self._unwritable(field, member, bad) from None
-        return written
+        plain: dict[str, Any] = msgspec.to_builtins(self.pack(value))
+        return plain
 
-    @cached_property
-    def _writers(self) -> list[tuple[Field, str, Any, bool, Callable[[Any], Any] | None]]:
-        return [
-            (field, field.key, field.default, field.always or field.required, field.value.write)
-            for field in self.fields
-        ]
+    def pack(self, value: T) -> Any:
+        """Return what msgspec writes as the JSON form of an object."""
+        members = [*self._members(value)]
+        for place, default, write in self._writers:
+            member = members[place]
+            if member is not default and member != default:
+                try:
+                    members[place] = write(member)
+                except (TypeError, ValueError) as bad:
+                    raise self._unwritable(self.fields[place], member, bad) from None
+            else:
+                members[place] = default  # the very object, which msgspec leaves out
+        return self.packed(*members)
 
     def _unwritable(self, field: Field, member: object, bad: Exception) -> Exception:
         """Return what to raise for a member that cannot be written."""
@@ -153,6 +203,14 @@ class WireForm(Generic[T]):
         if isinstance(bad, RefusedError):
             return self.error(f"{field.name}: {bad}")
         return self.error(f"{field.name} must be {field.value.expected}, got {shown(member)}")
+
+    def unpack(self, packed: Any) -> T:
+        """Build a value from what msgspec has read."""
+        members = dict(zip(self._names, astuple(packed), strict=True))
+        for name, default, read in self._readers:
+            if (member := members[name]) is not default:
+                members[name] = read(member)
+        return self.build(**members)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of what `read` takes, with unknown fields allowed."""
@@ -177,27 +235,6 @@ class WireForm(Generic[T]):
             **({"allOf": rules} if rules else {}),
         }
 
-    def _plan(self, form: object) -> _Plan | None:
-        """Return what to do with the values of an object that has these keys, if its keys are as they should be."""
-        if type(form) is not dict:
-            return None
-        keys = tuple(cast("dict[str, Any]", form))
-        plan = self._plans.get(keys)
-        if plan is None and all(key in self.spellings for key in keys) and len(self._plans) < _MANY:
-            found = [self.spellings[key] for key in keys]
-            names = {field.name for field in found}
-            if len(names) == len(found) and names.issuperset(self._required):
-                plan = tuple(map(self._planned, found))
-                self._plans[keys] = plan
-        return plan
-
-    def _planned(self, field: Field) -> tuple[str, Callable[..., Any] | None, str]:
-        value = field.value
-        if isinstance(value, Nested):
-            return field.name, value.read, field.key
-        # Where the class checks what it is given, most values need no reader.
-        return field.name, value.read if value.convert or not self.checked else None, ""
-
     def _put_aside(self, unknown: dict[str, Any], at: Path | None, error: type[Exception], aside: Aside | None) -> None:
         key = next(iter(unknown))
         if aside is None:
@@ -207,20 +244,6 @@ class WireForm(Generic[T]):
         except RefusedError as bad:
             _refuse((*(at or ()), key), str(bad), error)
         aside[at or ()] = unknown
-
-
-def _arguments(
-    plan: _Plan, form: dict[str, Any], at: Path, error: type[Exception], aside: Aside | None
-) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
-    for (name, read, nested), value in zip(plan, form.values(), strict=True):
-        if value is None:
-            continue
-        if read is None:
-            arguments[name] = value
-        else:
-            arguments[name] = read(value, (*at, nested), error, aside) if nested else read(value)
-    return arguments
 
 
 def _read(field: Field, value: Any, at: Path | None, error: type[Exception], aside: Aside | None) -> Any:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from math import isinf
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 
@@ -16,6 +16,10 @@ from cupel._wire._paths import Path, shown_path
 
 if TYPE_CHECKING:
     from json import JSONDecoder
+
+
+_ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_TOO_MANY: Final = b"0" * (MAX_DIGITS + 1)
 
 
 class _TwiceError(RefusedError):
@@ -56,6 +60,15 @@ def decode_json(text: str | bytes, *, error: type[Exception] = ValueError) -> An
         raise error(f"$: not valid JSON: {bad}") from None
 
 
+def is_written(value: Any, text: str | bytes) -> bool:
+    """Tell whether a text is to the letter what a value that was read from it is written as.
+
+    Then no key occurs twice in it, and nothing else that `decode_json` refuses.
+    """
+    written = msgspec.json.encode(value)
+    return written == (text.encode() if isinstance(text, str) else text) and _TOO_MANY not in written.translate(_ZEROS)
+
+
 def decode_toml(text: str, *, error: type[Exception] = ValueError) -> dict[str, Any]:
     """Return the value of a TOML text."""
     if sys.version_info >= (3, 15):  # the first whose own parser reads TOML 1.1 (ruling 11.1)
@@ -79,7 +92,7 @@ def decode_toml(text: str, *, error: type[Exception] = ValueError) -> dict[str, 
 
 
 def encode_json(value: Any, *, indent: int | None = None) -> str:
-    """Return plain values as JSON text."""
+    """Return plain values, or a form's packed ones, as JSON text."""
     if indent is not None:
         indent = as_integer("indent", indent, least=0, expected="an integer or None")
     try:
@@ -88,7 +101,9 @@ def encode_json(value: Any, *, indent: int | None = None) -> str:
         import json
 
         # Half of a surrogate pair has no UTF-8 form, but JSON can escape it.
-        return json.dumps(value, indent=indent, separators=None if indent else (",", ":"), allow_nan=False)
+        return json.dumps(
+            msgspec.to_builtins(value), indent=indent, separators=None if indent else (",", ":"), allow_nan=False
+        )
     return (encoded if indent is None else msgspec.json.format(encoded, indent=indent)).decode()
 
 

@@ -24,7 +24,7 @@ from cupel.errors import InvalidBudgetError, InvalidItemError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 
 _PERCENTAGE: Final = Value(
-    "a number from 0 to 100", {"type": "number", "minimum": 0, "maximum": 100}, NUMBER.read, NUMBER.cell
+    "a number from 0 to 100", {"type": "number", "minimum": 0, "maximum": 100}, NUMBER.read, NUMBER.cell, NUMBER.write
 )
 
 ITEM: Final = WireForm(

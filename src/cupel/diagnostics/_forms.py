@@ -7,8 +7,8 @@ stages of a newer producer are kept; its fields are kept by a report and dropped
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, Final, cast
+from functools import cached_property, partial
+from typing import Any, Final, Union, cast
 
 import msgspec
 
@@ -77,6 +77,7 @@ class Inclusion:
     """An inclusion reason: an object that holds nothing but its name."""
 
     title = "inclusion"
+    packed = msgspec.defstruct("inclusion", [("reason", Any)], forbid_unknown_fields=True)
 
     def read(
         self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None
@@ -88,9 +89,13 @@ class Inclusion:
             aside[at or ()] = _shallow(rest, at, error)
         return _INCLUSIONS.get(named) or UnknownInclusionReason(named)
 
-    def write(self, value: InclusionReason | UnknownInclusionReason, /) -> dict[str, Any]:
-        """Return the object around the name."""
-        return {"reason": value.value}
+    def pack(self, value: InclusionReason | UnknownInclusionReason, /) -> Any:
+        """Return the struct around the name."""
+        return self.packed(value.value)
+
+    def unpack(self, packed: Any, /) -> InclusionReason:
+        """Return a known reason."""
+        return _INCLUSIONS[packed.reason]
 
     def schema(self) -> dict[str, Any]:
         """Describe an object with a name of any kind."""
@@ -112,10 +117,23 @@ class Exclusion:
             return UnknownReason(name, FrozenDict(_shallow(rest, at, error)))
         return cast("ExclusionReason", known.read(rest, at, error=error, aside={} if aside is None else aside))
 
-    def write(self, value: ExclusionReason, /) -> dict[str, Any]:
+    @cached_property
+    def packed(self) -> Any:
+        """One of the known reasons, told apart by its name."""
+        return Union[tuple(self._forms)]  # noqa: UP007 - of types that are not known before
+
+    @cached_property
+    def _forms(self) -> dict[Any, WireForm[Any]]:
+        return {form.packed: form for form in _REASONS.values()}
+
+    def pack(self, value: ExclusionReason, /) -> Any:
         """Return the fields beside the name."""
-        written: dict[str, Any] = plain(value.to_dict())
-        return written
+        known = _REASONS.get(value.name)
+        return plain(value.to_dict()) if known is None or type(value) is not known.build else known.pack(value)
+
+    def unpack(self, packed: Any, /) -> ExclusionReason:
+        """Return a known reason."""
+        return cast("ExclusionReason", self._forms[type(packed)].unpack(packed))
 
     def schema(self) -> dict[str, Any]:
         """Describe each known reason with its fields; a reason of another name may carry anything."""
@@ -155,7 +173,7 @@ def _reason_form(reason: type[ExclusionReason]) -> WireForm[Any]:
         Field(field.name, _VALUES[field.type], None, required=True, key=field.encode_name)
         for field in msgspec.structs.fields(reason)
     )
-    return _record(f"a {reason.__name__}", reason, fields)
+    return _record(f"a {reason.__name__}", reason, fields, tag=reason.__name__)
 
 
 _REASONS: Final = {name: _reason_form(reason) for name, reason in KNOWN_REASONS.items()}

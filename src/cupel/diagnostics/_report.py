@@ -172,9 +172,9 @@ class SelectionReport:
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the wire form as JSON."""
-        from cupel._wire import encode_json  # only when a report travels
+        from cupel.diagnostics._wire import report_to_json  # only when a report travels
 
-        return encode_json(self.to_dict(), indent=indent)
+        return report_to_json(self, indent)
 
     @classmethod
     def from_dict(cls, form: Mapping[str, Any]) -> SelectionReport:

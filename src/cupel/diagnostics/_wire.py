@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cupel._checks import shown
 from cupel._frozen import FrozenDict
-from cupel._wire import ITEM, Aside, decode_json
+from cupel._wire import ITEM, Aside, encode_json
 from cupel.diagnostics._forms import REPORT
 from cupel.errors import ReportFormatError
 
@@ -35,20 +35,24 @@ def report_to_dict(report: SelectionReport) -> dict[str, Any]:
     return form
 
 
+def report_to_json(report: SelectionReport, indent: int | None) -> str:
+    """Return a report's wire form as text."""
+    return encode_json(report_to_dict(report) if report.extra else REPORT.pack(report), indent=indent)
+
+
 def report_from_json(text: str | bytes) -> SelectionReport:
     """Read a report; the error names the path of what is malformed or does not add up."""
-    return report_from_dict(decode_json(text, error=ReportFormatError))
+    aside: Aside = {}
+    return _checked(REPORT.read_json(text, aside=aside), aside)
 
 
 def report_from_dict(form: object) -> SelectionReport:
     """Read a report from plain values."""
     aside: Aside = {}
-    report: SelectionReport = REPORT.read(form, (), aside=aside)
-    _check_totals(report)
-    return replace(report, extra=FrozenDict(aside)) if aside else report
+    return _checked(REPORT.read(form, (), aside=aside), aside)
 
 
-def _check_totals(report: SelectionReport) -> None:
+def _checked(report: SelectionReport, aside: Aside) -> SelectionReport:
     tokens = sum(entry.item.tokens for entry in report)
     for name, stated, found in (
         ("total_candidates", report.total_candidates, len(report)),
@@ -57,3 +61,4 @@ def _check_totals(report: SelectionReport) -> None:
         if stated != found:
             msg = f"$: {name} must be {shown(found)}, the sum over included and excluded, got {shown(stated)}"
             raise ReportFormatError(msg)
+    return replace(report, extra=FrozenDict(aside)) if aside else report
