@@ -296,6 +296,30 @@ def test_a_key_that_occurs_twice_is_refused_where_it_stands() -> None:
         SelectionReport.from_json(text)
 
 
+def test_the_quick_way_of_reading_is_as_strict_as_the_thorough_one() -> None:
+    """A text that is to the letter what would be written takes the quick way, any other the thorough one."""
+    text = sample().to_json()
+    assert '"n":1000000000000000000000000000000,' in text
+    thorough = json.dumps(json.loads(text), indent=1)
+    assert repr(SelectionReport.from_json(text)) == repr(SelectionReport.from_json(thorough))
+    assert SelectionReport.from_json(text).to_json() == SelectionReport.from_json(thorough).to_json() == text
+    for digits, reads in ((1000, True), (1001, False), (4000, False)):
+        longer = text.replace(str(10**30), "1" * digits)
+        if reads:
+            assert SelectionReport.from_json(longer).to_json() == longer
+        else:
+            with pytest.raises(ReportFormatError, match=f"an integer has at most 1,000 digits, got {digits:,}"):
+                SelectionReport.from_json(longer)
+    with pytest.raises(ReportFormatError, match=r"metadata.n: the key occurs twice in one object"):
+        SelectionReport.from_json(text.replace('"n":', '"n":0,"n":', 1))
+
+
+def test_plain_values_from_the_future_are_kept_whole() -> None:
+    document = sample().to_dict()
+    document["excluded"][0]["reason"]["hint"] = "try again"
+    assert SelectionReport.from_dict(document).to_dict() == document
+
+
 def test_whole_floats_are_integers_as_in_the_schema() -> None:
     text = changed(lambda d: d.update(total_candidates=9.0))
     assert SelectionReport.from_json(text).total_candidates == 9

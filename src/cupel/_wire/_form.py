@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from cupel._checks import shown, wrong_type
 from cupel._wire._fields import Aside, Field, Nested
@@ -35,8 +35,8 @@ class WireForm(Generic[T]):
     error: type[CupelError]
     checked: bool = True
     """Whether the class checks its fields itself."""
-    tag: str = ""
-    """What stands under `reason` in an object of this form, where others may stand as well."""
+    struct: type[msgspec.Struct] | None = None
+    """What msgspec reads and writes, if there is a class for it already."""
 
     @property
     def title(self) -> str:
@@ -51,19 +51,14 @@ class WireForm(Generic[T]):
     @cached_property
     def packed(self) -> Any:
         """The struct that msgspec reads and writes in place of an object; a default in it is the class's own."""
+        if self.struct is not None:
+            return self.struct
         fields: list[Any] = []
         for field in self.fields:
             held = field.value.packed if isinstance(field.value, Nested) else Any
             fields.append((field.name, held) if field.required else (field.name, held | None, field.default))
-        options: dict[str, Any] = {"tag_field": "reason", "tag": self.tag} if self.tag else {}
-        return msgspec.defstruct(
-            self.title,
-            fields,
-            rename={field.name: field.key for field in self.fields},
-            omit_defaults=True,
-            forbid_unknown_fields=True,
-            **options,
-        )
+        keys = {field.name: field.key for field in self.fields}
+        return msgspec.defstruct(self.title, fields, rename=keys, omit_defaults=True, forbid_unknown_fields=True)
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
@@ -92,10 +87,10 @@ class WireForm(Generic[T]):
         return readers
 
     @cached_property
-    def _writers(self) -> list[tuple[int, Any, Callable[[Any], Any]]]:
-        """The fields that are converted in writing, by their places, with defaults that are left out."""
+    def _writers(self) -> list[tuple[int, bool, Any, Callable[[Any], Any]]]:
+        """The fields that are converted in writing, by their places, and the defaults that are left out."""
         return [
-            (place, _NO_DEFAULT if field.always or field.required else field.default, field.value.write)
+            (place, field.always or field.required, field.default, field.value.write)
             for place, field in enumerate(self.fields)
             if field.value.write is not None
         ]
@@ -183,9 +178,9 @@ class WireForm(Generic[T]):
     def pack(self, value: T) -> Any:
         """Return what msgspec writes as the JSON form of an object."""
         members = [*self._members(value)]
-        for place, default, write in self._writers:
+        for place, always, default, write in self._writers:
             member = members[place]
-            if member is not default and member != default:
+            if always or (member is not default and member != default):
                 try:
                     members[place] = write(member)
                 except (TypeError, ValueError) as bad:
@@ -206,7 +201,7 @@ class WireForm(Generic[T]):
 
     def unpack(self, packed: Any) -> T:
         """Build a value from what msgspec has read."""
-        members = dict(zip(self._names, astuple(packed), strict=True))
+        members = asdict(packed)
         for name, default, read in self._readers:
             if (member := members[name]) is not default:
                 members[name] = read(member)

@@ -7,7 +7,7 @@ stages of a newer producer are kept; its fields are kept by a report and dropped
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, Union, cast
 
 import msgspec
@@ -117,23 +117,16 @@ class Exclusion:
             return UnknownReason(name, FrozenDict(_shallow(rest, at, error)))
         return cast("ExclusionReason", known.read(rest, at, error=error, aside={} if aside is None else aside))
 
-    @cached_property
-    def packed(self) -> Any:
-        """One of the known reasons, told apart by its name."""
-        return Union[tuple(self._forms)]  # noqa: UP007 - of types that are not known before
-
-    @cached_property
-    def _forms(self) -> dict[Any, WireForm[Any]]:
-        return {form.packed: form for form in _REASONS.values()}
+    packed: Any = Union[tuple(KNOWN_REASONS.values())]  # noqa: UP007 - msgspec tells them apart by their names
 
     def pack(self, value: ExclusionReason, /) -> Any:
         """Return the fields beside the name."""
         known = _REASONS.get(value.name)
         return plain(value.to_dict()) if known is None or type(value) is not known.build else known.pack(value)
 
-    def unpack(self, packed: Any, /) -> ExclusionReason:
-        """Return a known reason."""
-        return cast("ExclusionReason", self._forms[type(packed)].unpack(packed))
+    def unpack(self, packed: ExclusionReason, /) -> ExclusionReason:
+        """Return the reason, which msgspec has read."""
+        return packed
 
     def schema(self) -> dict[str, Any]:
         """Describe each known reason with its fields; a reason of another name may carry anything."""
@@ -173,7 +166,7 @@ def _reason_form(reason: type[ExclusionReason]) -> WireForm[Any]:
         Field(field.name, _VALUES[field.type], None, required=True, key=field.encode_name)
         for field in msgspec.structs.fields(reason)
     )
-    return _record(f"a {reason.__name__}", reason, fields, tag=reason.__name__)
+    return _record(f"a {reason.__name__}", reason, fields, struct=reason)
 
 
 _REASONS: Final = {name: _reason_form(reason) for name, reason in KNOWN_REASONS.items()}

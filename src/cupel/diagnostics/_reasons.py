@@ -39,7 +39,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, 
 _SHOWN: Final = 24
 
 
-class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason"):
+class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason", forbid_unknown_fields=True):
     """Base of the exclusion reasons; each carries the numbers behind the decision.
 
     >>> BudgetExceeded(item_tokens=400, available_tokens=50).to_dict()
