@@ -139,8 +139,8 @@ def _path_of_twice(value: Any) -> Path:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS + 1:
-        raise RefusedError(f"{TOO_LONG}, got {len(digits.lstrip('-')):,}")
+    if len(digits) > MAX_DIGITS and (count := len(digits.lstrip("-"))) > MAX_DIGITS:
+        raise RefusedError(f"{TOO_LONG}, got {count:,}")
     return int(digits)
 
 
