@@ -22,9 +22,11 @@ def main() -> None:
         browser = session.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
-            page.goto(Path(folder, "cupel-demo/page.html").as_uri())
-            page.wait_for_timeout(500)
-            page.screenshot(path=ASSETS / f"page-{scheme}.png")
+            for view, name in (("turns&turn=46", "turns"), ("selection", "page")):
+                page.goto(f"{Path(folder, 'cupel-demo/page.html').as_uri()}#view={view}")
+                page.wait_for_timeout(500)
+                if (name, scheme) != ("turns", "dark"):
+                    page.screenshot(path=ASSETS / f"{name}-{scheme}.png")
         page.locator("#policies input").nth(6).check(force=True)
         page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 240)")
         page.wait_for_timeout(500)

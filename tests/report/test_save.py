@@ -16,9 +16,11 @@ from cupel import (
     RecencyScorer,
     presets,
 )
-from cupel.demo import session_items, session_policy
+from cupel.demo import conversation, session_items, session_policy
 from cupel.errors import SelectionError
+from cupel.integrations.messages import MessageSession, fit
 from cupel.report import Variant, notebook_html, page_payload
+from cupel.session import Session
 
 HOSTILE = "</td><script>alert(1)</script>\u202e\x1b[2J"
 
@@ -133,3 +135,24 @@ def test_relations_travel_with_the_item():
     assert (row["thing"], row["group"], row["requires"]) == ("call-1", "turn-3", ["call-0"])
     assert "metadata" not in row
     assert "group" not in payload["items"][1]
+
+
+def test_requests_and_turns_show_themselves_in_a_notebook():
+    history = conversation()
+    assert "left out" in elements(fit(history, 3000)._repr_html_()).text.lower()
+    session = MessageSession(3000)
+    for end in (60, 90, len(history)):
+        turn = session.fit(history[:end])
+    shown = elements(turn._repr_html_()).text
+    assert f"{turn.bill.sent:,} tokens sent for {turn.bill.price:,.0f}, estimated" in shown
+    assert turn.reason in shown
+    assert len(turn.changes) > 8
+    assert str(turn.changes[0]) in shown
+    assert f"and {len(turn.changes) - 8} more" in shown
+
+
+def test_a_session_of_items_shows_bill_and_window():
+    session = Session(session_policy().pipeline(), 3000)
+    shown = elements(session.select(session_items())._repr_html_()).text
+    assert "tokens sent for" in shown
+    assert "In the window, in order" in shown

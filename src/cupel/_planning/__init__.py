@@ -5,6 +5,7 @@ into candidates, and what is decided is turned back.
 """
 
 from cupel._planning._bill import Bill
+from cupel._planning._notebook import turn_html
 from cupel._planning._pool import Candidate, Entry, Option, Plan, Pool, Terms
 from cupel._planning._prices import Prices
 from cupel._planning._remembering import Remembering
@@ -31,4 +32,5 @@ __all__ = [
     "decide",
     "read_usage",
     "settle",
+    "turn_html",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cupel._planning import Action, Bill, Change
+from cupel._planning import Action, Bill, Change, turn_html
 from cupel.pipeline import ContextResult
 
 
@@ -22,3 +22,6 @@ class SessionResult(ContextResult):
     """Positions in `items` behind which a cache mark belongs; none where the provider finds beginnings itself."""
     bill: Bill = field(default_factory=Bill)
     """What sending the items costs: an estimate, until `observe` settles it in the session's `total`."""
+
+    def _repr_html_(self) -> str:
+        return turn_html(self.bill, self.reason, self.changes) + ContextResult._repr_html_(self)

@@ -63,6 +63,9 @@ class Fitted(Generic[M]):
     shortened: tuple[int, ...] = ()
     """Where the messages stood in the history that are copies with shorter texts."""
 
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
 
 def fit(
     messages: Sequence[M],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from cupel._planning import Action, Bill, Change
+from cupel._planning import Action, Bill, Change, turn_html
 from cupel.integrations.messages._fit import Fitted
 from cupel.integrations.messages._marks import marked
 
@@ -26,6 +26,9 @@ class Turn(Fitted[M]):
     """Positions in `messages` behind which a cache mark belongs; none where the provider finds beginnings itself."""
     bill: Bill = field(default_factory=Bill)
     """What the request costs: an estimate, until `observe` settles it in the session's `total`."""
+
+    def _repr_html_(self) -> str:
+        return turn_html(self.bill, self.reason, self.changes) + Fitted._repr_html_(self)
 
     def marked(self) -> list[Any]:
         """Return the messages with Anthropic's cache marks set, in copies; for other formats, the messages.

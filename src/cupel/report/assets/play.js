@@ -64,7 +64,8 @@ function drawWeights() {
   if (drawnWeights !== state.policy) {
     const shares = sharesOf(weights);
     $("play").replaceChildren(
-      ...(why ? [written("p", { class: "note" }, `Weights: ${why}`)] : scoring.form.inner.map((part, at) => weightField(part, at, weights[at], shares[at]))),
+      make("b", { text: "Weights" }),
+      ...(why ? [written("p", { class: "note" }, why)] : scoring.form.inner.map((part, at) => weightField(part, at, weights[at], shares[at]))),
       make("p", { class: "note", id: "play-note" }),
       make("button", { type: "button", class: "quiet", id: "undo", text: "Undo the changes", onclick: undoChanges }),
     );
