@@ -106,3 +106,17 @@ class FrameworkLaws(ABC):
             self.fit([self.user("Hi"), "Hi"], LARGE)
         with pytest.raises(TypeError, match=r"tools.*, got int: 7|must be Tool"):
             self.fit([self.user("Hi")], LARGE, tools=[7])
+
+    def test_the_options_of_fit_are_taken(self):
+        log = "\n".join(f"line {number} of the log" for number in range(200))
+        history = [self.user("And the log?"), self.call("a"), *self.result("a", log), self.answer("Fine.")]
+        history.append(self.user("Good."))
+        assert self.fit(history, 700).shortened == ()
+        assert self.fit(history, 700, forms=True).shortened == (2,)
+        questions = [self.user(text) for text in ("One?", "Two?", "Three?")]
+        assert self.kept(questions, LARGE) == [0, 1, 2]
+        assert self.kept(questions, LARGE, alternate=True) == [2]
+        with pytest.raises(ValueError, match="system_messages must be"):
+            self.fit(history, LARGE, system_messages="lose")
+        with pytest.raises(TypeError, match="colour"):
+            self.fit(history, LARGE, colour="red")

@@ -163,7 +163,7 @@ def test_tools_and_pins_survive_yaml():
     saved = pipeline.dumps()
     again = Pipeline.loads(saved, allowed_modules=[MessageFitter.__module__, __name__]).get_component("cupel")
     assert [tool.tool_spec for tool in again.tools] == [weather.tool_spec]
-    assert again.pin is is_about_oslo
+    assert again.options == {"pin": is_about_oslo}
     assert again.to_dict() == pipeline.get_component("cupel").to_dict()
 
 

@@ -11,7 +11,7 @@ Needs `cupel[haystack]`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Unpack
 
@@ -19,7 +19,7 @@ from cupel._wire import BUDGET
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
 from cupel.integrations._sessions import STATE_KEY, Conversation, SessionOptions, Sessions
-from cupel.integrations.messages import Fitted
+from cupel.integrations.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -55,12 +55,10 @@ def fit_messages(
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: ToolsType | None = None,
-    *,
-    pin: Callable[[ChatMessage], bool] | None = None,
-    query: str | None = None,
+    **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for Haystack's chat messages: the same objects come back."""
-    return HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), pin=pin, query=query)
+    return HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), **options)
 
 
 class _Component:
@@ -131,8 +129,8 @@ class DocumentSelector(_Component):
 class MessageFitter(_Component):
     """Keeps the chat messages that fit a budget and that every chat model accepts.
 
-    `tools` are counted with the messages; `pin` says which messages always stay. To be saved with a pipeline it must be
-    a function of a module.
+    `tools` are counted with the messages; the options are those of `fit`. To be saved with a pipeline, functions among
+    them must be of a module.
     """
 
     def __init__(
@@ -141,24 +139,23 @@ class MessageFitter(_Component):
         policy: Policy | None = None,
         counter: TokenCounter | None = None,
         tools: ToolsType | None = None,
-        *,
-        pin: Callable[[ChatMessage], bool] | None = None,
+        **options: Unpack[FitOptions[ChatMessage]],
     ) -> None:
         self.budget = budget
         self.policy = policy
         self.counter = counter
         self.tools = tools
-        self.pin = pin
+        self.options = options
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the component as Haystack saves it, `pin` by its name."""
-        pin = None if self.pin is None else serialize_callable(self.pin)
-        return self._saved(tools=serialize_tools_or_toolset(self.tools), pin=pin)
+        """Return the component as Haystack saves it, functions by their names."""
+        return self._saved(tools=serialize_tools_or_toolset(self.tools), **_written(self.options))
 
     @component.output_types(messages=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
     def run(self, messages: list[ChatMessage], query: str | None = None) -> dict[str, list[ChatMessage]]:
         """Choose among the messages; `query` is what the policy looks for, by default the newest user message."""
-        fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, pin=self.pin, query=query)
+        options = self.options if query is None else {**self.options, "query": query}
+        fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, **options)
         return {"messages": fitted.messages}
 
 
@@ -186,11 +183,8 @@ class SessionChatGenerator(_Component):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the component as Haystack saves it, functions by their names; a `counter` is not saved."""
-        options: dict[str, Any] = {**self._options}
+        options = _written(self._options)
         options.pop("counter", None)
-        for name in _FUNCTIONS:
-            if callable(options.get(name)):
-                options[name] = serialize_callable(options[name])
         if options.get("prices") is not None:
             options["prices"] = asdict(options["prices"])
         return self._saved(chat_generator=component_to_dict(self.chat_generator, "chat_generator"), **options)
@@ -250,6 +244,12 @@ class SessionChatGenerator(_Component):
         conversation.observe(next((reply.meta["usage"] for reply in replies if reply.meta.get("usage")), None))
         state = self._sessions.close(conversation)
         return {**result, "replies": [replace(reply, _meta={**reply.meta, STATE_KEY: state}) for reply in replies]}
+
+
+def _written(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they are saved, functions by their names."""
+    functions = {name: serialize_callable(options[name]) for name in _FUNCTIONS if callable(options.get(name))}
+    return {**options, **functions}
 
 
 def _nothing() -> None:

@@ -11,11 +11,11 @@ Needs `cupel[langchain]`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
-from cupel.integrations.messages import Fitted
+from cupel.integrations.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -40,16 +40,14 @@ def fit_messages(
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
-    *,
-    pin: Callable[[BaseMessage], bool] | None = None,
-    query: str | None = None,
+    **options: Unpack[FitOptions[BaseMessage]],
 ) -> Fitted[BaseMessage]:
     """`cupel.integrations.messages.fit` for LangChain messages: the same objects come back.
 
     The result suits every chat model: calls stay with their results, and the first message after the system prompts is
     a human one.
     """
-    return LANGCHAIN.fit(messages, budget, policy, counter, tools, pin=pin, query=query)
+    return LANGCHAIN.fit(messages, budget, policy, counter, tools, **options)
 
 
 def message_fitter(
@@ -57,9 +55,7 @@ def message_fitter(
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
-    *,
-    pin: Callable[[BaseMessage], bool] | None = None,
-    query: str | None = None,
+    **options: Unpack[FitOptions[BaseMessage]],
 ) -> Runnable[Any, list[BaseMessage]]:
     """Return a runnable that fits what passes through it: a prompt, messages, or a text, as a model would take them.
 
@@ -67,7 +63,7 @@ def message_fitter(
     """
 
     def fit_input(value: Any) -> list[BaseMessage]:
-        return fit_messages(_messages(value), budget, policy, counter, tools, pin=pin, query=query).messages
+        return fit_messages(_messages(value), budget, policy, counter, tools, **options).messages
 
     return RunnableLambda(fit_input, name="cupel.message_fitter")
 
@@ -77,15 +73,13 @@ def pre_model_hook(
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
-    *,
-    pin: Callable[[BaseMessage], bool] | None = None,
-    query: str | None = None,
+    **options: Unpack[FitOptions[BaseMessage]],
 ) -> Callable[[Any], dict[str, list[BaseMessage]]]:
     """Return a `pre_model_hook` for LangGraph agents: the model sees what fits, the graph's state keeps everything."""
 
     def hook(state: Any) -> dict[str, list[BaseMessage]]:
         messages: Sequence[BaseMessage] = state["messages"] if isinstance(state, Mapping) else state.messages
-        fitted = fit_messages(messages, budget, policy, counter, tools, pin=pin, query=query)
+        fitted = fit_messages(messages, budget, policy, counter, tools, **options)
         return {"llm_input_messages": fitted.messages}
 
     return hook

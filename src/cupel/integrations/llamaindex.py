@@ -10,13 +10,13 @@ Needs `cupel[llamaindex]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Self, Unpack
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
 from cupel.integrations._sessions import STATE_KEY, Conversation, SessionOptions, Sessions
-from cupel.integrations.messages import Fitted
+from cupel.integrations.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -44,12 +44,10 @@ def fit_messages(
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
-    *,
-    pin: Callable[[ChatMessage], bool] | None = None,
-    query: str | None = None,
+    **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
     """`cupel.integrations.messages.fit` for LlamaIndex's chat messages: the same objects come back."""
-    return LLAMAINDEX.fit(messages, budget, policy, counter, tools, pin=pin, query=query)
+    return LLAMAINDEX.fit(messages, budget, policy, counter, tools, **options)
 
 
 class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
@@ -89,6 +87,9 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
     counter: Any = Field(default=None, exclude=True, description="A cupel token counter; None for the default one.")
     tools: Any = Field(default=None, exclude=True, description="Tools that are sent along and counted.")
     pin: Any = Field(default=None, exclude=True, description="A function that is true of messages to keep always.")
+    forms: Any = Field(default=False, exclude=True, description="True, or a shortener, to send tool outputs shorter.")
+    alternate: bool = Field(default=False, description="Whether user and assistant must take turns strictly.")
+    system_messages: Any = Field(default="keep", description="What becomes of system messages behind the opening.")
 
     @classmethod
     def class_name(cls) -> str:
@@ -124,8 +125,18 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
         return self._fit(await self.aget_all(), initial_token_count, input)
 
     def _fit(self, messages: list[ChatMessage], initial_token_count: int, asked: str | None) -> list[ChatMessage]:
-        room, query = max(0, self.budget - initial_token_count), asked or None
-        return fit_messages(messages, room, self.policy, self.counter, self.tools, pin=self.pin, query=query).messages
+        return fit_messages(
+            messages,
+            max(0, self.budget - initial_token_count),
+            self.policy,
+            self.counter,
+            self.tools,
+            pin=self.pin,
+            forms=self.forms,
+            alternate=self.alternate,
+            system_messages=self.system_messages,
+            query=asked or None,
+        ).messages
 
 
 class SessionMemory(FittedMemory):
@@ -141,11 +152,9 @@ class SessionMemory(FittedMemory):
     prices: Prices | None = Field(default=None, description="How the provider caches; None for Prices.marked().")
     worth: float = Field(default=1.0, description="What a full window is worth, in windows sent without a cache.")
     recent: float = Field(default=0.1, description="The newest messages within this share are not shortened.")
-    forms: Any = Field(default=None, exclude=True, description="False to shorten nothing, or a shortener.")
+    forms: Any = Field(default=None, exclude=True, description="False to shorten no tool output, or a shortener.")
     query: str | None = Field(default=None, description="What a policy's scorer looks for.")
-    alternate: bool = Field(default=False, description="Whether user and assistant must alternate.")
     gaps: bool = Field(default=True, description="Whether messages may leave from anywhere but the old end.")
-    system_messages: Any = Field(default="keep", description="Which system messages stay.")
     on_turn: Any = Field(default=None, exclude=True, description="A function that is called with each turn.")
     _kept: Sessions[ChatMessage] | None = PrivateAttr(default=None)
 

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions, usage_of
-from cupel.integrations.messages import Fitted, Framework
+from cupel.integrations.messages import FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -104,9 +104,7 @@ def history_processor(
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
-    *,
-    pin: Callable[[ModelMessage], bool] | None = None,
-    query: str | None = None,
+    **options: Unpack[FitOptions[ModelMessage]],
 ) -> Callable[[list[ModelMessage]], list[ModelMessage]]:
     """Return a history processor that fits the history into a budget before each request.
 
@@ -114,7 +112,7 @@ def history_processor(
     """
 
     def process(messages: list[ModelMessage]) -> list[ModelMessage]:
-        return fit_messages(messages, budget, policy, counter, tools, pin=pin, query=query).messages
+        return fit_messages(messages, budget, policy, counter, tools, **options).messages
 
     return process
 
@@ -125,16 +123,14 @@ def fit_messages(
     policy: Policy | Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
-    *,
-    pin: Callable[[ModelMessage], bool] | None = None,
-    query: str | None = None,
+    **options: Unpack[FitOptions[ModelMessage]],
 ) -> Fitted[ModelMessage]:
     """`cupel.integrations.messages.fit` for Pydantic AI's messages: the same objects come back.
 
     Requests that carry a system prompt are pinned.
     """
-    system = _instructions(messages)
-    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, pin=_pin(pin), system=system, query=query)
+    options["pin"] = _pin(options.get("pin"))
+    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, system=_instructions(messages), **options)
 
 
 def _pin(pin: Callable[[ModelMessage], bool] | None) -> Callable[[ModelMessage], bool]:

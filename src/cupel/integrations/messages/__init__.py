@@ -8,7 +8,7 @@ halves. `MessageSession` does so turn by turn, and keeps the provider's prompt c
 from cupel.integrations.messages._dialect import Provider
 from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
 from cupel.integrations.messages._fit import Dropped, Fitted, fit
-from cupel.integrations.messages._framework import Framework
+from cupel.integrations.messages._framework import FitOptions, Framework
 from cupel.integrations.messages._history import POSITIONS_KEY
 from cupel.integrations.messages._items import from_items, to_items
 from cupel.integrations.messages._parts import Part
@@ -23,6 +23,7 @@ __all__ = [
     "POSITIONS_KEY",
     "BestFirstSlice",
     "Dropped",
+    "FitOptions",
     "Fitted",
     "Framework",
     "MessageSession",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from cupel._checks import wrong_type
 from cupel.integrations.messages._dialect import DIALECTS, FRAMEWORK
@@ -13,6 +13,7 @@ from cupel.integrations.messages._fit import fit_view
 if TYPE_CHECKING:
     from cupel.integrations.messages._dialect import Dialect
     from cupel.integrations.messages._fit import Fitted
+    from cupel.integrations.messages._pins import SystemMessages
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
     from cupel.tokens import TokenCounter
 
 M = TypeVar("M")
+
+
+class FitOptions(TypedDict, Generic[M], total=False):
+    """The options of `fit` that frameworks' adapters hand on."""
+
+    pin: Callable[[M], bool] | None
+    alternate: bool
+    system_messages: SystemMessages
+    query: str | None
+    forms: Shortener | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +69,8 @@ class Framework(Generic[M]):
         counter: TokenCounter | None = None,
         tools: Iterable[Any] | None = None,
         *,
-        pin: Callable[[M], bool] | None = None,
         system: str | None = None,
-        query: str | None = None,
-        forms: Shortener | bool = False,
+        **options: Unpack[FitOptions[M]],
     ) -> Fitted[M]:
         """Return the part of a history that fits a budget, by the rules of `cupel.integrations.messages.fit`.
 
@@ -77,10 +86,8 @@ class Framework(Generic[M]):
             counter=counter,
             tools=self.schemas(tools),
             system=system,
-            pin=pin,
-            query=query,
-            forms=forms,
             with_outputs=self.with_outputs,
+            **options,
         )
 
     @property
