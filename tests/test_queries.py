@@ -21,7 +21,8 @@ from cupel.analytics import (
 )
 from cupel.cli._main import COMMANDS
 from cupel.errors import MissingExtraError
-from cupel.integrations.messages import Framework, MessageSession, fit
+from cupel.integrations._sessions import SessionOptions
+from cupel.integrations.messages import FitOptions, Framework, MessageSession, fit
 
 BUDGETS = {"budget", "budgets", "search_ceiling", "max_tokens"}
 ELSEWHERE = {
@@ -69,6 +70,8 @@ ELSEWHERE = {
     "cupel.testing.SelectionReportAssertionChain.have_budget_utilization_above": "reads a report",
     "cupel.testing.strategies.budgets": "draws budgets",
 }
+OPTIONS = {kind.__name__: kind.__annotations__ for kind in (FitOptions, SessionOptions)}
+"""Options that are declared in one place, and taken as `**options`."""
 ADAPTERS = Path(cupel.__file__).parent / "integrations"
 ITEMS = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5)]
 RELEVANT = Policy(RelevanceScorer(stem=False))
@@ -102,9 +105,13 @@ def callables(name: str, member: object) -> Iterator[tuple[str, set[str]]]:
         found |= {f"{name}.{key}": getattr(member, key) for key in vars(member) if is_public(key)}
     for called, function in found.items():
         try:
-            yield called, set(inspect.signature(function).parameters)
+            parameters = inspect.signature(function).parameters
         except (TypeError, ValueError):
             continue
+        declared = [
+            key for kind, keys in OPTIONS.items() for key in keys if f"Unpack[{kind}" in str([*parameters.values()])
+        ]
+        yield called, {*parameters, *declared}
 
 
 def is_public(name: str) -> bool:
@@ -122,17 +129,24 @@ def test_every_adapter_passes_a_query_on(file):
     """Read, not imported: the frameworks need not be installed."""
     calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
     names = {"fit_messages", "select_documents", "fit", "select", "dry_run", "run"}
-    made = [call for call in calls if called(call) in names and not is_server(call)]
-    assert [ast.unparse(call) for call in made if "query" not in {keyword.arg for keyword in call.keywords}] == []
-    assert made or file.stem == "opentelemetry"
+    made = [call for call in calls if called(call) in names and not is_elsewhere(call)]
+    given = {ast.unparse(call): {keyword.arg or ast.unparse(keyword) for keyword in call.keywords} for call in made}
+    assert [call for call, keywords in given.items() if not keywords & {"query", "**options"}] == []
+    assert made or file.stem in ("langgraph", "opentelemetry")
 
 
 def called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def is_server(call: ast.Call) -> bool:
-    return ast.unparse(call.func) == "server().run"
+def is_elsewhere(call: ast.Call) -> bool:
+    """Whether it is a server, a model, or a session, which was given its query when it was made."""
+    return ast.unparse(call.func) in (
+        "server().run",
+        "self.chat_generator.run",
+        "conversation.fit",
+        "conversation.session.fit",
+    )
 
 
 def test_every_command_that_selects_takes_a_query():
