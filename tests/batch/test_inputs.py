@@ -216,6 +216,8 @@ def test_a_line_that_is_no_json_is_kept_as_text(tmp_path, out):
     (tmp_path / "requests.jsonl").write_bytes(b'{"items": [\xff\n')
     done = run_batch(tmp_path / "requests.jsonl", out, POLICY, workers=1)
     assert json.loads(done.errors_file.read_text())["request"] == '{"items": [\ufffd'
+    again = run_batch(done.errors_file, tmp_path / "again.jsonl", POLICY, workers=1)
+    assert "list of messages, got str" in json.loads(again.errors_file.read_text())["error"]
 
 
 def test_too_many_errors_stop_the_job_which_can_be_resumed(tmp_path, out):

@@ -134,7 +134,8 @@ def test_maps_become_objects(tmp_path):
 
 BAD_LINES = {
     "{": "not JSON",
-    "[]": "a request must be an object, got list",
+    "[]": "budget is missing, and the requests share none",
+    "7": "a request must be an object, or a list of messages, got int",
     "{}": "items is missing",
     '{"items": 3}': "items must be a list, got int: 3",
     '{"items": [3]}': "items[0]: an item must be an object, got int: 3",

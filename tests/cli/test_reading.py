@@ -3,10 +3,12 @@
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
-from cupel import ContextItem
+from cupel import ConfigurationError, ContextItem
+from cupel.cli import main
 from cupel.cli._reading import InputError, read_items
 from cupel.demo import session_items
 
@@ -311,3 +313,69 @@ def test_items_are_pinned_by_number(cupel, session):
             refused = cupel("select", session, "--budget", "900", flag, number)
             assert refused.code == 2
             assert f"{flag} {number}: there are 120 items" in refused.err
+
+
+CHATS = [{"id": name, "messages": history} for name, history in HISTORIES.items()]
+
+
+@pytest.mark.parametrize("name", ["list.json", "lines.jsonl"])
+@pytest.mark.parametrize(("wanted", "expected"), [("1", 0), ("3", 2), ("anthropic", 1)])
+def test_one_of_many_conversations(tmp_path, name, wanted, expected):
+    path = _written(tmp_path, name, CHATS)
+    found = read_items([path], lambda: len, conversation=wanted)
+    assert found.messages == CHATS[expected]["messages"]
+    if wanted.isdigit():
+        bare = _written(tmp_path, name, list(HISTORIES.values()))
+        assert read_items([bare], lambda: len, conversation=wanted).items == found.items
+
+
+def test_the_only_conversation_need_not_be_chosen(tmp_path):
+    path = _written(tmp_path, "lines.jsonl", CHATS[:1])
+    assert read_items([path], lambda: len).messages == CHATS[0]["messages"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted", "message"),
+    [
+        (CHATS, None, "ITEMS has 3 conversations: choose one with --conversation"),
+        (CHATS, "4", "neither an id nor a number from 1 to 3"),
+        (CHATS, "0", "neither an id nor a number from 1 to 3"),
+        (CHATS, "9" * 5000, "neither an id nor a number from 1 to 3"),
+        ([*CHATS, CHATS[0]], "openai", "2 conversations have this id"),
+        (HISTORIES["openai"], "1", "ITEMS has one conversation"),
+        (ROWS[:1], "1", "ITEMS has no conversations"),
+    ],
+)
+def test_a_choice_that_cannot_be_made(tmp_path, rows, wanted, message):
+    path = _written(tmp_path, "lines.jsonl", rows)
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        read_items([path], lambda: len, conversation=wanted)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("rows", [HISTORIES["openai"], CHATS], ids=["messages", "conversations"])
+def test_bad_records_among_messages_are_skipped_if_asked(tmp_path, rows):
+    path = Path(_written(tmp_path, "lines.jsonl", rows))
+    path.write_text(path.read_text() + "{not json\n7\n")
+    with pytest.raises(InputError, match=r"2 bad records; nothing was written\. Leave them out with --skip-bad"):
+        read_items([str(path)], lambda: len, conversation="1" if rows is CHATS else None)
+    found = read_items([str(path)], lambda: len, skip_bad=True, conversation="1" if rows is CHATS else None)
+    assert found.skipped == 2
+    assert found.items
+
+
+def test_a_history_that_cannot_be_read_is_not_skipped(tmp_path):
+    path = _written(tmp_path, "list.json", [{"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}])
+    with pytest.raises(InputError, match="narrator") as caught:
+        read_items([path], lambda: len, skip_bad=True)
+    assert "--skip-bad" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["select", "explain", "compare", "simulate", "inspect"])
+def test_every_command_takes_one_of_many_conversations(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    path = _written(tmp_path, "lines.jsonl", CHATS)
+    options = ["--budget", "100"]
+    assert main([command, path, *options]) == 2
+    assert "--conversation" in capsys.readouterr().err
+    assert main([command, path, *options, "--conversation", "anthropic"]) == 0

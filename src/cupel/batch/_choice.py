@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from cupel.batch._requests import explained
+from cupel.diagnostics import SelectionReport
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
 
 LARGEST: Final = 2**63 - 1
 """The largest number that a column holds."""
-
-
-class Request(NamedTuple):
-    """One selection to make."""
-
-    items: list[ContextItem]
-    budget: ContextBudget
-    query: str | None = None
 
 
 class Choice(NamedTuple):
@@ -32,23 +25,46 @@ class Choice(NamedTuple):
     error: str | None = None
 
 
-def choose(pipeline: Pipeline, read: Callable[[], Request], *, report: bool) -> Choice:
-    """Read one request and select for it; whatever goes wrong is that request's error and nobody else's."""
-    try:
-        items, budget, query = read()
+class Selectable(Protocol):
+    """One selection to make."""
+
+    def select(self, pipeline: Pipeline, *, report: bool) -> Choice:
+        """Make it; raises whatever goes wrong."""
+        ...
+
+
+class Request(NamedTuple):
+    """A selection of items."""
+
+    items: list[ContextItem]
+    budget: ContextBudget
+    query: str | None = None
+
+    def select(self, pipeline: Pipeline, *, report: bool) -> Choice:
+        """Select from the items."""
+        items, budget, query = self
         text = None
         if report:
             result = pipeline.select(items, budget, query=query)
-            chosen = result.items
-            # Events carry durations, which would make the same request give two different reports.
-            text = replace(result.report, events=()).to_json()
+            chosen, text = result.items, written_report(result.report)
         else:
             chosen = pipeline.run(items, budget, query=query)
+        places = dict(zip(map(id, items), range(len(items)), strict=True))
         total = sum([item.tokens for item in chosen])
-        if total > LARGEST:
-            msg = f"total_tokens is beyond 64 bits: {total}"
-            raise OverflowError(msg)  # noqa: TRY301
+        return Choice([places[id(item)] for item in chosen], total, len(items), text)
+
+
+def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) -> Choice:
+    """Read one request and select for it; whatever goes wrong is that request's error and nobody else's."""
+    try:
+        choice = read().select(pipeline, report=report)
     except Exception as error:  # noqa: BLE001  (a strategy of the user's may raise anything)
         return Choice([], error=explained(error))
-    places = dict(zip(map(id, items), range(len(items)), strict=True))
-    return Choice([places[id(item)] for item in chosen], total, len(items), text)
+    if choice.total_tokens > LARGEST:
+        return Choice([], error=f"OverflowError: total_tokens is beyond 64 bits: {choice.total_tokens}")
+    return choice
+
+
+def written_report(report: SelectionReport) -> str:
+    """Write a report without its events: their durations would make the same request give two different reports."""
+    return replace(report, events=()).to_json()

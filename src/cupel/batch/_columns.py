@@ -38,7 +38,8 @@ class RequestColumns:
             msg = f"the table has two columns {twice[0]!r}; rename one"
             raise BatchError(msg)
         if "items" not in table.column_names:
-            msg = f"the table has no column 'items'; its columns are {', '.join(table.column_names) or 'none'}"
+            other = "; conversations are read from JSON lines" if "messages" in table.column_names else ""
+            msg = f"the table has no column 'items'; its columns are {', '.join(table.column_names) or 'none'}{other}"
             raise BatchError(msg)
         items = table.column("items")
         self._items: Any = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else items

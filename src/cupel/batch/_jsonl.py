@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cupel.batch._arrow import arrow
-from cupel.batch._choice import LARGEST, Choice, Request, choose
+from cupel.batch._choice import LARGEST, Choice, Request, Selectable, choose
+from cupel.batch._conversations import Conversation
 from cupel.batch._errors import BatchError
 from cupel.batch._files import BLOCK
 from cupel.batch._items import decoded, read_items
@@ -60,10 +61,14 @@ def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
 
 
 class JsonAnswer(NamedTuple):
-    """One line's outcome: the request without its items and budget, the selected items in both forms, the choice."""
+    """One line's outcome: the request without its items and budget, the selected items in both forms, the choice.
+
+    `key` says what the line asked about: `items`, or the `messages` of a conversation.
+    """
 
     row: int
     kept: dict[str, Any]
+    key: str
     forms: list[msgspec.Raw]
     items: list[ContextItem]
     choice: Choice
@@ -74,7 +79,7 @@ class JsonAnswer(NamedTuple):
         answer = {
             "row": self.row,
             **self.kept,
-            "items": self.forms,
+            self.key: self.forms,
             "selected": choice.selected,
             "total_tokens": choice.total_tokens,
             "total_candidates": choice.total_candidates,
@@ -93,7 +98,7 @@ def answer_lines(
     bad: list[RowError] = []
     for row, line in lines:
         answer = _answer(pipeline, selector, row, line)
-        error = answer.choice.error or (_too_large_for_columns(answer) if as_table else None)
+        error = answer.choice.error or (_unfit_for_columns(answer) if as_table else None)
         if error is not None:
             bad.append(RowError(row, error, answer.kept.get("id"), _request(line)))
         else:
@@ -105,42 +110,65 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
     kept: dict[str, Any] = {}
     forms: list[msgspec.Raw] = []
     items: list[ContextItem] = []
+    key = "items"
 
-    def read() -> Request:
-        found, budget = _split(line, kept)
+    def read() -> Selectable:
+        nonlocal key
+        key, found, form = _split(line, kept)
         for name in kept:
             if name == "row" or name in RESULT_COLUMNS:
                 msg = f"the request has a key {name!r}, which the answer needs for itself: rename it"
                 raise ValueError(msg)
-        items.extend(read_items(found))
+        messages = _messages(found) if key == "messages" else []
+        if key == "items":
+            items.extend(read_items(found))
         forms.extend(_ENTRIES.decode(found))
-        return Request(items, read_budget(budget, selector.budget), kept.get("query"))
+        budget, query = read_budget(form, selector.budget), kept.get("query")
+        if key == "messages":
+            return Conversation(messages, budget, query, kept.get("system"), kept.get("tools"))
+        return Request(items, budget, query)
 
     choice = choose(pipeline, read, report=selector.report)
     selected = choice.selected
-    return JsonAnswer(row, kept, [forms[place] for place in selected], [items[place] for place in selected], choice)
+    taken = [items[place] for place in selected] if items else []
+    return JsonAnswer(row, kept, key, [forms[place] for place in selected], taken, choice)
 
 
-def _split(line: bytes, kept: dict[str, Any]) -> tuple[msgspec.Raw, Any]:
-    """Return a request's items, undecoded, and its budget; all else is kept for the answer."""
+def _split(line: bytes, kept: dict[str, Any]) -> tuple[str, msgspec.Raw, Any]:
+    """Return what a request is about, undecoded and under its key, and its budget; all else is kept for the answer."""
+    text = line
     try:
-        request = _KEYS.decode(line)
+        request = _members(text)
         if "request" in request and "error" in request:  # a line of an errors file
-            request = _KEYS.decode(request["request"])
-        found = request.pop("items", None)
+            text = bytes(request["request"])
+            request = _members(text)
         budget = request.pop("budget", None)
+        found = {key: request.pop(key) for key in ("items", "messages") if key in request}
         kept.update({key: msgspec.json.decode(value) for key, value in request.items()})
         budget = None if budget is None else msgspec.json.decode(budget)
     except msgspec.ValidationError:
-        msg = f"a request must be an object, got {type(decoded(line)).__name__}"
+        msg = f"a request must be an object, or a list of messages, got {type(decoded(text)).__name__}"
         raise TypeError(msg) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"not JSON: {error}"
         raise ValueError(msg) from None
-    if found is None:
-        msg = "items is missing"
+    if len(found) != 1:
+        msg = "items is missing" if not found else "a request has items or messages, not both"
         raise TypeError(msg)
-    return found, budget
+    return (*found.popitem(), budget)
+
+
+def _members(text: bytes) -> dict[str, msgspec.Raw]:
+    """Return the members of a request; a bare list is a conversation."""
+    return {"messages": msgspec.Raw(text)} if text.lstrip()[:1] == b"[" else _KEYS.decode(text)
+
+
+def _messages(text: msgspec.Raw) -> list[Any]:
+    messages = decoded(text)
+    if not isinstance(messages, list):
+        msg = f"messages must be a list, got {type(messages).__name__}: {messages!r:.80}"
+        raise TypeError(msg)
+    return messages  # pyright: ignore[reportUnknownVariableType]
 
 
 def _request(line: bytes) -> msgspec.Raw | str:
@@ -185,7 +213,9 @@ class JsonlOutput:
         self._stream.close()
 
 
-def _too_large_for_columns(answer: JsonAnswer) -> str | None:
+def _unfit_for_columns(answer: JsonAnswer) -> str | None:
+    if answer.key == "messages":
+        return "messages have no columns: name an output that ends in .jsonl"
     for place, item in zip(answer.choice.selected, answer.items, strict=True):
         for name in ("tokens", "priority", "original_tokens"):
             value = getattr(item, name)

@@ -1,9 +1,9 @@
 """Select for every request in a file, on all cores or on a cluster.
 
 REQUESTS is Parquet or JSON lines, one request a row: items, a budget (or --budget for all), and what else you like,
-such as an id. Lines may be compressed (.jsonl.gz, .jsonl.zst) or come from standard input (-). OUT gets the selections
-in the same order. While the job runs, finished shards are kept in OUT.parts; a job that was interrupted or failed goes
-on with --resume.
+such as an id. A line may hold the messages of a conversation instead of items, or be a list of messages. Lines may be
+compressed (.jsonl.gz, .jsonl.zst) or come from standard input (-). OUT gets the selections in the same order. While the
+job runs, finished shards are kept in OUT.parts; a job that was interrupted or failed goes on with --resume.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _EPILOG: Final = """\
 examples:
   cupel batch requests.parquet -o windows.parquet --policy rag
   cupel batch requests.jsonl -o windows.jsonl --budget 8000 --report
+  cupel batch chats.jsonl -o windows.jsonl --budget 8000
   cupel batch requests.parquet -o windows.parquet --engine dask --scheduler tcp://10.0.0.1:8786
 
 exit codes:

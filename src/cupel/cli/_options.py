@@ -29,8 +29,8 @@ exit codes:
   2  the arguments or the input cannot be used; nothing was written"""
 _COUNTERS: Final = ("chars", "tiktoken:o200k_base", "tiktoken:cl100k_base")
 _ITEMS_HELP: Final = (
-    "a file of items (.json, .jsonl, .csv, .parquet), a text file, a directory or a glob of text files "
-    "(each file becomes one item of kind Document), or - for standard input"
+    "a file of items or messages (.json, .jsonl; items also .csv, .parquet), a text file, a directory or a glob of "
+    "text files (each file becomes one item of kind Document), or - for standard input"
 )
 
 
@@ -64,6 +64,9 @@ def add_items(parser: argparse.ArgumentParser) -> None:
         ("--unpin", "do not pin it"),
     ):
         group.add_argument(name, type=whole_number, action="append", default=[], metavar="N", help=words)
+    group.add_argument(
+        "--conversation", metavar="N|ID", help="which of the conversations in ITEMS, by its number from 1 or its id"
+    )
     group.add_argument(
         "--skip-bad", action="store_true", help="leave out records that cannot be read, and say how many"
     )
@@ -154,7 +157,11 @@ def read_whole_input(args: argparse.Namespace) -> Input:
     if counter_name is not None:
         _check_counter(counter_name)
     found = read_items(
-        args.items, lambda: make_counter(counter_name), input_format=args.input_format, skip_bad=args.skip_bad
+        args.items,
+        lambda: make_counter(counter_name),
+        input_format=args.input_format,
+        skip_bad=args.skip_bad,
+        conversation=args.conversation,
     )
     note_reading(found, counter_name)
     for flag, numbers in (("--pin", args.pin), ("--unpin", args.unpin)):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import glob
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from cupel._wire import strict_decoder
+from cupel.cli._conversations import chosen_of, conversation_of, refuse_choice
 from cupel.cli._formats import SUFFIXES, Fault, Found, read_csv, read_json, read_jsonl, read_parquet, read_text
 from cupel.cli._records import BadRecordError, Record, is_message, item_of
 from cupel.errors import CupelError
 from cupel.model import ContextItem
+
+T = TypeVar("T")
 
 _LARGE: Final = 4_000_000
 """Bytes from which reading shows a progress bar."""
@@ -24,14 +27,15 @@ _LARGE: Final = 4_000_000
 class InputError(CupelError):
     """The input is not whole; `faults` says what is wrong with each bad record."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[Fault], remedy: str = "Leave them out with --skip-bad.") -> None:
         super().__init__(faults)
         self.faults = faults
+        self._remedy = remedy
 
     def __str__(self) -> str:
         lines = "".join(f"\n  {fault.where}: {fault.message}" for fault in self.faults)
         count = f"{len(self.faults)} bad record" + ("s" if len(self.faults) != 1 else "")
-        return f"{count}; nothing was written. Leave them out with --skip-bad.{lines}"
+        return f"{count}; nothing was written. {self._remedy}{lines}"
 
 
 @dataclass(slots=True)
@@ -51,10 +55,12 @@ def read_items(
     *,
     input_format: str = "auto",
     skip_bad: bool = False,
+    conversation: str | None = None,
 ) -> Input:
     """Read every source; raises `InputError` with all bad records unless they are to be skipped.
 
-    `counter` makes the token counter; it is called once, and only if some record has no token count.
+    `counter` makes the token counter; it is called once, and only if some record has no token count. `conversation`
+    names one of many, by its id or its number from 1.
     """
     result = Input()
     faults: list[Fault] = []
@@ -68,9 +74,16 @@ def read_items(
 
     records = _records(sources, input_format)
     first = next(records, None)
+    found_all = records if first is None else chain((first,), records)
     if isinstance(first, Record) and is_message(first):
-        return _history([first, *records], count, result)
-    for found in records if first is None else chain((first,), records):
+        refuse_choice(conversation, "one conversation")
+        messages = _whole(found_all, "a message", _message_of, result, skip_bad=skip_bad)
+        return _history(first.where.partition(":")[0], messages, count, result)
+    if isinstance(first, Record) and conversation_of(first) is not None:
+        one = chosen_of(_whole(found_all, "a conversation", conversation_of, result, skip_bad=skip_bad), conversation)
+        return _history(one.where, one.messages, count, result)
+    refuse_choice(conversation, "no conversations")
+    for found in found_all:
         fault = found if isinstance(found, Fault) else _take(found, count, result.items)
         if fault is not None:
             faults.append(fault)
@@ -80,21 +93,40 @@ def read_items(
     return result
 
 
-def _history(records: Sequence[Found], count: Callable[[str], int], result: Input) -> Input:
+def _message_of(record: Record) -> object:
+    return record.fields if is_message(record) else None
+
+
+def _whole(
+    records: Iterable[Found], what: str, read: Callable[[Record], T | None], result: Input, *, skip_bad: bool
+) -> list[T]:
+    """Return what every record is read as; what is not of the kind of the first is bad."""
+    taken: list[T] = []
+    faults: list[Fault] = []
+    for record in records:
+        value = None if isinstance(record, Fault) else read(record)
+        if value is not None:
+            taken.append(value)
+        else:
+            faults.append(record if isinstance(record, Fault) else Fault(record.where, f"expected {what}"))
+    if faults and not skip_bad:
+        raise InputError(faults)
+    result.skipped = len(faults)
+    return taken
+
+
+def _history(where: str, messages: Any, count: Callable[[str], int], result: Input) -> Input:
     """Read the messages of a chat history, in any format of `fit`: an item for what is sent or left out together."""
     from cupel.integrations.messages import to_items  # for those who have messages
 
-    faults = [record for record in records if isinstance(record, Fault)]
-    faults += [Fault(r.where, "expected a message") for r in records if isinstance(r, Record) and not is_message(r)]
-    if not faults:
-        try:
-            result.messages = [cast("Record", record).fields for record in records]
-            result.items = to_items(result.messages, Counting(count))
-            result.counted = len(result.items)
-        except (CupelError, TypeError) as error:
-            faults = [Fault(records[0].where.partition(":")[0], str(error))]
-    if faults:
-        raise InputError(faults)
+    try:
+        result.items = to_items(messages, Counting(count))
+    except (CupelError, TypeError) as error:
+        # Which of the others would go with a message cannot be told before it is read.
+        remedy = "No message is left out of a history that cannot be read."
+        raise InputError([Fault(where, str(error))], remedy) from None
+    result.messages = list(messages)
+    result.counted = len(result.items)
     return result
 
 
@@ -186,7 +218,7 @@ def _guessed(name: str, text: str) -> Iterator[Found]:
             first = strict_decoder().decode(start.split("\n", 1)[0])
         except (ValueError, RecursionError):
             first = {}
-        if "content" in first:
+        if "content" in first or "messages" in first:
             yield from read_jsonl(name, text.split("\n"))
             return
     yield from read_json(name, text)
