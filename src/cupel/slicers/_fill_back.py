@@ -58,8 +58,11 @@ class BackwardFill:
         while rank:
             if not ahead:
                 return self._alone(layers[min(room, len(layers)) - 1], rank, highest, work)
+            live = len(layers) - layers.count(None)
+            if not live:
+                return Stretches([])
             rank -= 1
-            work.spend(_STEP * sum(layer is not None for layer in layers))
+            work.spend(_STEP * live)
             if rank in rivals:
                 ahead -= 1
                 taken = [None, *layers]
@@ -71,7 +74,8 @@ class BackwardFill:
                     for at in range(stop)
                 ]
             else:
-                layers = [_before(layer, layer, self._costs[rank], highest, work) for layer in layers]
+                cost = self._costs[rank]
+                layers = [layer and _before(layer, layer, cost, highest, work) for layer in layers]
         return _stretches(layers[min(room, len(layers)) - 1])
 
     def _alone(self, amounts: _Amounts | None, rank: int, highest: int, work: Work) -> Stretches:

@@ -141,7 +141,7 @@ class KnapsackChooser(Chooser):
         needed = highest if refused is None else min(highest, refused - 1)
         if self._table is None or not self._table.answers(needed):
             self._table = Table.of(self, needed, work)
-        edges = self._table.edges(wanted)
+        edges = self._table.edges(wanted, work)
         if refused is not None and refused <= highest:
             edges = [edge for edge in edges if edge < refused]
             edges += [refused] * (len(edges) % 2)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _CELL = 5  # what filling a cell and reading it back costs
+_COLUMN, _BIT = 3_000, 2  # what counting a rival costs, and what each of the capacities adds
 
 
 class Table:
@@ -26,7 +27,7 @@ class Table:
     Whether a row keeps its item at some capacity depends on the rows before it alone, never on where reading starts.
     """
 
-    __slots__ = ("_free", "_highest", "_rows", "_size", "_step")
+    __slots__ = ("_counted", "_free", "_highest", "_rows", "_size", "_step")
 
     def __init__(self, highest: int | None, step: int, size: int, free: Iterable[int], rows: dict[int, Array]) -> None:
         self._highest = highest
@@ -34,6 +35,8 @@ class Table:
         self._size = size
         self._free = frozenset(free)
         self._rows = rows
+        self._counted: dict[int, tuple[frozenset[int], Array]] = {}
+        """Of each line of rivals, by its first, those counted last and how many of them each capacity takes."""
 
     def answers(self, highest: int) -> bool:
         """Tell whether the table reaches up to a target."""
@@ -57,13 +60,26 @@ class Table:
             rows[chooser.positions[index]] = np.packbits(taken)
         return cls(None if size > everything else highest, step, size, chooser.free, rows)
 
-    def edges(self, wanted: Wanted) -> list[int]:
+    def edges(self, wanted: Wanted, work: Work) -> list[int]:
         """Return the edges of the targets that take a position and fewer rivals than there is room for."""
         taken = self._column(wanted.position)
         if len(wanted.rivals) >= wanted.room:
-            taken &= sum((self._column(rival) for rival in wanted.rivals), np.zeros(self._size, np.int64)) < wanted.room
+            taken &= self._count(wanted.rivals, work) < wanted.room
         changes = np.flatnonzero(np.diff(taken, prepend=False)).tolist()
         return [max(1, change * self._step) for change in changes]
+
+    def _count(self, rivals: frozenset[int], work: Work) -> Array:
+        """Count how many of the rivals each capacity takes; those of the next in a line are the same and a few more."""
+        first = min(rivals)
+        counted, counts = self._counted.get(first, (frozenset[int](), None))
+        if counts is None or not counted <= rivals:
+            counted, counts = frozenset(), np.zeros(self._size, np.int32)
+        more = rivals - counted
+        work.spend((_COLUMN + _BIT * self._size) * len(more))
+        for rival in more:
+            counts += self._column(rival)
+        self._counted[first] = rivals, counts
+        return counts
 
     def _column(self, position: int) -> Array:
         row = self._rows.get(position)
