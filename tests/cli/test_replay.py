@@ -106,7 +106,15 @@ def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
     assert named.json["turns"] != page["turns"]
 
 
-def test_inspect_has_no_turns_where_no_tool_is_called(cupel, folder):
+def test_without_tools_every_answer_is_a_turn(cupel, folder):
+    talk = [{"role": role, "content": f"{role} {n} " * 40} for n in range(9) for role in ("user", "assistant")]
+    folder.joinpath("chat.json").write_text(json.dumps(talk))
+    turns = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json["turns"]
+    assert turns["conversations"][0]["steps"] == list(range(1, 18, 2))
+    assert all("used" not in turn for turn in turns["conversations"][0]["ways"][2])
+
+
+def test_inspect_has_no_turns_where_the_model_never_speaks(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps([{"role": "user", "content": "Hello"}]))
     assert "turns" not in cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
 

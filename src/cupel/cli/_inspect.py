@@ -1,8 +1,8 @@
 """Write the interactive page: one HTML file with the window, what was left out, a budget slider and a policy switch.
 
 The file needs no network and no server. Without several --policy options the presets are there to switch to. Where
-ITEMS is a conversation in which the model calls tools, the page also shows it turn by turn: what each request would
-have cost, and what entered and left.
+ITEMS is a conversation, the page also shows it turn by turn: what each request would have cost, and what entered and
+left.
 """
 
 from __future__ import annotations

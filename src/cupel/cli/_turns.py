@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from cupel.evaluation import AppendWay, EvaluationError, FitWay, Recording, SessionWay, Way, replay
@@ -26,9 +27,13 @@ def turns_of(
     counter: TokenCounter | None,
     on_progress: Callable[[int, int], object],
 ) -> dict[str, Any] | None:
-    """Return the turns of a conversation for the page; None if the model calls no tool in it, so that it has none."""
-    ways = conversation_ways(policy, counter)
-    try:
-        return replay(Recording(messages), ways, budget, counter=counter, on_progress=on_progress).page_payload()
-    except EvaluationError:
-        return None
+    """Return the turns of a conversation for the page: the model's calls, or its answers where it calls nothing.
+
+    None if it never speaks.
+    """
+    ways, recording = conversation_ways(policy, counter), Recording(messages)
+    for answers in (False, True):
+        with suppress(EvaluationError):
+            found = replay(recording, ways, budget, counter=counter, answers=answers, on_progress=on_progress)
+            return found.page_payload()
+    return None

@@ -29,8 +29,8 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
     conversations: list[dict[str, Any]] = []
     start = 0
     for number, recording in enumerate(replay.recordings, start=1):
-        told = _Conversation(recording, count)
-        stop = start + len(told.reader.steps())
+        told = _Conversation(recording, count, answers=replay.answers)
+        stop = start + len(told.steps)
         turns = {name: each[start:stop] for name, each in replay.ways.items()}
         start = stop
         if any(turns.values()):
@@ -42,8 +42,9 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
 class _Conversation:
     """The texts of one recording: its own messages first, then the forms in which ways sent them."""
 
-    def __init__(self, recording: Recording, count: Callable[[str], int]) -> None:
+    def __init__(self, recording: Recording, count: Callable[[str], int], *, answers: bool) -> None:
         self.reader = Reader(recording)
+        self.steps = [step.at for step in self.reader.steps(answers=answers)]
         self._recorded = recording.messages
         self._count = count
         self._texts = [self._text(message) for message in self.reader.messages]
@@ -56,7 +57,7 @@ class _Conversation:
             "opening": [self._text(message) for message in self.reader.opening],
             "messages": len(self._recorded),
             "texts": self._texts,
-            "steps": [step.at for step in self.reader.steps()],
+            "steps": self.steps,
             "ways": turns,
         }
 

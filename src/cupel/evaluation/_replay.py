@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_function, as_instance, as_integer, as_mapping, as_tuple
+from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_tuple
 from cupel.errors import SelectionError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._plain import is_object
@@ -35,12 +35,15 @@ def replay(
     prices: Prices | None = None,
     counter: TokenCounter | None = None,
     every: int = 1,
+    answers: bool = False,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Replay:
     """Ask each way what it would have sent before each step of recorded conversations.
 
     A step is an answer in which the model calls tools. `every` looks at what was kept on every so manieth pressed turn
-    only, which is faster. A way that raises a SelectionError has no request on that turn, which is counted as failed.
+    only, which is faster. With `answers`, whatever the model says is a step, and nothing is measured of what it used:
+    for conversations without tools. A way that raises a SelectionError has no request on that turn, which is counted as
+    failed.
 
     >>> from cupel.evaluation import AppendWay, Recording, TailWay
     >>> history = [{"role": "user", "content": "Which gate for LH123?"}]
@@ -64,14 +67,14 @@ def replay(
         msg = "ways is empty: name at least one way to fill the window"
         raise EvaluationError(msg)
     readers = [Reader(recording) for recording in known]
-    stages = sum(len(reader.steps()) for reader in readers) * len(starts)
+    stages = sum(len(reader.steps(answers=as_flag("answers", answers))) for reader in readers) * len(starts)
     if not stages:
         raise EvaluationError(f"no step to replay: in {len(known)} recordings the model calls no tool after a message")
     count = counting(counter)
     found: dict[str, tuple[Turn, ...]] = {}
     done = 0
     for name, way in starts.items():
-        meter = _Meter(budget, prices, count, every)
+        meter = _Meter(budget, prices, count, every, answers=answers)
         for recording, reader in zip(known, readers, strict=True):
             for turn in meter.turns(recording, reader, way(recording, budget)):
                 meter.found.append(turn)
@@ -79,18 +82,19 @@ def replay(
                 if on_progress is not None:
                     on_progress(done, stages)
         found[name] = tuple(meter.found)
-    return Replay(budget, prices, found, known, counter)
+    return Replay(budget, prices, found, known, counter, answers)
 
 
 class _Meter:
     """Measures one way over all conversations."""
 
-    def __init__(self, budget: int, prices: Prices, count: Callable[[str], int], every: int) -> None:
+    def __init__(self, budget: int, prices: Prices, count: Callable[[str], int], every: int, *, answers: bool) -> None:
         self.found: list[Turn] = []
         self._budget = budget
         self._prices = prices
         self._count = count
         self._every = every
+        self._answers = answers
         self._pressed = 0
 
     def turns(self, recording: Recording, reader: Reader, fill: Fill) -> Iterable[Turn]:
@@ -101,7 +105,7 @@ class _Meter:
         before: list[str] | None = None
         last: Request | None = None
         start = 0
-        for step in reader.steps():
+        for step in reader.steps(answers=self._answers):
             history = list(recording.messages[: step.at])
             size = opening + sum(sizes[: step.at])
             looks = self._looks(pressed=size > self._budget)

@@ -85,6 +85,8 @@ class Replay:
     """Every turn of each way, recording after recording."""
     recordings: tuple[Recording, ...] = field(default=(), repr=False)
     counter: TokenCounter | None = field(default=None, repr=False)
+    answers: bool = field(default=False, repr=False)
+    """Whether all that the model said is a step, not its calls alone."""
 
     @property
     def figures(self) -> dict[str, Figures]:
