@@ -16,9 +16,11 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import create_react_agent
+from langgraph.prebuilt.chat_agent_executor import AgentStatePydantic
 
 from cupel.integrations.langgraph import SessionMiddleware, session_hook
 from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
+from tests.integrations.provider_rules import violations
 
 pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 
@@ -78,9 +80,10 @@ class Agent(Application):
                 model, [read], system_prompt="Be brief.", middleware=middleware, checkpointer=self.stored
             )
         else:
+            schema = options.pop("state_schema", None)
             hook = session_hook(BUDGET, tools=[read], system="Be brief.", counter=COUNTER, **options)
             self.graph = create_react_agent(
-                model, [read], prompt="Be brief.", pre_model_hook=hook, checkpointer=self.stored
+                model, [read], prompt="Be brief.", pre_model_hook=hook, checkpointer=self.stored, state_schema=schema
             )
 
     def plain(self, messages: list[BaseMessage]) -> list[Message]:
@@ -165,6 +168,32 @@ def test_a_request_that_failed_is_not_settled_by_an_older_answer(agent: Agent):
     (state,) = agent.states("anna")
     waiting = 'pending":null' not in state
     assert f'"observed":{answered - waiting}' in state
+
+
+def test_two_runs_of_a_thread_at_once_are_branches_that_are_legal(agent: Agent):
+    LAWS.talk(agent, "anna", range(4))
+    before = len(agent.requests)
+
+    async def both() -> None:
+        await asyncio.gather(
+            agent.ask("anna", "ask 130 twice", "ainvoke"), agent.ask("anna", "ask 131 twice", "ainvoke")
+        )
+
+    asyncio.run(both())
+    LAWS.talk(agent, "anna", range(6, 8))
+    requests = agent.requests[before:]
+    assert all(violations("openai", request) == [] for request in requests)
+    assert not [request for request in requests[:4] if "ask 130" in str(request) and "ask 131" in str(request)]
+
+
+@pytest.mark.filterwarnings("ignore:AgentStatePydantic has been deprecated")
+def test_a_state_of_pydantic_keeps_a_session_too():
+    agent = Agent("hook", None, 1.0, {"state_schema": AgentStatePydantic})
+    assert (
+        LAWS.talk(agent, "anna", range(5)).requests
+        == LAWS.talk(Agent("hook", None, 1.0, {}), "anna", range(5)).requests
+    )
+    assert agent.states("anna")
 
 
 def test_without_a_thread_the_checkpointer_says_so(agent: Agent):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -181,6 +182,18 @@ def test_another_attempt_at_a_request_starts_from_the_same_state(attempts: int):
         result = asyncio.run(inner.run(f"ask {120 + turn} for anna", message_history=history, **options))
         history = result.all_messages()
     assert assistant.requests == LAWS.talk(LAWS.application(), "anna", range(4), "ainvoke").requests
+
+
+@pytest.mark.parametrize(("minutes", "cold"), [(1, False), (10, True)])
+def test_the_times_of_requests_say_whether_the_cache_is_cold(minutes: int, cold: bool):
+    turns: list[Any] = []
+    assistant = LAWS.talk(LAWS.application(on_turn=turns.append), "anna", range(2), "ainvoke")
+    history = assistant.messages("anna")
+    for message in history:
+        message.timestamp -= timedelta(minutes=minutes)
+    asyncio.run(assistant.agent.run("ask 122 for anna", message_history=history))
+    assert (turns[-2].bill.read == 0) == cold
+    assert turns[-1].bill.read > 0
 
 
 def test_the_callers_own_messages_stay_as_they_are():

@@ -49,5 +49,5 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def mark(messages: Sequence[ChatMessage]) -> str:
     """Return by what a history is known again: how many messages there are, and what the newest says."""
-    newest = blake2b(messages[-1].model_dump_json().encode(), digest_size=12).hexdigest()
-    return f"{len(messages)}:{newest}"
+    newest = f"{messages[-1].role.value}: {messages[-1].content}"
+    return f"{len(messages)}:{blake2b(newest.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"

@@ -58,9 +58,9 @@ class Conversation(Generic[M]):
     """Under which it was opened: budget, tools and system prompt."""
     on_turn: Callable[[Turn[M]], object] | None
 
-    def fit(self, messages: Sequence[M]) -> list[M]:
-        """Return the next request."""
-        turn = self.session.fit(messages)
+    def fit(self, messages: Sequence[M], *, idle: float | None = None) -> list[M]:
+        """Return the next request; `idle` is how many seconds ago the last one was sent, if the framework knows."""
+        turn = self.session.fit(messages, idle=idle)
         if self.on_turn is not None:
             self.on_turn(turn)
         return turn.messages

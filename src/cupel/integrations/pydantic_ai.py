@@ -70,21 +70,30 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
         """Choose what is sent; another attempt at a request starts from the same state."""
         *earlier, newest = ctx.messages
         carriers = [at for at, message in enumerate(earlier) if STATE_KEY in (message.metadata or ())]
+        last = earlier[carriers[-1]] if carriers else None
         parameters = request_context.model_request_parameters
         conversation = self._sessions.open(
-            (earlier[carriers[-1]].metadata or {})[STATE_KEY] if carriers else None,
+            None if last is None else (last.metadata or {})[STATE_KEY],
             tools=[*parameters.function_tools, *parameters.output_tools],
             system=_instructions_of(parameters, request_context.messages),
         )
         if carriers:
             conversation.observe(_usage(ctx.messages[carriers[-1] + 1]))
-        chosen = conversation.fit(request_context.messages)
+        chosen = conversation.fit(request_context.messages, idle=_idle(last, newest))
         newest.metadata = {**(newest.metadata or {}), STATE_KEY: self._sessions.close(conversation)}
         # The newest two are enough, one for another attempt. What other runs left may be stored already.
         for at in carriers[:-1]:
             if earlier[at].run_id == ctx.run_id:
                 earlier[at].metadata = {k: v for k, v in (earlier[at].metadata or {}).items() if k != STATE_KEY} or None
         return replace(request_context, messages=chosen)
+
+
+def _idle(last: ModelMessage | None, newest: ModelMessage) -> float | None:
+    """How many seconds lie between two requests, by the times that Pydantic AI notes."""
+    if last is None or last.timestamp is None or newest.timestamp is None:
+        return None
+    seconds: float = (newest.timestamp - last.timestamp).total_seconds()
+    return max(0.0, seconds)
 
 
 def _usage(answer: ModelMessage) -> Mapping[str, Any] | None:
