@@ -30,6 +30,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
+from cupel import ConfigurationError
 from cupel.integrations.pydantic_ai import SessionHistory
 from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
 
@@ -194,6 +195,12 @@ def test_the_times_of_requests_say_whether_the_cache_is_cold(minutes: int, cold:
     asyncio.run(assistant.agent.run("ask 122 for anna", message_history=history))
     assert (turns[-2].bill.read == 0) == cold
     assert turns[-1].bill.read > 0
+
+
+def test_a_version_that_would_never_ask_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(AbstractCapability, "prepare_model_request")
+    with pytest.raises(ConfigurationError, match="prepare_model_request: install a newer one"):
+        SessionHistory(8000)
 
 
 def test_the_callers_own_messages_stay_as_they_are():

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from cupel.errors import MissingExtraError
+from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions, usage_of
 from cupel.integrations.messages import FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
@@ -56,6 +56,9 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
         policy: Policy | Pipeline | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
+        if not hasattr(AbstractCapability, "prepare_model_request"):  # it would never be asked, and nothing would fit
+            msg = "SessionHistory needs a pydantic-ai-slim that has prepare_model_request: install a newer one"
+            raise ConfigurationError(msg)
         options["pin"] = _pin(options.get("pin"))
         self._sessions = Sessions(_PYDANTIC_AI, _PLACE, budget, policy, **options)
 
