@@ -77,6 +77,14 @@ def test_every_kind_of_list_will_do(convert):
     assert BatchSelector(POLICY, BUDGET)(pa.table({"items": column})).column("selected").to_pylist() == [[0]]
 
 
+def test_the_answer_to_a_slice_does_not_bring_the_whole_table_along():
+    texts = [f"{number} " + "x" * 1000 for number in range(2000)]
+    whole = pa.table({"items": [[{"content": "a", "tokens": 1}]] * 2000, "budget": [9] * 2000, "text": texts})
+    answer = BatchSelector(POLICY)(whole.slice(500, 5))
+    assert answer.column("text").to_pylist() == texts[500:505]
+    assert len(pickle.dumps(answer)) < 20_000
+
+
 def test_an_empty_table_gives_an_empty_table_with_the_same_columns():
     selector = BatchSelector(POLICY, report=True)
     empty = selector(SCHEMA.empty_table())

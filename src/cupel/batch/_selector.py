@@ -69,7 +69,14 @@ class BatchSelector:
             raise BatchError(msg)
         pipeline = self.policy.pipeline()
         choices = [choose(pipeline, read, report=self.report) for read in columns]
-        return _answer(pa, requests.select(kept), columns, choices, report=self.report)
+        return _answer(pa, _own(pa, requests.select(kept)), columns, choices, report=self.report)
+
+
+def _own(pa: Any, table: Any) -> Any:
+    """Return a table with buffers of its own: those of a slice are the whole table's, and would be sent with it."""
+    if table.get_total_buffer_size() <= 2 * table.nbytes:
+        return table
+    return table.take(pa.array(range(table.num_rows), pa.int64()))
 
 
 def _answer(pa: Any, kept: Any, columns: RequestColumns, choices: list[Choice], *, report: bool) -> Any:
