@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isnan
 
 from cupel._checks import shown
@@ -32,10 +33,16 @@ def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:
         msg = f"budget must be a whole number of tokens, got {shown(form)}"
         raise TypeError(msg)
     try:
-        return budget_of(form)
+        return _window(form) if type(form) is int else budget_of(form)
     except (CupelError, TypeError, ValueError) as error:
         msg = f"budget: {explained(error)}"
         raise ValueError(msg) from None
+
+
+@lru_cache(maxsize=64)
+def _window(tokens: int) -> ContextBudget:
+    """Build the budget of a number once: most requests of a file have the same."""
+    return budget_of(tokens)
 
 
 def explained(error: BaseException) -> str:
