@@ -58,3 +58,12 @@ def test_other_types_are_named(wrong):
 
 def test_a_number_is_a_whole_window():
     assert Case(ITEMS, 3, [0]).budget == ContextBudget(3, 3)
+
+
+def test_budgets_that_no_figure_could_hold_are_refused():
+    with pytest.raises(EvaluationError, match=r"budget must be at most .* got an integer of 1329 bits"):
+        Case(ITEMS, 10**400, [0])
+
+
+def test_a_case_shows_itself_without_its_items():
+    assert len(repr(Case(ITEMS * 1000, 3, [0], name="nine"))) < 200

@@ -3,7 +3,7 @@
 import pytest
 
 from cupel import ContextItem, Pipeline, Policy, PriorityScorer, RecencyScorer, ReflexiveScorer, RelevanceScorer
-from cupel.evaluation import Case, EvaluationError, compare, evaluate
+from cupel.evaluation import Case, EvaluationError, compare, evaluate, tune
 from cupel.slicers import BestFirstSlice
 
 from .pools import hinted_case
@@ -94,3 +94,16 @@ def test_progress_is_told_case_by_case():
     cases = [hinted_case(number, truth=1) for number in range(3)]
     evaluate(Policy(ReflexiveScorer()), cases, on_progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(("options", "error"), [({"seed": -1}, EvaluationError), ({"on_progress": 5}, TypeError)])
+def test_options_are_named(options, error):
+    (name,) = options
+    items = [ContextItem("a", 1)]
+    policy, cases = Policy(RecencyScorer()), [Case(items, 3, [0], group=str(n % 5)) for n in range(30)]
+    for measure in (evaluate, tune):
+        with pytest.raises(error, match=name):
+            measure(policy, cases, **options)
+    if "seed" in options:
+        with pytest.raises(error, match=name):
+            compare(evaluate(policy, cases), evaluate(policy, cases), **options)

@@ -216,14 +216,27 @@ def test_sdk_objects_are_read_as_what_they_dump():
     [
         ({"budget": 0}, EvaluationError),
         ({"budget": "1"}, TypeError),
+        ({"budget": 10**400}, EvaluationError),
         ({"every": 0}, EvaluationError),
         ({"ways": {}}, EvaluationError),
         ({"ways": {"a": 5}}, TypeError),
+        ({"ways": {5: AppendWay()}}, TypeError),
         ({"ways": [AppendWay()]}, TypeError),
+        ({"ways": {"ways": lambda _recording, _budget: None}}, TypeError),
+        ({"ways": {"a way": lambda _recording, _budget: lambda _history: None}}, TypeError),
         ({"recordings": [[]]}, TypeError),
+        ({"on_progress": 5}, TypeError),
     ],
 )
 def test_arguments_are_checked(options, error):
     given = {"recordings": Recording(recordings.chat()), "ways": WAYS, "budget": BUDGET, **options}
-    with pytest.raises(error):
+    (named,) = options
+    named = next(iter(options["ways"]), named) if named == "ways" and "a way" in options["ways"] else named
+    with pytest.raises(error, match=named):
         replay(given.pop("recordings"), given.pop("ways"), given.pop("budget"), **given)
+
+
+def test_a_recording_shows_itself_in_a_line():
+    assert repr(Recording([{"role": "user", "content": "x" * 10_000}], name="long")) == (
+        "Recording(provider='anthropic', name='long')"
+    )

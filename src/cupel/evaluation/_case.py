@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_integer, as_list, as_tuple, shown, wrong_type
+from cupel._planning import MOST_TOKENS
 from cupel.evaluation._errors import EvaluationError
 from cupel.model import ContextBudget, ContextItem
 
@@ -27,7 +28,7 @@ class Case:
     ((0,), 6)
     """
 
-    items: Sequence[ContextItem]
+    items: Sequence[ContextItem] = field(repr=False)
     budget: ContextBudget
     needed: tuple[int, ...]
     """Positions in `items`, ascending."""
@@ -45,9 +46,9 @@ class Case:
         group: str | None = None,
         name: str | None = None,
     ) -> None:
-        for field, given in (("query", query), ("group", group), ("name", name)):
+        for part, given in (("query", query), ("group", group), ("name", name)):
             if given is not None and not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise wrong_type(field, "a string or None", given)
+                raise wrong_type(part, "a string or None", given)
         called = f"case {name}: " if name is not None else ""
         if isinstance(items, (list, tuple)):
             as_tuple("items", items, ContextItem)
@@ -58,7 +59,7 @@ class Case:
         positions = _positions(items, needed, called)
         if not positions:
             raise EvaluationError(f"{called}needed is empty: a case without needs measures nothing")
-        for field, value in (
+        for part, value in (
             ("items", items),
             ("budget", _window(budget)),
             ("needed", positions),
@@ -66,14 +67,16 @@ class Case:
             ("group", group),
             ("name", name),
         ):
-            object.__setattr__(self, field, value)
+            object.__setattr__(self, part, value)
 
 
 def _window(budget: ContextBudget | int) -> ContextBudget:
-    if isinstance(budget, ContextBudget):
-        return budget
-    whole = as_integer("budget", budget, error=EvaluationError, expected="an integer or a ContextBudget")
-    return ContextBudget(whole, whole)
+    if not isinstance(budget, ContextBudget):
+        whole = as_integer("budget", budget, error=EvaluationError, expected="an integer or a ContextBudget")
+        budget = ContextBudget(whole, whole)
+    if budget.max_tokens > MOST_TOKENS:
+        raise EvaluationError(f"budget must be at most 2**53 tokens, got {shown(budget.max_tokens)}")
+    return budget
 
 
 def _positions(items: Sequence[ContextItem], needed: Iterable[str | int | ContextItem], called: str) -> tuple[int, ...]:

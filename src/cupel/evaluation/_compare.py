@@ -78,7 +78,7 @@ def compare(first: Evaluation, second: Evaluation, *, seed: int = 0) -> Comparis
     ):
         msg = "first and second are evaluations of different cases; evaluate both policies on the same list"
         raise EvaluationError(msg)
-    seed = as_integer("seed", seed, least=0)
+    seed = as_integer("seed", seed, least=0, error=EvaluationError)
     kept = _differences([o.share for o in first.outcomes], [o.share for o in second.outcomes])
     whole = _differences([float(o.whole) for o in first.outcomes], [float(o.whole) for o in second.outcomes])
     tokens = _differences([float(o.tokens) for o in first.outcomes], [float(o.tokens) for o in second.outcomes])

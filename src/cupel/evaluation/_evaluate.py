@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_integer, as_tuple, wrong_type
+from cupel._checks import as_function, as_integer, as_tuple, wrong_type
 from cupel.errors import ScorerConfigError, SelectionError
 from cupel.evaluation._case import Case
 from cupel.evaluation._errors import EvaluationError
@@ -105,7 +105,9 @@ def evaluate(
     """
     pipeline = as_pipeline(policy)
     known = as_cases(cases)
-    seed = as_integer("seed", seed, least=0)
+    seed = as_integer("seed", seed, least=0, error=EvaluationError)
+    if on_progress is not None:
+        as_function("on_progress", on_progress)
     outcomes: list[Outcome] = []
     for at, prepared in enumerate(_prepared(pipeline, known)):
         outcomes.append(judge(known[at], prepared))

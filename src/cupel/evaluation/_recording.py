@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 from cupel._checks import as_text, as_tuple, shown
@@ -26,10 +26,10 @@ class Recording:
     ('gate', 1)
     """
 
-    messages: tuple[Any, ...]
+    messages: tuple[Any, ...] = field(repr=False)
     provider: Provider
-    system: object
-    tools: Sequence[object] | None
+    system: object = field(repr=False)
+    tools: Sequence[object] | None = field(repr=False)
     name: str
 
     def __init__(
@@ -44,14 +44,14 @@ class Recording:
         copied = as_tuple("messages", messages, object, expected="a list of messages")
         if provider is not None and as_text("provider", provider) not in get_args(Provider):
             raise EvaluationError(f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}")
-        for field, value in (
+        for part, value in (
             ("messages", copied),
             ("provider", provider or provider_of(copied, system=system, tools=tools)),
             ("system", system),
             ("tools", tools),
             ("name", as_text("name", name)),
         ):
-            object.__setattr__(self, field, value)
+            object.__setattr__(self, part, value)
 
 
 class Reader:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_tuple
+from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
+from cupel._planning import MOST_TOKENS
 from cupel.errors import SelectionError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._plain import is_object
@@ -58,11 +59,15 @@ def replay(
     """
     known = (recordings,) if isinstance(recordings, Recording) else as_tuple("recordings", recordings, Recording)
     budget = as_integer("budget", budget, least=1, error=EvaluationError)
+    if budget > MOST_TOKENS:
+        raise EvaluationError(f"budget must be at most 2**53 tokens, got {shown(budget)}")
     every = as_integer("every", every, least=1, error=EvaluationError)
+    if on_progress is not None:
+        as_function("on_progress", on_progress)
     prices = Prices.marked() if prices is None else as_instance("prices", prices, Prices)
     starts: dict[str, Way] = {}
     for name, way in as_mapping("ways", ways).items():
-        starts[str(name)] = as_function(f"ways[{name!r}]", way)
+        starts[as_text("every key of ways", name)] = as_function(f"ways[{name!r}]", way)
     if not starts:
         msg = "ways is empty: name at least one way to fill the window"
         raise EvaluationError(msg)
@@ -76,7 +81,8 @@ def replay(
     for name, way in starts.items():
         meter = _Meter(budget, prices, count, every, answers=answers)
         for recording, reader in zip(known, readers, strict=True):
-            for turn in meter.turns(recording, reader, way(recording, budget)):
+            fill = as_function(f"what ways[{name!r}] returned", way(recording, budget))
+            for turn in meter.turns(recording, reader, fill):
                 meter.found.append(turn)
                 done += 1
                 if on_progress is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cupel._checks import as_list
 from cupel.integrations.messages import Fitted
 from cupel.integrations.messages import Turn as SessionTurn
 
@@ -35,7 +36,7 @@ def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], befo
     """Return the request that a way filled for a history; `before` is the last one of the conversation."""
     if not isinstance(filled, Fitted):
         places = {id(message): at for at, message in enumerate(history)}
-        messages = tuple(filled)
+        messages = tuple(as_list("what a way filled", filled, "a list of messages, or what fit returned"))
         return Request(messages, tuple(places.get(id(message)) for message in messages))
     dropped = {at for unit in filled.dropped for at in unit.positions}
     kept = tuple(at for at in range(len(history)) if at not in dropped)

@@ -7,7 +7,7 @@ from math import fsum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_instance, as_integer
+from cupel._checks import as_function, as_instance, as_integer
 from cupel.errors import ScorerConfigError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._evaluate import as_cases, judge, label
@@ -118,6 +118,8 @@ def tune(
     as_instance("policy", policy, Policy)
     trials = as_integer("trials", trials, least=2, error=EvaluationError)
     folds = as_integer("folds", folds, least=2, error=EvaluationError)
+    if on_progress is not None:
+        as_function("on_progress", on_progress)
     known = as_cases(cases)
     groups = _groups(known)
     if len(known) < LEAST_CASES or len(groups) < _LEAST_GROUPS:
@@ -125,7 +127,7 @@ def tune(
             f"too few cases to tune: {len(known)} in {len(groups)} group{'s' if len(groups) != 1 else ''}, "
             f"but at least {LEAST_CASES} in {_LEAST_GROUPS} are needed to tell a gain from chance"
         )
-    random = Random(as_integer("seed", seed, least=0))  # noqa: S311  (draws that anybody can repeat)
+    random = Random(as_integer("seed", seed, least=0, error=EvaluationError))  # noqa: S311  (draws that anybody can repeat)
     candidates = variants(policy, trials, random)
     kept = _kept(candidates, known, on_progress)
     parts = _folds(groups, folds, random)
