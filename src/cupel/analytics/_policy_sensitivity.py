@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from cupel._checks import as_text, wrong_type
+from cupel._checks import as_text, shown, wrong_type
 from cupel.analytics._arguments import as_items, prepared_of, quiet
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget
@@ -113,7 +113,7 @@ def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
             )
         label, variant = cast("Sequence[object]", pair)
         label = as_text(f"variants[{position}][0]", label)
-        pipelines.append((label, _pipeline(f"variants: {label!r}", variant)))
+        pipelines.append((label, _pipeline(f"variants: {shown(label)}", variant)))
     return pipelines
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from cupel._checks import shown
 from cupel._frozen import EMPTY
 from cupel._wire import ITEM
 from cupel.batch._arrow import arrow
@@ -35,7 +36,7 @@ class RequestColumns:
         pa = arrow()
         twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
         if twice:
-            msg = f"the table has two columns {twice[0]!r}; rename one"
+            msg = f"the table has two columns {shown(twice[0])}; rename one"
             raise BatchError(msg)
         if "items" not in table.column_names:
             other = "; conversations are read from JSON lines" if "messages" in table.column_names else ""
@@ -100,7 +101,7 @@ def _check_list(pa: Any, found: Any) -> None:
     named: list[str] = []
     for field in found.value_type:
         if field.name not in ITEM.spellings:
-            msg = f"column 'items' has an unknown field {field.name!r}; an item has {', '.join(DEFAULTS)}"
+            msg = f"column 'items' has an unknown field {shown(field.name)}; an item has {', '.join(DEFAULTS)}"
             raise BatchError(msg)
         name = ITEM.spellings[field.name].name
         named.append(name)
@@ -109,7 +110,7 @@ def _check_list(pa: Any, found: Any) -> None:
             raise BatchError(msg)
     for required in ITEM.fields:
         if required.required and required.name not in named:
-            msg = f"column 'items' has no field {required.name!r}"
+            msg = f"column 'items' has no field {shown(required.name)}"
             raise BatchError(msg)
     if len(set(named)) != len(named):
         given = ", ".join(field.name for field in found.value_type)
@@ -220,7 +221,7 @@ def _of_pairs(pairs: list[Any]) -> Any:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if key in [other for other, _ in pairs[:place]])
-        msg = f"the map has the key {twice!r} twice"
+        msg = f"the map has the key {shown(twice)} twice"
         raise ValueError(msg)
     return found
 

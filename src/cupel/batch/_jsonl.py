@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from cupel._checks import shown
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import LARGEST, Choice, Request, Selectable, choose
 from cupel.batch._conversations import Conversation
@@ -117,7 +118,7 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
         key, found, form = _split(line, kept)
         for name in kept:
             if name == "row" or name in RESULT_COLUMNS:
-                msg = f"the request has a key {name!r}, which the answer needs for itself: rename it"
+                msg = f"the request has a key {shown(name)}, which the answer needs for itself: rename it"
                 raise ValueError(msg)
         messages = _messages(found) if key == "messages" else []
         if key == "items":

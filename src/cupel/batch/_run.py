@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
-from cupel._checks import as_integer
+from cupel._checks import as_integer, shown
 from cupel._version import __version__
 from cupel._wire import BUDGET
 from cupel.batch._course import BatchProgress, Course, OnProgress
@@ -193,10 +193,10 @@ def _check_options(
     engine: object, scheduler: str | None, workers: int | None, shard_rows: int | None, max_errors: int | None
 ) -> None:
     if engine not in ("local", "dask"):
-        msg = f"engine must be 'local' or 'dask', got {engine!r}"
+        msg = f"engine must be 'local' or 'dask', got {shown(engine)}"
         raise BatchError(msg)
     if scheduler is not None and engine != "dask":
-        msg = f"scheduler={scheduler!r} goes with engine='dask' only"
+        msg = f"scheduler={shown(scheduler)} goes with engine='dask' only"
         raise BatchError(msg)
     if engine == "dask":
         load_distributed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cupel._checks import shown, wrong_type
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import Choice, choose
 from cupel.batch._columns import RequestColumns
@@ -41,14 +42,11 @@ class BatchSelector:
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"policy must be a Policy, got {type(self.policy).__name__}: {self.policy!r}"
-            raise TypeError(msg)
+            raise wrong_type("policy", "a Policy", self.policy)
         if self.budget is not None and not isinstance(self.budget, ContextBudget):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"budget must be a ContextBudget or None, got {type(self.budget).__name__}: {self.budget!r}"
-            raise TypeError(msg)
+            raise wrong_type("budget", "a ContextBudget or None", self.budget)
         if not isinstance(self.report, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"report must be True or False, got {type(self.report).__name__}: {self.report!r}"
-            raise TypeError(msg)
+            raise wrong_type("report", "True or False", self.report)
 
     def __call__(self, requests: Any) -> Any:
         """Select for every row of a `pyarrow.Table` or `RecordBatch`; gives a table."""
@@ -61,7 +59,7 @@ class BatchSelector:
         kept = [name for name in requests.column_names if name not in ("items", "budget")]
         for name in kept:
             if name in RESULT_COLUMNS:
-                msg = f"the requests have a column {name!r}, which the answer needs for itself: rename it"
+                msg = f"the requests have a column {shown(name)}, which the answer needs for itself: rename it"
                 raise BatchError(msg)
         columns = RequestColumns(requests, self.budget)
         if "budget" not in requests.column_names and self.budget is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, cast
 
+from cupel._checks import shown
 from cupel.batch._arrow import arrow
 from cupel.batch._errors import BatchError
 from cupel.batch._files import copied, mark_of, whole
@@ -86,7 +87,7 @@ def form_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
     if suffix in _FORMS:
         return _FORMS[suffix]
     packed = f" (or .jsonl{' or .jsonl'.join(also)})" if also else ""
-    msg = f"{path}: the name must end in .parquet or .jsonl{packed}, not {suffix!r}"
+    msg = f"{path}: the name must end in .parquet or .jsonl{packed}, not {shown(suffix)}"
     raise BatchError(msg)
 
 

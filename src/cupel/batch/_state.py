@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cupel._checks import shown
 from cupel.batch._errors import BatchError
 from cupel.batch._files import Mark, sync_directory, whole
 from cupel.batch._shard import Shard
@@ -142,7 +143,7 @@ class Parts:
             strangers = sorted(path.name for path in self.path.iterdir() if not _OUR_FILES.fullmatch(path.name))
             if not strangers:
                 return header
-            reason = f"it holds {strangers[0]!r}, which no run has made"
+            reason = f"it holds {shown(strangers[0])}, which no run has made"
         msg = f"{self.path} is in the way: {reason}; move it elsewhere"
         raise BatchError(msg)
 

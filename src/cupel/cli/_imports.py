@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from cupel._checks import shown
+
 
 def imported(name: str) -> str:
     """Import a module, also from the current folder; installed modules are found first, so that none is shadowed."""
@@ -16,5 +18,5 @@ def imported(name: str) -> str:
     try:
         import_module(name)
     except Exception as error:  # whatever the module does wrong is the user's to read, not a fault of the command
-        raise argparse.ArgumentTypeError(f"cannot import {name!r}: {type(error).__name__}: {error}") from error
+        raise argparse.ArgumentTypeError(f"cannot import {shown(name)}: {type(error).__name__}: {error}") from error
     return name

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from cupel._checks import shown
 from cupel.cli._numbers import whole_number
 from cupel.cli._options import add_budget, read_budget
 from cupel.cli._progress import progress_bar
@@ -46,9 +47,9 @@ def share(text: str) -> float:
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a share such as 0.9 or 90%, got {text[:80]!r}") from None
+        raise argparse.ArgumentTypeError(f"expected a share such as 0.9 or 90%, got {shown(text)}") from None
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, got {text[:80]!r}")
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, got {shown(text)}")
     return value
 
 

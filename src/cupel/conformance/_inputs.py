@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from cupel._checks import shown
 from cupel._wire import BUDGET, ITEM, WireForm
 from cupel.conformance._vector import Table
 from cupel.model import ContextBudget, ContextItem, ScoredItem
@@ -54,7 +55,7 @@ def instant(table: Table, key: str, value: Any) -> datetime:
     try:
         return value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise table.error(key, f"must be a date-time, not {value!r}") from None
+        raise table.error(key, f"must be a date-time, not {shown(value)}") from None
 
 
 def position_of(table: Table, key: str, items: list[ContextItem]) -> int:
@@ -65,7 +66,7 @@ def position_of(table: Table, key: str, items: list[ContextItem]) -> int:
 def check_position(table: Table, key: str, position: Any, items: list[ContextItem]) -> int:
     """Check that a number is the position of an item."""
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(items):
-        raise table.error(key, f"must be the position of one of {len(items)} items, not {position!r}")
+        raise table.error(key, f"must be the position of one of {len(items)} items, not {shown(position)}")
     return position
 
 
@@ -81,4 +82,4 @@ def find_item(table: Table, items: list[ContextItem]) -> ContextItem:
     for item in candidates:
         if item.content == content:
             return item
-    raise table.error("content", f"no such item has the content {content!r}")
+    raise table.error("content", f"no such item has the content {shown(content)}")

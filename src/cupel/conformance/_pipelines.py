@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cupel._checks import shown
 from cupel.conformance._compare import Mismatch, compare_rows, compare_value, epsilon_of, first
 from cupel.conformance._inputs import build_budget, build_items, first_positions
 from cupel.conformance._strategies import build_pipeline_scorer, build_placer, build_slicer
@@ -44,7 +45,7 @@ def build_pipeline(config: Table, on_overflow: Callable[[OverflowEvent], None] |
     try:
         overflow = OverflowStrategy(value.lower())
     except (AttributeError, ValueError):
-        raise config.error("overflow_strategy", f"must be throw, truncate or proceed, not {value!r}") from None
+        raise config.error("overflow_strategy", f"must be throw, truncate or proceed, not {shown(value)}") from None
     return Pipeline(
         scorer=build_pipeline_scorer(config),
         slicer=build_slicer(config, "slicer", config) if config.has("slicer") else GreedySlice(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cupel._checks import shown
 from cupel.conformance._compare import Mismatch, compare_value
 from cupel.conformance._inputs import build_budget, build_items, find_item
 from cupel.conformance._pipelines import build_pipeline, compare_output
@@ -33,5 +34,5 @@ def simulation(document: Table) -> Callable[[], Mismatch | None]:
 
     methods = {"marginal_items": marginal, "find_min_budget": find_min_budget}
     if (method := asked.text("method")) not in methods:
-        raise asked.error("method", f"unknown method {method!r}, expected one of {', '.join(methods)}")
+        raise asked.error("method", f"unknown method {shown(method)}, expected one of {', '.join(methods)}")
     return methods[method]

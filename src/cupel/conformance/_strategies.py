@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from cupel._checks import shown
 from cupel.conformance._inputs import instant
 from cupel.conformance._vector import Table
 from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
@@ -80,7 +81,7 @@ def _lookup(known: Mapping[str, _T], family: str, owner: Table, key: str) -> _T:
     try:
         return spelled[name.replace("_", "").replace("-", "").lower()]
     except KeyError:
-        raise owner.error(key, f"unknown {family} {name!r}, expected one of {', '.join(known)}") from None
+        raise owner.error(key, f"unknown {family} {shown(name)}, expected one of {', '.join(known)}") from None
 
 
 def _entries(table: Table, *keys: str) -> list[Table]:
@@ -179,7 +180,7 @@ def _seconds(table: Table, key: str) -> timedelta:
     try:
         return timedelta(seconds=table.need(key))
     except (TypeError, ValueError, OverflowError):
-        raise table.error(key, f"must be a number of seconds, not {table.need(key)!r}") from None
+        raise table.error(key, f"must be a number of seconds, not {shown(table.need(key))}") from None
 
 
 def _step(curve: Table) -> Step:
@@ -212,7 +213,7 @@ def _scarcity(table: Table) -> ScarcityBehavior:
     try:
         return ScarcityBehavior(value.lower())
     except (AttributeError, ValueError):
-        raise table.error("scarcity_behavior", f"must be degrade or throw, not {value!r}") from None
+        raise table.error("scarcity_behavior", f"must be degrade or throw, not {shown(value)}") from None
 
 
 def _count_quota(table: Table) -> Slicer:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 
 from cupel import errors
+from cupel._checks import as_instance, shown
 from cupel.conformance import _pipelines, _simulations, _stages
 from cupel.conformance._compare import Mismatch
 from cupel.conformance._results import SuiteReport, VectorResult
@@ -79,7 +80,7 @@ def run_vector(vector: Vector) -> VectorResult:
     Raises:
         VectorError: A table or field the stage needs is missing or has the wrong shape.
     """
-    mismatch = _first_difference(vector)
+    mismatch = _first_difference(as_instance("vector", vector, Vector))
     if mismatch is None:
         return VectorResult(vector.path, vector.name, vector.stage, vector.level, passed=True)
     return VectorResult(
@@ -111,7 +112,7 @@ def _expected_errors(test: Table) -> tuple[str, ...]:
     if test.has("expect_error"):
         kind = test.text("expect_error")
         if kind not in ERROR_KINDS:
-            raise test.error("expect_error", f"unknown kind {kind!r}, expected one of {', '.join(ERROR_KINDS)}")
+            raise test.error("expect_error", f"unknown kind {shown(kind)}, expected one of {', '.join(ERROR_KINDS)}")
         return (kind,)
     if test.option("expect_construction_error", default=False):
         return tuple(kind for kind in ERROR_KINDS if kind not in RUN_ERRORS)

@@ -198,6 +198,6 @@ def load_vector(path: str | PathLike[str]) -> Vector:
     test = document.table("test")
     stage = test.text("stage")
     if stage not in STAGES:
-        raise test.error("stage", f"unknown stage {stage!r}, expected one of {', '.join(STAGES)}")
+        raise test.error("stage", f"unknown stage {shown(stage)}, expected one of {', '.join(STAGES)}")
     name = test.text("name") if test.has("name") else file.stem
     return Vector(file, name, stage, VectorLevel.of(file), document)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
+from cupel._checks import wrong_type
 from cupel.diagnostics._report import ExcludedItem
 from cupel.diagnostics._stage import PipelineStage
 from cupel.errors import SelectionError
@@ -121,8 +122,7 @@ class DiagnosticTraceCollector(TraceCollector):
         on_event: Callable[[TraceEvent], object] | None = None,
     ) -> None:
         if not isinstance(detail_level, TraceDetailLevel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"detail_level must be a TraceDetailLevel, got {type(detail_level).__name__}: {detail_level!r}"
-            raise TypeError(msg)
+            raise wrong_type("detail_level", "a TraceDetailLevel", detail_level)
         self.detail_level = detail_level
         self._on_event = on_event
         self._events: list[TraceEvent] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import shown
+from cupel._checks import as_counter, shown
 from cupel._wire import ITEM, budget_of
 from cupel.errors import CupelError
 from cupel.evaluation._case import Case
@@ -104,7 +104,7 @@ def _items(forms: Any, count: Callable[[str], int]) -> list[ContextItem]:
 
 
 def _counting(counter: TokenCounter | None) -> Callable[[str], int]:
-    made: list[Callable[[str], int]] = [] if counter is None else [counter.count]
+    made: list[Callable[[str], int]] = [] if counter is None else [as_counter("counter", counter).count]
 
     def count(text: str) -> int:
         if not made:

@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 from cupel import presets
+from cupel._checks import shown
 from cupel.errors import CupelError, InvalidItemError, MissingExtraError, PolicyConfigError
 from cupel.model import ContextBudget, ContextItem
 from cupel.policy import Policy
@@ -174,7 +175,7 @@ def _policy(policy: str | dict[str, Any]) -> Policy:
         return Policy.from_dict(policy)
     known = {name.replace("_", "-"): getattr(presets, name) for name in presets.__all__}
     if policy not in known:
-        raise PolicyConfigError(f"policy must be a policy document or one of {', '.join(known)}, got {policy!r}")
+        raise PolicyConfigError(f"policy must be a policy document or one of {', '.join(known)}, got {shown(policy)}")
     preset: Policy = known[policy]()
     return preset
 

@@ -14,6 +14,7 @@ from enum import Enum
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel._checks import shown
 from cupel._version import __version__
 from cupel.analytics import budget_utilization
 from cupel.diagnostics import KNOWN_REASONS, NullTraceCollector, PipelineStage, TraceCollector, TraceDetailLevel
@@ -89,7 +90,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
         meter_provider: MeterProvider | None = None,
     ) -> None:
         if not isinstance(verbosity, CupelVerbosity):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"verbosity must be a CupelVerbosity, got {type(verbosity).__name__}: {verbosity!r}")
+            raise TypeError(f"verbosity must be a CupelVerbosity, got {type(verbosity).__name__}: {shown(verbosity)}")
         if tracer is not None and tracer_provider is not None:
             raise ConfigurationError("pass a tracer or a tracer_provider, not both")
         if meter_provider is not None and not metrics:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from cupel._checks import shown, wrong_type
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextItem
 from cupel.pipeline._result import ContextResult
@@ -36,7 +37,7 @@ async def gather(
 ) -> tuple[list[ContextItem], tuple[SourceFailure, ...]]:
     """Read all sources concurrently; items and failures come in the order of the sources, whichever answers first."""
     if on_error not in ("raise", "skip"):
-        msg = f"on_error must be 'raise' or 'skip', got {on_error!r}"
+        msg = f"on_error must be 'raise' or 'skip', got {shown(on_error)}"
         raise PipelineConfigError(msg)
     named = _named(cast("Any", sources))
     limits = _limits(named, timeout)
@@ -81,8 +82,7 @@ def _named(sources: Mapping[Any, Any] | list[Any] | tuple[Any, ...]) -> dict[str
         named: dict[Any, Any] = dict(sources)
         for name in named:
             if not isinstance(name, str):
-                msg = f"a source's name must be a string, got {type(name).__name__}: {name!r}"
-                raise TypeError(msg)
+                raise wrong_type("a source's name", "a string", name)
         return named
     if isinstance(sources, (list, tuple)):  # pyright: ignore[reportUnnecessaryIsInstance]
         entries: list[Any] = list(sources)
@@ -97,13 +97,12 @@ def _limits(named: dict[str, Any], timeout: Mapping[str, Any] | float | None) ->
     limits: dict[str, Any] = dict(timeout) if isinstance(timeout, Mapping) else dict.fromkeys(named, timeout)
     for name, limit in limits.items():
         if name not in named:
-            msg = f"timeout names {name!r}, which is not a source; the sources are {', '.join(named)}"
+            msg = f"timeout names {shown(name)}, which is not a source; the sources are {', '.join(named)}"
             raise PipelineConfigError(msg)
         if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-            msg = f"timeout must be a number of seconds, got {type(limit).__name__}: {limit!r}"
-            raise TypeError(msg)
+            raise wrong_type("timeout", "a number of seconds", limit)
         if not limit > 0:
-            msg = f"timeout must be more than 0 seconds, got {limit!r}"
+            msg = f"timeout must be more than 0 seconds, got {shown(limit)}"
             raise PipelineConfigError(msg)
     return limits
 

@@ -135,7 +135,7 @@ class Seconds:
         try:
             return timedelta(seconds=seconds)
         except (OverflowError, ValueError):
-            raise malformed(path, f"{seconds!r} seconds is not a duration") from None
+            raise malformed(path, f"{shown(seconds)} seconds is not a duration") from None
 
     def write(self, value: timedelta, _path: str, /) -> Json:
         return value.total_seconds()

@@ -151,7 +151,8 @@ class Policy:
         readers = {".json": cls.from_json, ".toml": cls.from_toml}
         reader = readers.get(file.suffix.lower())
         if reader is None:
-            raise PolicyConfigError(f"{file}: a policy file ends in .json or .toml, not {file.suffix!r}")
+            name = shown(str(file))
+            raise PolicyConfigError(f"{name}: a policy file ends in .json or .toml, not {shown(file.suffix)}")
         try:
             return reader(file.read_text(encoding="utf-8-sig"))
         except ConfigurationError as error:

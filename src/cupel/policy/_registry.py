@@ -51,9 +51,11 @@ class Registry(Generic[T]):
             if taken == tag:
                 return
             if tag in self._documents:
-                raise PolicyConfigError(f"the {self.family} tag {tag!r} is already registered")
+                raise PolicyConfigError(f"the {self.family} tag {shown(tag)} is already registered")
             if taken is not None:
-                raise PolicyConfigError(f"{strategy.__name__} is already registered as the {self.family} {taken!r}")
+                raise PolicyConfigError(
+                    f"{strategy.__name__} is already registered as the {self.family} {shown(taken)}"
+                )
             self._documents[tag] = document
             self._tags[strategy] = tag
 

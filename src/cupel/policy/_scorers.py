@@ -66,7 +66,7 @@ class _FixedNow:
 
     def write(self, value: Clock, path: str, /) -> Json:
         if type(value) is not FixedClock:
-            raise malformed(path, f"the clock {value!r} cannot be written; only SystemClock and FixedClock can")
+            raise malformed(path, f"the clock {shown(value)} cannot be written; only SystemClock and FixedClock can")
         return Instant().write(value.instant, path)
 
     def schema(self) -> Schema:

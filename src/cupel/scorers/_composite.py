@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_list
+from cupel._checks import as_list, shown, wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.scorers._base import PassScorer, Scorer, checked_scores
 from cupel.scorers._graph import refuse_cycles
@@ -81,9 +81,8 @@ def _checked_entry(position: int, entry: Any) -> tuple[Scorer, float]:
     try:
         scorer, weight = entry
     except (TypeError, ValueError):
-        msg = f"entries[{position}] must be a (scorer, weight) pair, got {entry!r}"
+        msg = f"entries[{position}] must be a (scorer, weight) pair, got {shown(entry)}"
         raise TypeError(msg) from None
     if not isinstance(scorer, Scorer):
-        msg = f"entries[{position}]: the first of the pair must be a Scorer, got {type(scorer).__name__}: {scorer!r}"
-        raise TypeError(msg)
+        raise wrong_type(f"entries[{position}]: the first of the pair", "a Scorer", scorer)
     return scorer, positive(weight, f"entries[{position}] weight")

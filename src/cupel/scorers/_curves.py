@@ -8,7 +8,7 @@ from datetime import timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_list
+from cupel._checks import as_list, shown, wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.scorers._weights import as_weight
 
@@ -103,7 +103,7 @@ def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:
     try:
         max_age, raw = window
     except (TypeError, ValueError):
-        msg = f"windows[{position}] must be a (max_age, score) pair, got {window!r}"
+        msg = f"windows[{position}] must be a (max_age, score) pair, got {shown(window)}"
         raise TypeError(msg) from None
     _positive_duration(max_age, f"windows[{position}] max_age (maxAge)")
     score = as_weight(raw, f"windows[{position}] score")
@@ -115,8 +115,7 @@ def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:
 
 def _positive_duration(value: object, field: str) -> None:
     if not isinstance(value, timedelta):
-        msg = f"{field} must be a timedelta, got {type(value).__name__}: {value!r}"
-        raise TypeError(msg)
+        raise wrong_type(f"{field}", "a timedelta", value)
     if value <= _ZERO:
         msg = f"{field} must be longer than zero, got {value}"
         raise ScorerConfigError(msg)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from cupel._checks import shown, wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._curves import Curve
@@ -74,11 +75,10 @@ class DecayScorer(PeerlessScorer):
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.clock, "now", None)):
-            msg = f"clock must have a now() method, got {type(self.clock).__name__}: {self.clock!r}"
+            msg = f"clock must have a now() method, got {type(self.clock).__name__}: {shown(self.clock)}"
             raise TypeError(msg)
         if not isinstance(self.curve, Curve):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"curve must be Exponential, Window or Step, got {type(self.curve).__name__}: {self.curve!r}"
-            raise TypeError(msg)
+            raise wrong_type("curve", "Exponential, Window or Step", self.curve)
         score = unit_interval(self.null_timestamp_score, "null_timestamp_score")
         object.__setattr__(self, "null_timestamp_score", score)
 
@@ -96,8 +96,7 @@ class DecayScorer(PeerlessScorer):
 
 def _aware(instant: object, field: str) -> datetime:
     if not isinstance(instant, datetime):
-        msg = f"{field} must be an aware datetime, got {type(instant).__name__}: {instant!r}"
-        raise TypeError(msg)
+        raise wrong_type(f"{field}", "an aware datetime", instant)
     if instant.utcoffset() is None:
         msg = f"{field} must carry a time zone, got the naive {instant.isoformat()}"
         raise ScorerConfigError(msg)

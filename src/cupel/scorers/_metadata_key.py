@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cupel._checks import wrong_type
 from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import positive
 
@@ -37,8 +38,7 @@ class MetadataKeyScorer(PeerlessScorer):
     def __post_init__(self) -> None:
         for name in ("key", "value"):
             if not isinstance(getattr(self, name), str):
-                msg = f"{name} must be a string, got {type(getattr(self, name)).__name__}: {getattr(self, name)!r}"
-                raise TypeError(msg)
+                raise wrong_type(f"{name}", "a string", getattr(self, name))
         object.__setattr__(self, "boost", positive(self.boost, "boost"))
 
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_tuple
+from cupel._checks import as_tuple, wrong_type
 from cupel.model import ContextItem
 from cupel.scorers._base import PassScorer, Scorer, checked_scores
 from cupel.scorers._graph import refuse_cycles
@@ -34,8 +34,7 @@ class ScaledScorer(PassScorer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Scorer):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"inner must be a Scorer, got {type(self.inner).__name__}: {self.inner!r}"
-            raise TypeError(msg)
+            raise wrong_type("inner", "a Scorer", self.inner)
         refuse_cycles(self)
 
     @property

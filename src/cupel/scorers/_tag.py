@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING
 
+from cupel._checks import shown, wrong_type
 from cupel._folded import fold_ascii
 from cupel._frozen import FrozenDict
 from cupel.errors import ScorerConfigError
@@ -39,22 +40,20 @@ class TagScorer(PeerlessScorer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"weights must be a mapping of tags to numbers, got {type(self.weights).__name__}: {self.weights!r}"
-            raise TypeError(msg)
+            raise wrong_type("weights", "a mapping of tags to numbers", self.weights)
         if not isinstance(self.case_sensitive, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"case_sensitive must be True or False, got {self.case_sensitive!r}"
+            msg = f"case_sensitive must be True or False, got {shown(self.case_sensitive)}"
             raise TypeError(msg)
         weights: dict[str, float] = {}
         by_key: dict[str, float] = {}
         total = 0.0
         for tag, raw in self.weights.items():
             if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"weights must be keyed by strings, got {type(tag).__name__}: {tag!r}"
-                raise TypeError(msg)
-            weight = non_negative(raw, f"weights[{tag!r}]")
+                raise wrong_type("weights", "keyed by strings", tag)
+            weight = non_negative(raw, f"weights[{shown(tag)}]")
             key = tag if self.case_sensitive else fold_ascii(tag)
             if key in by_key:
-                msg = f"weights: {tag!r} is the same tag as another key when case is ignored; keep one"
+                msg = f"weights: {shown(tag)} is the same tag as another key when case is ignored; keep one"
                 raise ScorerConfigError(msg)
             weights[tag] = by_key[key] = weight
             total += weight

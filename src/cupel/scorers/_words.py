@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from unicodedata import normalize
 
+from cupel._checks import shown
 from cupel.errors import MissingExtraError, ScorerConfigError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
     untyped: Any = snowballstemmer
     known: list[str] = sorted(untyped.algorithms())
     if language not in known:
-        msg = f"stem must be True, False or one of {', '.join(known)}, got {language!r}"
+        msg = f"stem must be True, False or one of {', '.join(known)}, got {shown(language)}"
         raise ScorerConfigError(msg)
     stem: Callable[[str], str] = untyped.stemmer(language).stemWord
     return stem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cupel._checks import wrong_type
 from cupel.slicers._base import FittingSlicer
 from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior, check_scarcity
 from cupel.slicers._entries import checked_entries
@@ -46,8 +47,7 @@ class CountConstrainedKnapsackSlice(FittingSlicer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "entries", checked_entries("entries", self.entries, CountQuotaEntry))
         if not isinstance(self.knapsack, KnapsackSlice):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"knapsack must be a KnapsackSlice, got {type(self.knapsack).__name__}: {self.knapsack!r}"
-            raise TypeError(msg)
+            raise wrong_type("knapsack", "a KnapsackSlice", self.knapsack)
         check_scarcity(self.scarcity)
 
     def _fit(self, candidates: Candidates) -> CountChooser:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
+from cupel._checks import shown, wrong_type
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.tokens._cached import CachedCounter
 from cupel.tokens._encodings import NAMES, encoding
@@ -33,10 +34,9 @@ class TiktokenCounter:
     def __post_init__(self) -> None:
         name = self.encoding
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"encoding must be a string, got {type(name).__name__}: {name!r}"
-            raise TypeError(msg)
+            raise wrong_type("encoding", "a string", name)
         if name not in NAMES:
-            msg = f"encoding must be one of {', '.join(NAMES)}, got {name!r}"
+            msg = f"encoding must be one of {', '.join(NAMES)}, got {shown(name)}"
             raise ConfigurationError(msg)
 
     @classmethod
@@ -54,7 +54,10 @@ class TiktokenCounter:
         try:
             name = encoding_name_for_model(model)
         except KeyError:
-            msg = f"model must be one that tiktoken knows, got {model!r}; name the encoding instead: {', '.join(NAMES)}"
+            msg = (
+                f"model must be one that tiktoken knows, got {shown(model)}; "
+                f"name the encoding instead: {', '.join(NAMES)}"
+            )
             raise ConfigurationError(msg) from None
         return cls(_SAME_TEXT_TOKENS.get(name, name))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from cupel._checks import shown
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages import _anthropic, _openai, _responses
 from cupel.integrations.messages._plain import fields, is_sequence, wrong_type
@@ -90,7 +91,7 @@ def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object
         if not isinstance(provider, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("provider", "a string", provider)
         if provider not in DIALECTS:
-            msg = f"provider must be one of {', '.join(get_args(Provider))}, got {provider[:80]!r}"
+            msg = f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}"
             raise ConfigurationError(msg)
         return DIALECTS[provider]
     marks = set(_marks(messages))

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from cupel._checks import as_tuple
 from cupel.errors import InvalidItemError
 from cupel.integrations.messages._history import POSITIONS_KEY, Options, read_history
 from cupel.integrations.messages._plain import is_sequence, shown
 from cupel.integrations.messages._sendable import sendable
+from cupel.model import ContextItem
 
 if TYPE_CHECKING:
     from cupel.integrations.messages._dialect import Provider
     from cupel.integrations.messages._media import ImageTokens
     from cupel.integrations.messages._pins import SystemMessages
-    from cupel.model import ContextItem
     from cupel.tokens import TokenCounter
 
 M = TypeVar("M")
@@ -71,7 +72,7 @@ def from_items(
     """
     history = read_history(messages, Options(provider=provider, alternate=alternate, system_messages=system_messages))
     units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.flaw is None}
-    chosen = {_unit_index(item, units) for item in items}
+    chosen = {_unit_index(item, units) for item in as_tuple("items", items, ContextItem)}
     trimmed = history.rules.trim(history.units, chosen)
     kept = history.positions(chosen - trimmed.keys())
     return [sendable(messages[position], f"messages[{position}]") for position in kept]

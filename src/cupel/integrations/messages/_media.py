@@ -10,6 +10,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cupel._checks import wrong_type
 from cupel.errors import ConfigurationError
 
 _OPENAI_LOW = 85
@@ -47,8 +48,7 @@ class ImageRule:
         if tokens is None or callable(tokens):
             return
         if isinstance(tokens, bool) or not isinstance(tokens, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"image_tokens must be an integer or a function of the size, got {type(tokens).__name__}: {tokens!r}"
-            raise TypeError(msg)
+            raise wrong_type("image_tokens", "an integer or a function of the size", tokens)
         if tokens < 0:
             msg = f"image_tokens must not be negative, got {tokens}"
             raise ConfigurationError(msg)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, cast, get_args
 
+from cupel._checks import shown
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages._plain import JSON, compact_json, fields, is_sequence, wrong_type
 
@@ -29,7 +30,7 @@ def checked_parts(parts: Collection[Part]) -> tuple[Part, ...]:
         if not isinstance(part, str):
             raise wrong_type("parts", f"a list of {', '.join(get_args(Part))}", parts)
         if part not in get_args(Part):
-            msg = f"parts must be of {', '.join(get_args(Part))}, got {part[:80]!r}"
+            msg = f"parts must be of {', '.join(get_args(Part))}, got {shown(part)}"
             raise ConfigurationError(msg)
     return cast("tuple[Part, ...]", named)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from cupel._checks import shown
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages._plain import wrong_type
 from cupel.integrations.messages._unit import holders
@@ -50,7 +51,7 @@ def _check(which: object) -> None:
     if isinstance(which, bool) or not isinstance(which, (int, str)):
         raise wrong_type("system_messages", "'keep', 'compete' or an integer", which)
     if isinstance(which, str) and which not in ("keep", "compete"):
-        msg = f"system_messages must be 'keep', 'compete' or an integer, got {which[:80]!r}"
+        msg = f"system_messages must be 'keep', 'compete' or an integer, got {shown(which)}"
         raise ConfigurationError(msg)
     if isinstance(which, int) and which < 0:
         msg = f"system_messages must not be negative, got {which}"
