@@ -379,3 +379,17 @@ def test_every_command_takes_one_of_many_conversations(tmp_path, monkeypatch, ca
     assert main([command, path, *options]) == 2
     assert "--conversation" in capsys.readouterr().err
     assert main([command, path, *options, "--conversation", "anthropic"]) == 0
+
+
+def test_of_pinning_and_unpinning_the_last_counts(cupel, session):
+    both = cupel("select", session, "--budget", "900", "--unpin", "30", "--pin", "30", "--format", "json").json
+    assert session_items()[29].content in [item["content"] for item in both["items"]]
+
+
+def test_the_page_names_how_its_items_were_read(cupel, folder):
+    """The command under its slider is the whole of it."""
+    rows = [{"id": name, "messages": [{"role": "user", "content": f"hello {name}"}]} for name in ("one", "two")]
+    folder.joinpath("chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    flags = ["--tokens", "chars", "--conversation", "two", "--unpin", "1", "--query", "a word"]
+    page = cupel("inspect", "chats.jsonl", "--budget", "90", *flags, "--format", "json").json
+    assert page["source"] == "chats.jsonl --tokens chars --conversation two --unpin 1 --query 'a word'"

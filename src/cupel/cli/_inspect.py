@@ -29,6 +29,7 @@ from cupel.cli._options import (
     read_budget,
     read_policy,
     read_whole_input,
+    reading_flags,
 )
 from cupel.cli._progress import progress_bar
 from cupel.cli._reading import Counting
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             budget,
             policies,
             title=title,
-            sources=args.items,
+            sources=[*args.items, *reading_flags(args)],
             fixed_window=args.max is not None,
             form=args.format,
             turns=turns,

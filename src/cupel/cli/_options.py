@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -59,17 +60,29 @@ def add_items(parser: argparse.ArgumentParser) -> None:
         help="how to count items that come without a token count: tiktoken:o200k_base, tiktoken:cl100k_base or chars "
         "(an estimate from the length); default: the best one installed",
     )
-    for name, words in (
-        ("--pin", "pin the Nth item, whatever it says itself; repeat it"),
-        ("--unpin", "do not pin it"),
+    for name, pinned, words in (
+        ("--pin", True, "pin the Nth item, whatever it says itself; repeat it"),
+        ("--unpin", False, "do not pin it; of both, the last counts"),
     ):
-        group.add_argument(name, type=whole_number, action="append", default=[], metavar="N", help=words)
+        group.add_argument(
+            name,
+            type=partial(_pin, pinned=pinned),
+            action="append",
+            default=[],
+            dest="pins",
+            metavar="N",
+            help=words,
+        )
     group.add_argument(
         "--conversation", metavar="N|ID", help="which of the conversations in ITEMS, by its number from 1 or its id"
     )
     group.add_argument(
         "--skip-bad", action="store_true", help="leave out records that cannot be read, and say how many"
     )
+
+
+def _pin(text: str, *, pinned: bool) -> tuple[int, bool]:
+    return whole_number(text), pinned
 
 
 def add_budget(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -164,12 +177,25 @@ def read_whole_input(args: argparse.Namespace) -> Input:
         conversation=args.conversation,
     )
     note_reading(found, counter_name)
-    for flag, numbers in (("--pin", args.pin), ("--unpin", args.unpin)):
-        for number in numbers:
-            if not 1 <= number <= len(found.items):
-                raise ConfigurationError(f"{flag} {number}: there are {len(found.items)} items, counted from 1")
-            found.items[number - 1] = structs.replace(found.items[number - 1], pinned=flag == "--pin")
+    pins: list[tuple[int, bool]] = args.pins
+    for number, pinned in pins:
+        if not 1 <= number <= len(found.items):
+            flag = "--pin" if pinned else "--unpin"
+            raise ConfigurationError(f"{flag} {number}: there are {len(found.items)} items, counted from 1")
+        found.items[number - 1] = structs.replace(found.items[number - 1], pinned=pinned)
     return found
+
+
+def reading_flags(args: argparse.Namespace) -> list[str]:
+    """Return the arguments that read the same items again, for the same query."""
+    named = {"--input-format": args.input_format, "--tokens": args.tokens, "--conversation": args.conversation}
+    flags = [word for flag, value in named.items() if value not in {None, "auto"} for word in (flag, str(value))]
+    flags += ["--skip-bad"] if args.skip_bad else []
+    for module in args.modules:
+        flags += ["--import", module]
+    for number, pinned in args.pins:
+        flags += ["--pin" if pinned else "--unpin", str(number)]
+    return flags if args.query is None else [*flags, "--query", args.query]
 
 
 def note_reading(found: Input, counter_name: str | None) -> None:

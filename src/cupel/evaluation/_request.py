@@ -43,7 +43,7 @@ def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], befo
     if isinstance(filled, SessionTurn):
         notes = tuple(Note(change.positions, str(change)) for change in filled.changes)
         return Request(tuple(filled.messages), kept, filled.reason, notes)
-    stood = set() if before is None else set(before.positions)
+    stood: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
     return Request(tuple(filled.messages), kept, notes=tuple(_leaving(filled, stood)))
 
 

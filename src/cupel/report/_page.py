@@ -25,6 +25,7 @@ _VIEWS: Final = {
         (
             "slicers.js",
             "scorers.js",
+            "answers.js",
             "replay.js",
             "search.js",
             "state.js",

@@ -64,7 +64,7 @@ class Fitted(Generic[M]):
     """Where the messages stood in the history that are copies with shorter texts."""
 
     def _repr_html_(self) -> str:
-        return self.report._repr_html_()
+        return self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  (the protocol of notebooks)
 
 
 def fit(

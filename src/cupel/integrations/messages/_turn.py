@@ -28,7 +28,7 @@ class Turn(Fitted[M]):
     """What the request costs: an estimate, until `observe` settles it in the session's `total`."""
 
     def _repr_html_(self) -> str:
-        return turn_html(self.bill, self.reason, self.changes) + Fitted._repr_html_(self)
+        return turn_html(self.bill, self.reason, self.changes) + super(Turn, self)._repr_html_()
 
     def marked(self) -> list[Any]:
         """Return the messages with Anthropic's cache marks set, in copies; for other formats, the messages.
