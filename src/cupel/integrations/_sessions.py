@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar, Unpack
 
@@ -113,14 +112,14 @@ class Sessions(Generic[M]):
         """Return the conversation that goes on from a state, or a new one for None; a `budget` is for this turn."""
         beside = (self._budget if budget is None else budget, list(tools or ()), system)
         if state is None:
-            return self._conversation(MessageSession, *beside)
+            return self._conversation(None, *beside)
         state = as_text(self._place, state)
         with self._lock:
             kept = self._kept.pop(state, None)
         if kept is not None and kept.beside == beside:
             return kept
         try:
-            return self._conversation(partial(MessageSession.from_json, state), *beside)
+            return self._conversation(state, *beside)
         except ConfigurationError as error:
             msg = f"{self._place}: {error}"
             raise ConfigurationError(msg) from error
@@ -152,13 +151,14 @@ class Sessions(Generic[M]):
                 self._busy.discard(name)
 
     def _conversation(
-        self,
-        start: Callable[..., MessageSession[M]],
-        budget: int | ContextBudget,
-        tools: list[Any],
-        system: str | None,
+        self, state: str | None, budget: int | ContextBudget, tools: list[Any], system: str | None
     ) -> Conversation[M]:
-        session = start(budget, self._policy, **self._options, tools=tools, system=system, framework=self._framework)
+        options: dict[str, Any] = {**self._options, "tools": tools, "system": system, "framework": self._framework}
+        session: MessageSession[M]
+        if state is None:
+            session = MessageSession(budget, self._policy, **options)
+        else:
+            session = MessageSession.from_json(state, budget, self._policy, **options)
         return Conversation(session, (budget, tools, system), self._on_turn)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
