@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chart, forms, knapsack_solver, quality, relevance, sessions, tables
+from benchmarks import chart, forms, knapsack_solver, presets, quality, relevance, sessions, tables
 from benchmarks.construction import measure_construction
 from benchmarks.growth import measure_growth
 from benchmarks.machine import facts
@@ -91,6 +91,10 @@ def shortened(*, quick: bool) -> Any:
     return _shown(forms.show, forms.measure_forms(quick=quick))
 
 
+def ready(*, quick: bool) -> Any:
+    return _shown(presets.table, presets.measure_presets(quick=quick))
+
+
 MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "speed": speed,
     "growth": growth,
@@ -103,9 +107,10 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "relevance": evidence,
     "sessions": conversations,
     "forms": shortened,
+    "presets": ready,
 }
 # On request only: the solver beside a plain table, and what is told by data that is not part of the project.
-PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance", "sessions", "forms"})
+PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance", "sessions", "forms", "presets"})
 
 
 def write_pages(found: dict[str, Any]) -> None:

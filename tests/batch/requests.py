@@ -42,10 +42,11 @@ def _request(rnd, number):
         }
         for _ in range(rnd.randrange(20))
     ]
+    target = rnd.randint(200, 900)  # too little for what some requests pin
     return {
         "id": f"r{number}",
         "items": items,
-        "budget": {"max_tokens": 2000, "target_tokens": rnd.randint(200, 900), "output_reserve": 100},
+        "budget": {"max_tokens": target + 300, "target_tokens": target, "output_reserve": 100},
     }
 
 

@@ -43,7 +43,7 @@ def test_every_pair_of_formats_gives_what_the_plain_loop_gives(tmp_path, source,
     errors = [json.loads(line) for line in done.errors_file.read_text().splitlines()]
     assert sorted([row[0] for row in expected] + [error["row"] for error in errors]) == list(range(60))
     assert all(error["id"] == f"r{error['row']}" for error in errors)
-    assert "Selected items require" in errors[0]["error"]
+    assert "Pinned items require" in errors[0]["error"]
     assert no_traces_left(tmp_path) == [f"out.{target}.errors.jsonl"]
 
 
@@ -350,8 +350,8 @@ def test_arguments_that_cannot_work_are_named(tmp_path, source, target, options,
 def test_each_line_is_selected_for_its_own_query(tmp_path):
     pool = [{"content": "The parser is slow.", "tokens": 5}, {"content": "Lunch is at noon.", "tokens": 5}]
     queries = ["why so slow?", "when is lunch?", 7]
-    path = write_jsonl(tmp_path / "requests.jsonl", [{"items": pool, "budget": 5, "query": query} for query in queries])
+    requests = [{"id": str(at), "items": pool, "budget": 5, "query": query} for at, query in enumerate(queries)]
+    path = write_jsonl(tmp_path / "requests.jsonl", requests)
     summary = run_batch(path, tmp_path / "out.jsonl", Policy(RelevanceScorer(stem=False)), workers=1)
-    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line)["selected"] for line in lines] == [[0], [1]]
+    assert [row[:3] for row in rows_of(tmp_path / "out.jsonl")] == [(0, "0", [0]), (1, "1", [1])]
     assert "query must be a string" in summary.errors_file.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ def test_a_way_that_reads_the_question_keeps_its_evidence(tmp_path):
         file.write(json.dumps({"items": turns, "questions": questions}) + "\n")
     rows = {row["way"]: row for row in measure_relevance(evidence=path)}
     assert rows["relevance, neighbours 0.5, best first"]["kept"] == dict.fromkeys(BUDGETS, 1.0)
-    assert rows["preset `chat`"]["kept"][500] == 0.0
+    assert rows["preset `chat`"]["kept"] == dict.fromkeys(BUDGETS, 1.0)
     assert "| relevance, best first | 1.000 |" in table(list(rows.values()))
 
 

@@ -60,7 +60,10 @@ def test_0_done(cupel, items, arguments):
     ("arguments", "says"),
     [
         ("select items.jsonl --budget 4", "Pinned items require 15 tokens, but only 4 are available"),
-        ("select items.jsonl --budget 10 --max 99", "Selected items require 15 tokens, exceeding target budget of 10"),
+        (
+            "select items.jsonl --budget 10 --max 99 --set overflow=throw",
+            "Selected items require 15 tokens, exceeding target budget of 10",
+        ),
         ("explain items.jsonl --budget 99 --policy scarce.json", "candidate pool for kind 'Image'"),
         ("compare items.jsonl --budget 4", "Pinned items require"),
         ("policy validate bad.toml", ""),

@@ -75,7 +75,7 @@ def test_every_command_takes_them(cupel, session, arguments):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("select session.jsonl --budget 9 --policy chatt", "did you mean 'chat'? (presets: chat, "),
+        ("select session.jsonl --budget 9 --policy chatt", "did you mean 'chat'? (presets: agent, chat, "),
         ("policy show code_reveiw", "did you mean 'code-review'?"),
         ("policy describe tool-us", "did you mean 'tool-use'?"),
         ("select session.jsonl --budget 9 --tokens tiktoken-o200k_base", "did you mean 'tiktoken:o200k_base'?"),

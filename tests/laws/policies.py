@@ -64,8 +64,10 @@ def _leaf_scorers() -> st.SearchStrategy[dict[str, Any]]:
                 "stem": st.sampled_from([True, False, "german"]),
                 "stop": st.sampled_from([[], ["B", "c"]]),
                 "dates": st.booleans(),
+                "optional": st.booleans(),
             },
         ),
+        st.just({"type": "relevance", "optional": True, "stem": False}),
         st.fixed_dictionaries(
             {
                 "type": st.just("decay"),

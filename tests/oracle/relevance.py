@@ -86,6 +86,8 @@ def _carried(own: list[float], line: list[int], share: float) -> float:
 
 
 def relevance(spec: Mapping[str, Any], item: Item, items: Sequence[Item]) -> float:
+    if spec.get("optional") and spec.get("query") is None:
+        return 0.0
     scores = _spread(spec, items)
     # An object that is listed twice is asked for at its last place.
     own = [score for score, other in zip(scores, items, strict=True) if other is item][-1]

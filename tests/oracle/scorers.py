@@ -97,13 +97,18 @@ def _reflexive(spec: Spec, item: Item, items: Sequence[Item]) -> float:
 
 
 def _composite(spec: Spec, item: Item, items: Sequence[Item]) -> float:
+    heard = [child for child in spec["scorers"] if not _abstains(child["scorer"])] or spec["scorers"]
     total = 0.0
-    for child in spec["scorers"]:
+    for child in heard:
         total += float(child["weight"])
     result = 0.0
-    for child in spec["scorers"]:
+    for child in heard:
         result += score(child["scorer"], item, items) * (float(child["weight"]) / total)
     return result
+
+
+def _abstains(spec: Spec | str) -> bool:
+    return not isinstance(spec, str) and bool(spec.get("optional")) and spec.get("query") is None
 
 
 def _scaled(spec: Spec, item: Item, items: Sequence[Item]) -> float:

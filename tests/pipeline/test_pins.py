@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from cupel import (
     ContextItem,
@@ -15,6 +16,7 @@ from cupel import (
     Policy,
     RecencyScorer,
     RelevanceScorer,
+    Session,
 )
 from cupel.diagnostics import InclusionReason
 
@@ -99,3 +101,29 @@ def test_pins_must_be_rules():
         Pipeline(scorer=RecencyScorer(), pins=["newest"])
     with pytest.raises(TypeError, match="pins must be an iterable of PinRule"):
         Pipeline(scorer=RecencyScorer(), pins=PinRule.system_prompts())
+
+
+def test_a_rule_pins_what_an_item_is_incomplete_without():
+    call = ContextItem("call", 5, metadata={"cupel:group": "a"})
+    result = ContextItem("result", 5, kind="ToolOutput", metadata={"cupel:group": "a", "cupel:requires": ("plan",)})
+    plan = [ContextItem(text, len(text), metadata={"cupel:id": "plan"}) for text in ("plan", "the whole plan")]
+    other = ContextItem("other", 5)
+    pipeline = Pipeline(scorer=RecencyScorer(), pins=[PinRule.newest_tool_result()])
+    pool = [call, result, *plan, other]
+    assert pipeline.pinned(pool) == {0, 1, 3}  # of the plan's forms the fullest
+    assert {item.content for item in pipeline.run(pool, 24)} == {"call", "result", "the whole plan"}
+    short = replace(plan[0], pinned=True)
+    assert pipeline.pinned([call, result, short, plan[1], other]) == {0, 1, 2}
+
+
+def test_a_session_holds_what_rules_pin():
+    items = [
+        ContextItem("an old result", 40, kind="ToolOutput", timestamp=NOON),
+        *(ContextItem(f"word {n}", 20, timestamp=NOON + timedelta(minutes=n + 1)) for n in range(9)),
+    ]
+    without = Session(Pipeline(scorer=RecencyScorer()), 100)
+    assert items[0] not in without.select(items).items
+    session = Session(Pipeline(scorer=RecencyScorer(), pins=[PinRule.newest_tool_result()]), 100)
+    result = session.select(items)
+    assert items[0] in result.items
+    assert next(entry.reason for entry in result.report.included if entry.item is items[0]) is InclusionReason.PINNED

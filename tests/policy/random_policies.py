@@ -76,6 +76,7 @@ leaf_scorers = st.one_of(
         stop=st.just(ENGLISH) | st.lists(st.sampled_from(["The", "der", "é"])),
         dates=st.booleans(),
         query=st.sampled_from(["a b", "C"]),
+        optional=st.booleans(),
     ),
     st.builds(DecayScorer, st.builds(FixedClock, instants), curves, null_timestamp_score=units),
 )

@@ -110,8 +110,8 @@ def test_whole_answers_are_the_pseudocodes(scripts, policy, pairs, budgets, data
         weights = data.draw(
             st.lists(weight, min_size=len(scoring["form"]["inner"]), max_size=len(scoring["form"]["inner"]))
         )
-        for entry, one in zip(policy["scorer"]["scorers"], weights, strict=True):
-            entry["weight"] = one
+        for at, one in zip(scoring["form"]["places"], weights, strict=True):
+            policy["scorer"]["scorers"][at]["weight"] = one
     pins = {}
     if not scoring["no_pins"]:
         free = [at for at, item in enumerate(items) if item.tokens >= 0 and at not in scoring["ruled"]]

@@ -65,7 +65,7 @@ def test_the_summary_adds_up():
     words = summary(report, budget, "chat")
     tokens = sum(entry.item.tokens for entry in report.included)
     assert words.startswith(f"chat: {len(report.included)} of 120 items in, {tokens:,} of 4,000 tokens used")
-    assert f"{len(report.excluded)} out: 42 no room, 3 duplicate, 1 no valid token count" in words
+    assert f"{len(report.excluded)} out: 88 no room, 3 duplicate, 1 no valid token count" in words
 
 
 def test_tables_align_wide_characters():

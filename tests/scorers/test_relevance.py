@@ -14,6 +14,7 @@ from cupel import (
     CompositeScorer,
     ContextItem,
     MissingExtraError,
+    Pipeline,
     Policy,
     RecencyScorer,
     RelevanceScorer,
@@ -176,6 +177,7 @@ def test_composite_and_scaled_bind_their_children():
         ({"stem": "klingon"}, ScorerConfigError, "stem must be True, False or one of .*german.*, got 'klingon'"),
         ({"stem": None}, TypeError, "stem must be True, False or the name of a language, got NoneType"),
         ({"stop": "the"}, TypeError, "stop must be an iterable of strings, got one string"),
+        ({"optional": 1}, TypeError, "optional must be True or False, got int: 1"),
         ({"dates": 1}, TypeError, "dates must be True or False, got int: 1"),
     ],
 )
@@ -191,3 +193,17 @@ def test_without_the_stemmer_the_extra_is_named(monkeypatch):
         with pytest.raises(MissingExtraError, match=r"pip install 'cupel\[relevance\]'"):
             build()
     assert scores(RelevanceScorer(stem=False, query="a1"), "a1") == [1.0]
+
+
+def test_where_a_query_is_optional_the_other_scorers_decide_without_one():
+    relevance = RelevanceScorer(stem=False, optional=True)
+    mixed = CompositeScorer([(relevance, 20), (RecencyScorer(), 1)])
+    assert relevance.score_all(POOL) == [0.0] * len(POOL)
+    assert mixed.score_all(POOL) == RecencyScorer().score_all(POOL)
+    assert CompositeScorer([(relevance, 20)]).score_all(POOL) == [0.0] * len(POOL)
+    report = Pipeline(scorer=mixed).dry_run(POOL, 1000)
+    assert [part.scorer for part in report.breakdown(POOL[0]).part.parts] == ["RecencyScorer"]
+    asked = Pipeline(scorer=mixed).dry_run(POOL, 1000, query=POOL[0].content)
+    assert [part.weight for part in asked.breakdown(POOL[0]).part.parts] == [20.0, 1.0]
+    word = POOL[0].content
+    assert relevance.bind(word).score_all(POOL) == RelevanceScorer(stem=False, query=word).score_all(POOL)

@@ -172,7 +172,7 @@ def _embedding(table: Table) -> Scorer:
 
 
 def _relevance(table: Table) -> Scorer:
-    keys = ("neighbours", "k1", "b", "stem", "stop", "dates", "query")
+    keys = ("neighbours", "k1", "b", "stem", "stop", "dates", "query", "optional")
     return RelevanceScorer(**{key: table.option(key) for key in keys if table.option(key) is not None})
 
 

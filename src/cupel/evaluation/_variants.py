@@ -98,6 +98,11 @@ class _Remembered(Scorer):
         self._query = query
         self._memo = memo
 
+    @property
+    def abstains(self) -> bool:
+        """Whether the scorer has nothing to say without a query, and there is none."""
+        return self._query is None and self._leaf.abstains
+
     def score(self, item: Any, all_items: Any) -> float:
         """Score one item."""
         bound = self._leaf if self._query is None else self._leaf.bind(self._query)

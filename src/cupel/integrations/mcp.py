@@ -81,8 +81,8 @@ def select(  # noqa: PLR0917 - clients name the arguments
 ) -> dict[str, Any]:
     """Choose the items that fit a token budget, in the order in which they should be sent.
 
-    `policy` is the name of a preset (chat, code-review, debugging, document-qa, long-running, rag, tool-use) or a
-    policy document. `query` is what the items are to answer, for policies that score by relevance. Positions refer to
+    `policy` is the name of a preset (agent, chat, code-review, debugging, document-qa, long-running, rag, tool-use) or
+    a policy document. `query` is what the items are to answer, for policies that score by relevance. Positions refer to
     the list that was handed in.
     """
     candidates = _items(items)

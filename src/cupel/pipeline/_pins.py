@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_integer, as_mapping, as_text, shown, wrong_type
 from cupel._frozen import EMPTY, FrozenDict
+from cupel._relations import are_related, marks_of
 from cupel.errors import InvalidItemError, PipelineConfigError
 from cupel.model import SOURCE_TYPE_KEY, ContextKind, ContextSource
 
@@ -24,7 +25,8 @@ class PinRule:
     """Pins the items that meet all its conditions, as if they had been given with `pinned=True`.
 
     `newest` keeps only so many of them: the latest by timestamp, undated ones before all others, and of equals those
-    that come last. `metadata` names keys and the values they must have.
+    that come last. `metadata` names keys and the values they must have. What an item is incomplete without, its group
+    and what it requires, is pinned with it; of a thing in several forms, the fullest.
 
     >>> from cupel import ContextItem, Pipeline, RecencyScorer
     >>> rules = [PinRule.system_prompts(), PinRule.newest_tool_result()]
@@ -104,9 +106,31 @@ class PinRule:
 def pinned_positions(items: Sequence[ContextItem], rules: tuple[PinRule, ...]) -> set[int]:
     """Return the positions of items that are pinned, by themselves or by a rule."""
     pinned = {position for position, item in enumerate(items) if item.pinned}
-    for rule in rules:
-        pinned.update(rule.positions(items))
-    return pinned
+    ruled = {position for rule in rules for position in rule.positions(items)} - pinned
+    return pinned | _complete(items, ruled) if ruled and are_related(items) else pinned | ruled
+
+
+def _complete(items: Sequence[ContextItem], ruled: set[int]) -> set[int]:
+    """Add the groups of what a rule pins and what it requires: one form of each thing, a pinned one if there is any."""
+    marks = [marks_of(item) for item in items]
+    forms: dict[str, int] = {}
+    groups: dict[str, list[int]] = {}
+    for position in sorted(range(len(items)), key=lambda at: (items[at].pinned, items[at].tokens, -at)):
+        if (thing := marks[position].id) is not None:
+            forms[thing] = position
+        if (group := marks[position].group) is not None:
+            groups.setdefault(group, []).append(position)
+    found: set[int] = set()
+    waiting = sorted(ruled)
+    while waiting:
+        position = waiting.pop()
+        mark = marks[position]
+        position = position if mark.id is None else forms[mark.id]
+        if position not in found:
+            found.add(position)
+            waiting += groups.get(mark.group or "", ())
+            waiting += (forms[thing] for thing in mark.requires if thing in forms)
+    return found
 
 
 def _named(family: type[Any], value: Any) -> Any:

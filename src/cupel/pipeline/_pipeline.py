@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cupel._checks import as_function, as_instance, as_tuple
 from cupel.errors import PipelineConfigError
-from cupel.model import ContextBudget, OverflowStrategy
-from cupel.pipeline._pins import PinRule
+from cupel.model import ContextBudget, ContextItem, OverflowStrategy
+from cupel.pipeline._pins import PinRule, pinned_positions
 from cupel.pipeline._prepared import complete, observe, prepare
 from cupel.pipeline._recording import Recording, listening
 from cupel.placers import ChronologicalPlacer, Placer
@@ -16,10 +16,9 @@ from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 
     from cupel.diagnostics import ExcludedItem, OverflowEvent, SelectionReport, TraceSink
-    from cupel.model import ContextItem
     from cupel.pipeline._arun import GatheredResult, OnError, Sources, Timeout
     from cupel.pipeline._prepared import PreparedSelection
     from cupel.pipeline._result import ContextResult
@@ -82,6 +81,10 @@ class Pipeline:
             return self
         scorer = self.scorer.bind(query)
         return self if scorer is self.scorer else replace(self, scorer=scorer)
+
+    def pinned(self, items: Sequence[ContextItem]) -> set[int]:
+        """Return the positions of the items that are pinned, by themselves or by a rule."""
+        return pinned_positions(as_tuple("items", items, ContextItem), self.pins)
 
     def run(
         self,

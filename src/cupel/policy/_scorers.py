@@ -192,6 +192,7 @@ def _relevance_fields() -> tuple[Field, ...]:
         Field("stop", ListOf(Text()), default=ENGLISH, get=lambda scorer: _sorted_unless_default(scorer.stop)),
         Field("dates", Boolean(), default=True),
         Field("query", _QUERY, default=None, note=_QUERY_NOTE),
+        Field("optional", Boolean(), default=False, note="Without a query, score everything 0 instead of refusing."),
     )
 
 

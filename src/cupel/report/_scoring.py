@@ -74,8 +74,13 @@ class _Forms:
         kind = type(scorer)
         named = {"name": kind.__name__.removesuffix("Scorer") or kind.__name__}
         if isinstance(scorer, CompositeScorer) and kind is CompositeScorer:
-            weights = [weight for _, weight in scorer.entries]
-            return named | {"type": "composite", "weights": weights, "inner": [self.of(s) for s in scorer.children]}
+            heard = [(at, *scorer.entries[at]) for at, share in enumerate(scorer.normalized_weights) if share]
+            return named | {
+                "type": "composite",
+                "places": [at for at, _, _ in heard],  # in the policy document, where one that abstains has a place too
+                "weights": [weight for _, _, weight in heard],
+                "inner": [self.of(child) for _, child, _ in heard],
+            }
         if isinstance(scorer, ScaledScorer) and kind is ScaledScorer:
             return named | {"type": "scaled", "inner": [self.of(scorer.inner)]}
         if kind in _RANKS:

@@ -47,6 +47,11 @@ class Scorer(Strategy):
         checked_query(query)
         return self
 
+    @property
+    def abstains(self) -> bool:
+        """Whether the scorer has nothing to say, for lack of a query for instance: a composite then leaves it out."""
+        return False
+
     async def warm(self, items: Sequence[ContextItem]) -> None:
         """Await what scoring these items needs; nothing, unless this scorer or one inside it asks a service."""
         children: Sequence[Scorer] = getattr(self, "children", ())

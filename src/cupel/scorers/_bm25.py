@@ -37,7 +37,7 @@ class Index:
     costs no more than the difference.
     """
 
-    __slots__ = ("_dates", "_items", "_lanes", "_lengths", "_lock", "_norms", "_postings", "_terms")
+    __slots__ = ("_dates", "_items", "_lanes", "_lengths", "_lock", "_norms", "_postings", "_terms", "_twins")
 
     def __init__(self, terms: Terms, *, dates: bool) -> None:
         self._terms = terms
@@ -46,6 +46,8 @@ class Index:
         self._lengths: list[int] = []
         self._postings: dict[str, tuple[list[int], list[int]]] = {}
         self._lanes: list[list[int]] | None = None
+        self._twins: list[int] | None = None
+        """Where an object listed twice stands last, for every item; None if there is none such."""
         self._norms: tuple[float, float, list[float]] | None = None
         self._lock = Lock()
 
@@ -129,18 +131,31 @@ class Index:
     def _spread(self, own: list[float], share: float) -> list[float]:
         """Let each score decay into the items before and after it, in two passes over each lane."""
         if self._lanes is None:
-            self._lanes = _lanes(self._items)
+            self._lanes, self._twins = _lanes(self._items), _twins(self._items)
         scores = own.copy()
         for lane in self._lanes:
-            for way in (lane, reversed(lane)):
-                carried = 0.0
-                for position in way:
-                    scores[position] += carried
-                    carried = share * (carried + own[position])
-        last = {id(item): position for position, item in enumerate(self._items)}
-        if len(last) < len(scores):  # an object listed twice has one score, that of its last place
-            scores = [scores[last[id(item)]] for item in self._items]
-        return scores
+            # In a column of its own: back and forth over a large pool in another order, every step misses the cache.
+            column = [own[position] for position in lane]
+            before, after = _carried(column, share), _carried(column[::-1], share)
+            for position, one, left, right in zip(lane, column, before, reversed(after), strict=True):
+                scores[position] = one + left + right
+        # An object listed twice has one score, that of its last place.
+        return scores if self._twins is None else [scores[position] for position in self._twins]
+
+
+def _carried(column: list[float], share: float) -> list[float]:
+    """Return, for each score, what those before it pass on to it."""
+    found: list[float] = []
+    carried = 0.0
+    for score in column:
+        found.append(carried)
+        carried = share * (carried + score)
+    return found
+
+
+def _twins(items: list[ContextItem]) -> list[int] | None:
+    last = {id(item): position for position, item in enumerate(items)}
+    return None if len(last) == len(items) else [last[id(item)] for item in items]
 
 
 def _lanes(items: list[ContextItem]) -> list[list[int]]:

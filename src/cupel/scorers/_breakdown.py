@@ -97,11 +97,12 @@ class _Scored:
         self._name = type(scorer).__name__
         self._scores = checked_scores(scorer, list(items))
         children: Sequence[Scorer] = getattr(scorer, "children", ())
-        self._children = [_Scored(child, items) for child in children]
-        self._weights: list[tuple[float | None, float]] = [(None, 0.0)] * len(self._children)
+        self._weights: list[tuple[float | None, float]] = [(None, 0.0)] * len(children)
         if isinstance(scorer, CompositeScorer):
-            given = [weight for _, weight in scorer.entries]
-            self._weights = list(zip(given, scorer.normalized_weights, strict=True))
+            pairs = zip(scorer.entries, scorer.normalized_weights, strict=True)
+            heard = [(child, (given, share)) for (child, given), share in pairs if share]  # none of who abstains
+            children, self._weights = [child for child, _ in heard], [weights for _, weights in heard]
+        self._children = [_Scored(child, items) for child in children]
 
     def part(self, position: int, weight: float | None = None, normalized: float = 0.0) -> ScorePart:
         score = self._scores[position]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class CompositeScorer(PassScorer):
     """Scores by the weighted average of its children; weights are relative, 3 and 1 mean 75 % and 25 %.
 
+    A child that abstains, such as optional relevance without a query, has no weight, unless all do.
+
     >>> from cupel import ContextItem, KindScorer, ReflexiveScorer
     >>> scorer = CompositeScorer([(ReflexiveScorer(), 3), (KindScorer(), 1)])
     >>> scorer.score(ContextItem("x", 1, kind="SystemPrompt", future_relevance_hint=0.2), [])
@@ -40,14 +42,16 @@ class CompositeScorer(PassScorer):
         if not entries:
             msg = "entries must hold at least one (scorer, weight) pair, got none"
             raise ScorerConfigError(msg)
+        heard = tuple(entry for entry in entries if not entry[0].abstains) or entries
         total = 0.0
-        for _, weight in entries:
+        for _, weight in heard:
             total += weight
         if isinf(total):
             msg = f"entries: the weights {[weight for _, weight in entries]} add up to infinity; scale them down"
             raise ScorerConfigError(msg)
         object.__setattr__(self, "entries", entries)
-        object.__setattr__(self, "normalized_weights", tuple(weight / total for _, weight in entries))
+        shares = (0.0 if one.abstains and heard is not entries else weight / total for one, weight in entries)
+        object.__setattr__(self, "normalized_weights", tuple(shares))
         refuse_cycles(self)
 
     @property

@@ -27,7 +27,8 @@ class RelevanceScorer(PassScorer):
     The query belongs to the run: `pipeline.run(items, budget, query="…")`. With `neighbours`, each item also gets that
     share of the scores of the items beside it, its square of those two steps away, and so on: in the order of time,
     within one source, undated items in the order given. 0.5 suits conversations, 0.2 code and documents. `dates` lets a
-    query find an item by the month, day and year of its timestamp (in UTC).
+    query find an item by the month, day and year of its timestamp (in UTC). A run without a query is refused, unless
+    relevance is `optional`: then every item scores 0, and a composite goes by its other scorers.
 
     Words are compared in lower case and stemmed: in English, in the `stem` language of snowballstemmer, or with False
     not at all. Identifiers are found whole and by their parts. Scripts without spaces are found by characters.
@@ -50,6 +51,7 @@ class RelevanceScorer(PassScorer):
     dates: bool = field(default=True, kw_only=True)
     query: str | None = field(default=None, kw_only=True)
     """The query this scorer is bound to; `bind` sets it."""
+    optional: bool = field(default=False, kw_only=True)
     _indexes: Indexes = field(default_factory=Indexes, init=False, repr=False, compare=False)
 
     if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class RelevanceScorer(PassScorer):
             stop: Iterable[str] = ...,
             dates: bool = ...,
             query: str | None = ...,
+            optional: bool = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -79,6 +82,7 @@ class RelevanceScorer(PassScorer):
             raise wrong_type("stem", "True, False or the name of a language", self.stem)
         words = as_tuple("stop", self.stop, str, expected="an iterable of strings")
         as_flag("dates", self.dates)
+        as_flag("optional", self.optional)
         for name, value in (
             ("neighbours", neighbours),
             ("k1", as_finite("k1", self.k1, error=ScorerConfigError, least=0.0, most=_LARGEST_K1)),
@@ -96,6 +100,11 @@ class RelevanceScorer(PassScorer):
             return self.stem
         return "english" if self.stem else None
 
+    @property
+    def abstains(self) -> bool:
+        """Whether there is no query and there need not be one."""
+        return self.optional and self.query is None
+
     def bind(self, query: str) -> Self:
         """Return this scorer for one query; the two share what they know about the words of a pool."""
         bound = replace(self, query=query)
@@ -104,6 +113,8 @@ class RelevanceScorer(PassScorer):
         return bound
 
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        if self.abstains:
+            return [0.0] * len(items)
         query = required_query(self, self.query)
         terms = terms_for(self._language, self.stop)
         weighting = Weighting(self.k1, self.b, self.neighbours)

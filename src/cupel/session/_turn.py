@@ -53,9 +53,9 @@ class Turn:
         self.scores = checked_scores(scorer, self.items) if self.items else []
         first_new = len(self.items) - sum(1 for item in new if item.tokens >= 0)
         things = things_of(self.items, self.scores, range(first_new, len(self.items)), known)
+        self.pinned = pipeline.pinned(self.items)
         found = [
-            (thing, thing.candidate(self.items, pinned=any(self.items[at].pinned for at in thing.positions)))
-            for thing in things
+            (thing, thing.candidate(self.items, pinned=not self.pinned.isdisjoint(thing.positions))) for thing in things
         ]
         # Best first among those without a place: so they are sent when nothing else decides.
         found.sort(key=lambda pair: (pair[1].free, not pair[1].new, -pair[1].value) if pair[1].free else (False,))
@@ -99,7 +99,7 @@ class Turn:
         )
 
     def _reason(self, at: int) -> InclusionReason:
-        if self.items[at].pinned:
+        if at in self.pinned:
             return InclusionReason.PINNED
         return InclusionReason.SCORED if self.items[at].tokens else InclusionReason.ZERO_TOKEN
 

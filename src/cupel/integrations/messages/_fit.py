@@ -182,14 +182,15 @@ def _fit_history(
 ) -> Fitted[M]:
     request = Request(history, fixed, as_window(budget))
     pipeline = as_pipeline(policy).bind(history.asked() if query is None else query)
-    items = history.items(request.room)
+    items = request.with_pins(history.items(request.room), pipeline)
+    pipeline = replace(pipeline, pins=())
     shorter: Mapping[int, Shorter] = {}
     if shortening is None or sum(item.tokens for item in items) <= request.room:
         request.check_pinned(items)
         outcome = request.select(items, pipeline)
         report = outcome.report()
     else:
-        outcome, report, shorter = select_shortened(request, pipeline, shortening)
+        outcome, report, shorter = select_shortened(request, items, pipeline, shortening)
     return Fitted(
         messages=[
             shortening.copy(messages[position], shorter[position])

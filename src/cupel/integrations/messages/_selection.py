@@ -38,6 +38,19 @@ class Request:
         window = min(self.window.target_tokens, self.window.max_tokens - self.window.output_reserve)
         return window - sum(item.tokens for item in self.fixed)
 
+    def with_pins(self, items: list[ContextItem], pipeline: Pipeline) -> list[ContextItem]:
+        """Return the items, pinned also what the pipeline's rules pin, the newest first, as far as it fits.
+
+        What must be sent has its place already. The rest may be an old tool output larger than the window: it competes.
+        """
+        left = self.room - sum(item.tokens for item in items if item.pinned)
+        held = list(items)
+        for index in sorted(pipeline.pinned(items), reverse=True):
+            if not items[index].pinned and self.history.units[index].flaw is None and items[index].tokens <= left:
+                left -= items[index].tokens
+                held[index] = msgspec.structs.replace(items[index], pinned=True)
+        return held
+
     def check_pinned(self, items: Sequence[ContextItem]) -> None:
         """Raise an error that lists the pinned parts if they alone do not fit."""
         available = self.window.max_tokens - self.window.output_reserve

@@ -40,13 +40,14 @@ class Shortening(NamedTuple):
     """A copy of the caller's message with the shorter texts."""
 
 
-def select_shortened(request: Request, pipeline: Pipeline, shortening: Shortening) -> Shortened:
+def select_shortened(
+    request: Request, items: list[ContextItem], pipeline: Pipeline, shortening: Shortening
+) -> Shortened:
     """Select with long texts in their short forms, and give back their length to the best as far as it fits.
 
     What is newest or pinned stays whole; where that does not fit, its outputs are cut to what does.
     """
     history = request.history
-    items = history.items(request.room)
     source = Pieces(shortening.shortener, shortens=True, window=request.room, parts=shortening.parts)
     pieces = source.follow(history, ())
     draft = Draft(request=request, items=items, source=source, pieces=pieces, values=[], last=(), recent=0.0)

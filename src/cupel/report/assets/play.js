@@ -19,9 +19,9 @@ function setPin(position, pinned) {
 
 // The arguments that give the same selection on the command line.
 function changeFlags() {
-  const own = policies[state.policy].scoring.form.weights ?? [];
+  const { weights: own = [], places } = policies[state.policy].scoring.form;
   const weights = state.weights.get(state.policy) ?? own;
-  const flags = weights.flatMap((weight, at) => (weight === own[at] ? [] : [`--set scorer.scorers.${at}.weight=${weight}`]));
+  const flags = weights.flatMap((weight, at) => (weight === own[at] ? [] : [`--set scorer.scorers.${places[at]}.weight=${weight}`]));
   for (const [position, pinned] of state.pins) flags.push(`${pinned ? "--pin" : "--unpin"} ${position + 1}`);
   return flags;
 }

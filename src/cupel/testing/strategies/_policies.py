@@ -88,7 +88,8 @@ def scorers(*, max_leaves: int = 4) -> SearchStrategy[Scorer]:
             neighbours=_SHARES,
             stem=st.just(value=False),
             dates=st.booleans(),
-            query=st.sampled_from(["a", "b c"]),
+            query=st.sampled_from(["a", "b c", None]),
+            optional=st.just(value=True),
         ),
         st.builds(DecayScorer, st.just(FixedClock(_NOW)), curves, null_timestamp_score=_UNITS),
     )
