@@ -329,6 +329,13 @@ def test_one_of_many_conversations(tmp_path, name, wanted, expected):
         assert read_items([bare], lambda: len, conversation=wanted).items == found.items
 
 
+@pytest.mark.parametrize("rows", [CHATS, list(HISTORIES.values())], ids=["objects", "lists"])
+def test_conversations_from_standard_input(monkeypatch, rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert read_items(["-"], lambda: len, conversation="2").messages == HISTORIES["anthropic"]
+
+
 def test_the_only_conversation_need_not_be_chosen(tmp_path):
     path = _written(tmp_path, "lines.jsonl", CHATS[:1])
     assert read_items([path], lambda: len).messages == CHATS[0]["messages"]

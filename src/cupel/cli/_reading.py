@@ -211,17 +211,16 @@ def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
 
 
 def _guessed(name: str, text: str) -> Iterator[Found]:
-    """Tell JSON lines from one JSON document by whether the first line is a whole object."""
-    start = text.lstrip()
-    if start[:1] == "{":
-        try:
-            first = strict_decoder().decode(start.split("\n", 1)[0])
-        except (ValueError, RecursionError):
-            first = {}
-        if "content" in first or "messages" in first:
-            yield from read_jsonl(name, text.split("\n"))
-            return
-    yield from read_json(name, text)
+    """Tell JSON lines from one JSON document: by their first line, a whole record or a whole one of several lists."""
+    line, _, rest = text.lstrip().partition("\n")
+    try:
+        first = strict_decoder().decode(line) if line[:1] == "{" or (line[:1] == "[" and rest.strip()) else None
+    except (ValueError, RecursionError):
+        first = None
+    if isinstance(first, list) or (isinstance(first, dict) and ("content" in first or "messages" in first)):
+        yield from read_jsonl(name, text.split("\n"))
+    else:
+        yield from read_json(name, text)
 
 
 def _opened(path: Path) -> BinaryIO:
