@@ -11,7 +11,7 @@ import pytest
 
 import cupel
 from cupel import Placer, SelectionReport, diagnostics
-from cupel.diagnostics import KNOWN_REASONS, ExclusionReason
+from cupel.diagnostics import KNOWN_REASONS, ExclusionReason, UnknownReason
 from cupel.policy import json_schema
 from cupel.scorers import Scorer
 from cupel.slicers import Slicer
@@ -137,6 +137,19 @@ def test_every_built_in_strategy_has_what_the_list_asks_for(check, family, base,
 
 def test_no_tag_is_listed_for_a_strategy_that_is_gone():
     assert set(TAGS) == {parameters.values[2].__name__ for parameters in built_in()}
+
+
+def test_the_readme_counts_what_there_is():
+    words = {3: "three", 8: "eight", 9: "nine", 13: "thirteen", 14: "fourteen"}
+    counted = {family: sum(one.values[0] == family for one in built_in()) for family in FAMILIES}
+    for family, number in counted.items():
+        assert f"{words[number]} {family}" in text("README.md")
+
+
+def test_every_reason_is_known_by_its_name():
+    exported = (getattr(diagnostics, name) for name in diagnostics.__all__)
+    reasons = {one for one in exported if inspect.isclass(one) and issubclass(one, ExclusionReason)}
+    assert reasons - {ExclusionReason, UnknownReason} == set(KNOWN_REASONS.values())
 
 
 @pytest.mark.parametrize("name", KNOWN_REASONS)
