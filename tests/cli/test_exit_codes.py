@@ -124,6 +124,13 @@ def test_2_cannot_be_used(cupel, items, arguments, says, folder):
     assert sorted(file.name for file in folder.iterdir()) == before
 
 
+@pytest.mark.parametrize("option", ["--policy", "-o", "--tokens"])
+def test_a_name_of_any_length_is_shown_shortly(cupel, items, option):
+    outcome = cupel("select", "items.jsonl", "--budget", "100k", option, "x" * 100_000)
+    assert outcome.code == 2
+    assert len(outcome.err) < 3_000
+
+
 def test_2_for_a_missing_extra(cupel, items, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     Path("items.parquet").write_bytes(b"PAR1")

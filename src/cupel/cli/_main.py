@@ -40,6 +40,7 @@ NO = 1
 """Exit code for a question that was understood and answered with no: no selection at this budget, a failed check."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
+_LONGEST = 2_000
 UNUSABLE = 2
 """Exit code for input or arguments that cannot be used; argparse has the same."""
 
@@ -59,11 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except SelectionError as error:
-        print(f"cupel {name}: {error}", file=sys.stderr)
+        print(f"cupel {name}: {_short(str(error))}", file=sys.stderr)
         return NO
     except (CupelError, OSError) as error:
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        print(f"cupel {name}: error: {error}{notes}", file=sys.stderr)
+        print(f"cupel {name}: error: {_short(str(error))}{notes}", file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         import signal
@@ -82,6 +83,11 @@ def _run(name: str, arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"cupel {name}", description=module.__doc__ or summary)
     module.configure(parser)
     return int(module.run(parser.parse_args(arguments)))
+
+
+def _short(message: str) -> str:
+    """Cut what quotes a name of the user's at any length: of a file, a policy, an item."""
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
 
 
 def _stand_in_for_closed_streams() -> None:
