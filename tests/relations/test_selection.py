@@ -167,7 +167,7 @@ def test_the_same_is_chosen_over_a_span(slicer, items, budget):
     start = ContextBudget(budget, budget)
     chosen = prepared.chooser(start).chosen
     low, stop = prepared.chooser.span(start)
-    for target in {max(0, low), budget, budget + 40 if stop is None else stop - 1}:
+    for target in {max(0, low), budget, *((budget + more for more in (1, 40, 1000)) if stop is None else [stop - 1])}:
         assert prepared.chooser(ContextBudget(max(target, 0), target)).chosen == chosen
 
 
@@ -182,6 +182,15 @@ def test_counterfactuals_are_what_runs_say(slicer, items, budget):
         fits = [extra for extra, selected in enumerate(runs) if id(entry.item) in selected]
         assert found.exact
         assert found.extra_tokens == (fits[0] if fits else None)
+
+
+@pytest.mark.parametrize("slicer", SLICERS[:11], ids=names)
+def test_what_can_never_be_in_is_told_from_what_was_not_found(slicer):
+    """Budgets are run only up to where the choice settles, so that there is an answer, and soon."""
+    rivals = [hinted(name, 3, metadata={"cupel:id": name, "cupel:exclusive": "x"}) for name in "bc"]
+    both = hinted("both", 5, metadata={"cupel:requires": ["b", "c"]})
+    found = pipeline(slicer, OverflowStrategy.PROCEED).dry_run([both, *rivals], 20).counterfactual(both)
+    assert (found.extra_tokens, found.exact) == (None, True)
 
 
 def hinted(content, tokens, hint=0.5, **fields):

@@ -200,8 +200,16 @@ class LawfulChooser(Chooser):
         return msgspec.structs.replace(selection, chosen=lawful(self._relations, selection.chosen))
 
     def span(self, budget: ContextBudget) -> Span:
-        """Pass on: what stays of one choice is always the same."""
+        """Pass on: what stays of one choice is always the same, and where the choice settles, so does this."""
+        reach = self.reach()
+        if reach is not None and budget.target_tokens >= max(1, reach.settled):
+            return Span(budget.target_tokens, None)
         return self._inner.span(budget)
+
+    def reach(self) -> Reach | None:
+        """Settle where the other does."""
+        inner = self._inner.reach()
+        return None if inner is None else Reach(inner.settled)
 
     def refused(self, work: Work) -> Targets | None:
         """Pass on."""

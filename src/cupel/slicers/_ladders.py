@@ -54,6 +54,11 @@ class Ladders:
         self.ladders = [self._ladder(place) for place, unit in enumerate(relations.units) if unit.is_open]
         self.ladders.sort(key=lambda ladder: ladder.first)
 
+    @property
+    def everything(self) -> int:
+        """The tokens of all things in their largest useful forms."""
+        return sum(forms[-1].tokens for forms in self.forms if forms)
+
     def _ladder(self, place: int) -> Ladder:
         things = self.relations.units[place].things
         first = Step(place, None, 0, self.least[place])

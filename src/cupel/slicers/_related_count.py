@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cupel._relations import closure, lawful
 from cupel.diagnostics import CountRequirementShortfall
-from cupel.slicers._base import Chooser, Selection, Span
+from cupel.slicers._base import Chooser, Reach, Selection, Span
 from cupel.slicers._count_chooser import CountChooser
 from cupel.slicers._ladders import Ladders
 from cupel.slicers._steps import StepChooser
@@ -118,6 +118,11 @@ class RelatedCountChooser(CountChooser):
     def span(self, budget: ContextBudget) -> Span:
         """Promise nothing: every token may go into a larger form."""
         return Chooser.span(self, budget)
+
+    def reach(self) -> Reach | None:
+        """Follow the inner slicer; beyond, what it leaves is enough for the largest forms."""
+        inner = self.rest_chooser.reach()
+        return None if inner is None else Reach(inner.settled + self.committed_tokens + self._ladders.everything)
 
     def _counts(self, units: Iterable[int]) -> Counter[str]:
         """Count the things of some units by kind."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cupel._relations import lawful
 from cupel.errors import TableTooLargeError
-from cupel.slicers._base import Chooser, Selection, Span
+from cupel.slicers._base import Chooser, Reach, Selection, Span
 from cupel.slicers._bucket_choice import BUCKETS, COARSEST, MOST_CELLS
 from cupel.slicers._ladders import Ladders, total
 from cupel.slicers._scaling import scaled_score
@@ -61,6 +61,12 @@ class RelatedKnapsackChooser(Chooser):
         if bucket is None or self._is_loose or target < bucket:
             return super().span(budget)
         return Span(target // bucket * bucket, (target // bucket + 1) * bucket)
+
+    def reach(self) -> Reach:
+        """Everything fits into the sum of the largest forms in whole buckets."""
+        bucket = self._bucket_size or COARSEST
+        largest = (max((form.tokens for form in thing.forms), default=0) for thing in self._relations.things)
+        return Reach(sum(-(-tokens // bucket) * bucket for tokens in largest))
 
     def refused(self, work: Work) -> Stretches | None:
         """Every table from a certain size on is too large."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cupel._relations import closure
-from cupel.slicers._base import Chooser, Selection, Span
+from cupel.slicers._base import Chooser, Reach, Selection, Span
 
 if TYPE_CHECKING:
     from cupel.model import ContextBudget
@@ -36,6 +36,10 @@ class StepChooser(Chooser):
             return Span(target, 1 if self._order else None)
         _, remaining, missing = self._climb(target)
         return Span(max(target - remaining, 1), None if missing is None else target + missing)
+
+    def reach(self) -> Reach:
+        """Every step fits into the sum of the largest forms."""
+        return Reach(self._ladders.everything)
 
     def improved(self, chosen: list[int], remaining: int) -> list[int]:
         """Exchange chosen forms for larger ones as far as the tokens last, and take nothing else."""
