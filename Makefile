@@ -68,7 +68,7 @@ mutants: $(VENV)/.stamp-dev $(VENV)/.stamp-mutants ## Try every 10th mutant of t
 	$(BIN)/python scripts/mutants.py --every $(or $(EVERY),10) $(or $(PACKAGES),$(CORE))
 
 bench: ## Measure everything beside its peers, in an environment of its own, and write the figures into the pages (ten minutes)
-	@$(MAKE) --no-print-directory measure VENV=.venvs/bench EXTRAS=testing,relevance,tokens
+	@$(MAKE) --no-print-directory measure VENV=.venvs/bench EXTRAS=testing,relevance,tokens,optimal
 
 measure: $(VENV)/.stamp-bench
 	$(RUN) benchmarks $(PARTS)

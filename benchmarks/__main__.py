@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chart, forms, knapsack_solver, presets, quality, relevance, sessions, tables
+from benchmarks import chart, forms, knapsack_solver, optimal, presets, quality, relevance, sessions, tables
 from benchmarks.construction import measure_construction
 from benchmarks.growth import measure_growth
 from benchmarks.machine import facts
@@ -33,11 +34,40 @@ def main() -> None:
     for part in options.parts or PARTS:
         print(f"== {part}", flush=True)
         found[part] = MEASUREMENTS[part](quick=options.quick)
+        if part in OWN and not options.quick and found[part]:
+            OWN[part].write(found[part])
     if options.quick or options.parts:
-        print("not everything was measured in full, so nothing is written")
+        print("not everything was measured in full, so no other figures are written")
         return
     RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
     write_pages(found)
+
+
+@dataclass(frozen=True)
+class Own:
+    """A table whose figures are kept apart, because it is made by itself."""
+
+    figures: Path
+    page: Path
+    mark: str
+    render: Callable[[Any], str]
+
+    def write(self, found: Any) -> None:
+        """Keep the figures, and bring the page up to date."""
+        self.figures.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        self.page.write_text(self.filled(), "utf-8")
+
+    def filled(self) -> str:
+        """The page with its table made anew."""
+        return tables.put(
+            self.page.read_text("utf-8"), self.mark, self.render(json.loads(self.figures.read_text("utf-8")))
+        )
+
+
+OWN = {
+    "forms": Own(HERE / "forms.json", DOCS / "how-to" / "forms.md", "forms", forms.show),
+    "optimal": Own(HERE / "optimal.json", QUALITY_PAGE, "optimal", optimal.table),
+}
 
 
 def speed(*, quick: bool) -> Any:
@@ -88,7 +118,12 @@ def conversations(*, quick: bool) -> Any:
 
 
 def shortened(*, quick: bool) -> Any:
-    return _shown(forms.show, forms.measure_forms(quick=quick))
+    found = _shown(forms.show, forms.measure_forms(quick=quick))
+    return found if sessions.SHARED.is_dir() else None  # what generated sessions tell is not for the page
+
+
+def optimised(*, quick: bool) -> Any:
+    return _shown(optimal.table, optimal.measure_optimal(1 if quick else optimal.POOLS))
 
 
 def ready(*, quick: bool) -> Any:
@@ -108,9 +143,11 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "sessions": conversations,
     "forms": shortened,
     "presets": ready,
+    "optimal": optimised,
 }
-# On request only: the solver beside a plain table, and what is told by data that is not part of the project.
-PARTS = tuple(part for part in MEASUREMENTS if part not in {"solver", "relevance", "sessions", "forms", "presets"})
+# On request only: what takes a solver, and what is told by data that is not part of the project.
+ON_REQUEST = {"solver", "relevance", "sessions", "forms", "presets", "optimal"}
+PARTS = tuple(part for part in MEASUREMENTS if part not in ON_REQUEST)
 
 
 def write_pages(found: dict[str, Any]) -> None:

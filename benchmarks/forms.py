@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from statistics import fmean
 from typing import Any
 
 from benchmarks import sessions
-from benchmarks.sessions import COUNTER, Message, Step
+from benchmarks.sessions import COUNTER, Message, Source
 from benchmarks.tables import markdown
-from cupel.errors import SelectionError
-from cupel.integrations.messages import fit
+from cupel.integrations.messages import PinnedMessagesExceedBudgetError, fit
 from cupel.shorten import head_tail, key_lines, matching, names, outline, shorten, stub, table, values
 
 HALF = 0
-"""In place of a budget: half of what the history takes, on every turn."""
-BUDGETS = {"coding": (8_000, 16_000, 32_000), "airline": (HALF, 2_500, 3_500), "generated": (HALF, 2_000, 4_000)}
+"""In place of a budget: what must be sent, and half of the rest of the history."""
+BUDGETS = {"coding": (8_000, 16_000), "airline": (HALF, 2_500, 3_500), "generated": (HALF, 2_000, 4_000)}
+CODING, AIRLINE = 12, 50
+"""How many sessions of each kind are measured."""
+EVERY = {"coding": 8, "airline": 1, "generated": 1}
+"""Of the turns that press, so many make one that is measured: `fit` remembers nothing from one to the next."""
 
 Form = Callable[[str, int], str]
 
@@ -35,12 +39,18 @@ def _in_full(form: Callable[..., str]) -> Form:
     return lambda text, _: whole(text, None) if text[:1] in ("{", "[") else text
 
 
+def _halved(form: Callable[..., str]) -> Form:
+    """A form of half the tokens of each text, whatever the limit."""
+    half = _remembered(form)
+    return lambda text, _: half(text, COUNTER.count(text) // 2)
+
+
 def _line(text: str, _: int) -> str:
     return stub(text, counter=COUNTER)
 
 
 FORMS: dict[str, dict[str, Any]] = {
-    "none: whole messages": {},
+    "whole messages": {},
     "`forms=True`": {"forms": True},
     "`forms=True`, all parts": {"forms": True, "parts": ("outputs", "prose", "arguments")},
     "`shorten`": {"forms": _remembered(shorten)},
@@ -49,42 +59,55 @@ FORMS: dict[str, dict[str, Any]] = {
     "`matching`": {"forms": _remembered(matching)},
     "`outline`": {"forms": _remembered(outline)},
     "`names`": {"forms": _remembered(names)},
+    "`names`, half of each": {"forms": _halved(names)},
     "`values` in full": {"forms": _in_full(values)},
     "`table` in full": {"forms": _in_full(table)},
     "`stub`": {"forms": _line},
 }
 
 
-def fitting(options: dict[str, Any]) -> Callable[[int], Step]:
-    """`fit` on every turn with the task pinned; where what must be sent does not fit, into twice the budget."""
+def fitted(history: list[Message], budget: int, options: dict[str, Any]) -> list[Message]:
+    """`fit` with the task pinned; what must be sent gets its room whole, whatever the budget."""
+    task = next((message for message in history if message["role"] == "user"), None)
+    is_half = budget == HALF
+    how: dict[str, Any] = {"counter": COUNTER, "provider": "openai", "pin": lambda one: one is task}
+    try:
+        whole = fit(history, budget, **how)
+    except PinnedMessagesExceedBudgetError as error:
+        budget = error.pinned_tokens
+        if is_half:
+            budget += (fit(history, 10**9, **how).total_tokens - budget) // 2
+        whole = fit(history, budget, **how)
+    return fit(history, budget, **how, **options).messages if options and whole.dropped else whole.messages
 
-    def make(budget: int) -> Step:
-        def step(history: list[Message]) -> list[Message]:
-            task = next((message for message in history if message["role"] == "user"), None)
-            window = budget or sum(map(sessions.tokens, history)) // 2
-            for room in (window, 2 * window, 4 * window):
-                try:
-                    return fit(
-                        history, room, counter=COUNTER, provider="openai", pin=lambda one: one is task, **options
-                    ).messages
-                except SelectionError:
-                    continue
+
+def measure_form(source: Source, options: dict[str, Any], budget: int) -> dict[str, Any]:
+    """What the ruler says, and the tokens sent on the turns that it judges."""
+    every, pressed, sent = EVERY[source.title], 0, list[int]()
+
+    def step(history: list[Message]) -> list[Message]:
+        nonlocal pressed
+        size = sum(map(source.tokens, history))
+        pressed += size > budget
+        if size <= budget or pressed % every:
             return history
+        window = fitted(history, budget, options)
+        sent.append(sum(map(source.tokens, window)))
+        return window
 
-        return step
-
-    return make
+    found = source.measure(lambda _: step, budget, every)
+    return {"sent": round(fmean(sent)), **{name: found[name] for name in ("whole", "context") if name in found}}
 
 
 def measure_forms(*, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each form, kind of sessions and budget."""
     rows: list[dict[str, Any]] = []
-    for title, measure in sessions.sources(quick=quick):
-        for budget in BUDGETS[title]:
+    for source in sessions.sources(3, 3) if quick else sessions.sources(CODING, AIRLINE):
+        for budget in BUDGETS[source.title]:
             for name, options in FORMS.items():
-                found = measure(fitting(options), budget)
-                rows.append({"sessions": title, "budget": budget, "form": name, **found})
-                print(title, budget, name, found["sent"], found["whole"], found.get("context"), flush=True)
+                found = measure_form(source, options, budget)
+                rows.append({"sessions": source.title, "budget": budget, "form": name, **found})
+                print(source.title, budget, name, found, flush=True)
     return rows
 
 
@@ -98,7 +121,7 @@ def show(rows: Sequence[dict[str, Any]]) -> str:
         lines = [
             [form, *(cells[form, budget] for budget in budgets)] for form in dict.fromkeys(r["form"] for r in mine)
         ]
-        heads = [f"{budget:,}" if budget else "half of each history" for budget in budgets]
+        heads = [f"{budget:,}" if budget else "half of what may go" for budget in budgets]
         parts.append(markdown([f"{title} sessions", *heads], lines))
     return "\n\n".join(parts)
 

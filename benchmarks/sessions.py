@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from time import process_time
@@ -158,26 +159,34 @@ WAYS: dict[str, Callable[[int], Step]] = {
 }
 
 
-Measure = Callable[[Callable[[int], Step], int], dict[str, Any]]
-"""Measures a way of filling the window at a budget."""
+@dataclass(frozen=True)
+class Source:
+    """Sessions of one kind, and their ruler."""
+
+    title: str
+    measure: Callable[[Callable[[int], Step], int, int], dict[str, Any]]
+    """Measures a way of filling the window at a budget; of the pressed turns, every so many are judged."""
+    tokens: Callable[[Message], int]
+    """How the ruler counts a message; a turn is pressed if its history has more than the budget."""
 
 
 def measure_sessions(*, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each way and set of sessions."""
     rows: list[dict[str, Any]] = []
-    for title, measured in sources(quick=quick):
-        budget = BUDGETS[title]
+    for source in sources(3, 3) if quick else sources():
+        budget = BUDGETS[source.title]
         for name, make in WAYS.items():
-            rows.append({"sessions": f"{title}, {budget:,}", "way": name, **measured(make, budget)})
-            print(f"{title}: {name}", flush=True)
+            found = source.measure(make, budget, 1)
+            rows.append({"sessions": f"{source.title}, {budget:,}", "way": name, **found})
+            print(f"{source.title}: {name}", flush=True)
     return rows
 
 
-def sources(*, quick: bool) -> list[tuple[str, Measure]]:
-    """The kinds of sessions that there are to measure with."""
+def sources(coding: int | None = None, airline: int | None = None) -> list[Source]:
+    """The kinds of sessions that there are to measure with: real ones, at most so many, or else generated ones."""
     if not SHARED.is_dir():
-        made = [generated(seed) for seed in range(2 if quick else GENERATED)]
-        return [("generated", lambda make, budget: measure(made, make, budget))]
+        made = [generated(seed) for seed in range(min(coding or GENERATED, GENERATED))]
+        return [Source("generated", lambda make, budget, every: measure(made, make, budget, every), tokens)]
     spec = importlib.util.spec_from_file_location("ruler", SHARED / "measure.py")
     assert spec is not None
     assert spec.loader is not None
@@ -185,14 +194,16 @@ def sources(*, quick: bool) -> list[tuple[str, Measure]]:
     spec.loader.exec_module(ruler)
     everything = ruler.read(str(SHARED / "sessions.jsonl.gz"))
 
-    def measured(source: str) -> Measure:
-        chosen = [one for one in everything if one["source"] == source][: 3 if quick else None]
-        return lambda make, budget: ruler.measure(chosen, make, budget, 1)
+    def of(title: str, source: str, most: int | None) -> Source:
+        chosen = [one for one in everything if one["source"] == source][:most]
+        return Source(title, lambda make, budget, every: ruler.measure(chosen, make, budget, every), ruler.tokens)
 
-    return [("coding", measured("mini-swe-agent")), ("airline", measured("tau-bench"))]
+    return [of("coding", "mini-swe-agent", coding), of("airline", "tau-bench", airline)]
 
 
-def measure(sessions: Sequence[list[Message]], make: Callable[[int], Step], budget: int) -> dict[str, Any]:
+def measure(
+    sessions: Sequence[list[Message]], make: Callable[[int], Step], budget: int, every: int = 1
+) -> dict[str, Any]:
     """Walk through sessions; only turns whose full history exceeds the budget count."""
     prices = Prices.marked()
     total = dict.fromkeys(("turns", "sent", "hit", "over", "unsent", "steps", "whole"), 0)
@@ -213,8 +224,8 @@ def measure(sessions: Sequence[list[Message]], make: Callable[[int], Step], budg
             if sum(map(tokens, history)) <= budget:
                 continue
             weights = [tokens(one) for one in window]
-            wanted = _wanted(message, history)
             total["turns"] += 1
+            wanted = _wanted(message, history) if total["turns"] % every == 0 else []
             total["sent"] += sum(weights)
             total["hit"] += sum(weights[:same])
             total["over"] += sum(weights) > 1.02 * budget

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import chart, instructions, quality, sessions, tables
+from benchmarks import chart, forms, instructions, optimal, quality, sessions, tables
 from benchmarks.construction import RICH, DataclassItem, measure_construction
 from benchmarks.growth import SCORERS, SLICERS, measure_growth
 from benchmarks.machine import facts
@@ -140,6 +140,12 @@ def test_the_documentation_shows_the_committed_figures():
         assert path.read_text("utf-8") == svg
 
 
+@pytest.mark.parametrize("part", sorted(bench.OWN))
+def test_a_table_that_is_made_by_itself_shows_its_own_figures(part):
+    own = bench.OWN[part]
+    assert own.filled() == own.page.read_text("utf-8")
+
+
 def test_the_committed_figures_cover_every_row_and_size():
     found = json.loads(bench.RESULTS.read_text("utf-8"))
     measured = {(cell["row"], cell["items"]) for cell in found["speed"]}
@@ -204,3 +210,23 @@ def test_ways_of_filling_the_window_are_measured_on_generated_sessions(monkeypat
         assert name == "nothing dropped" or row["over"] == 0
     assert rows["`MessageSession`"]["price"] < rows["`fit` on every turn"]["price"] / 2
     assert "| price |" in sessions.table(list(rows.values()))
+
+
+def test_forms_are_measured_on_generated_sessions(monkeypatch, tmp_path):
+    monkeypatch.setattr(sessions, "SHARED", tmp_path / "missing")
+    monkeypatch.setattr(sessions, "TURNS", 25)
+    monkeypatch.setitem(forms.EVERY, "generated", 3)
+    rows = {(row["form"], row["budget"]): row for row in forms.measure_forms(quick=True)}
+    assert {form for form, _ in rows} == forms.FORMS.keys()
+    for (_, budget), row in rows.items():
+        assert 0 < row["sent"] <= (budget or 10**6)
+    tight = forms.BUDGETS["generated"][1]
+    assert rows["`forms=True`", tight]["whole"] > rows["whole messages", tight]["whole"]
+    assert "| half of what may go |" in forms.show(list(rows.values()))
+
+
+def test_the_optimum_is_measured_beside_greedy():
+    row = optimal.measure("groups and requires", 30, 2)
+    assert row["lost"] <= row["worst"] < 1
+    assert 0 <= row["gap"] <= 0.005
+    assert "| groups and requires | 30 |" in optimal.table([row])
