@@ -302,8 +302,11 @@ def test_relations_are_words_and_lead_to_the_others(open_page):
     ]
     page = open_page(page_of(items, ContextBudget(20, 20), [presets.chat()]))
     shown = page.inner_text("#in-rows")
-    for words in ("short form, 5 of 50 tokens", "in or out with 1 other", "needs 1 other"):
+    for words in ("Short form, 5 of 50 tokens", "In or out with 1 other", "needs 1 other"):
         assert words in shown
+    assert page.inner_text("#play").count("which only Python decides") == 1
+    page.wait_for_selector("#out-rows[data-searched]")
+    assert "No recorded budget up to" in page.inner_text("#out-rows")
     assert page.locator('#out-rows button.row[data-position="0"]').count() == 0
     assert "and 1 other form of what is in" in page.inner_text("#out-note")
     page.check("#forms")

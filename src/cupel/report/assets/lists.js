@@ -121,11 +121,12 @@ function walkAdmissions() {
   const slots = new Map();
   for (const slot of $("out-rows").querySelectorAll(".admit")) slots.set(Number(slot.dataset.position), slot);
   const engine = engineOf(state.policy);
+  const recorded = engine instanceof Recorded; // then only some budgets are known
   const walk = new AdmissionWalk(engine, budgetAt, state.budget, data.slider.max, slots.keys());
   let shown = 0;
   const step = () => {
     walk.advance(8);
-    for (const [position, budget] of [...walk.found].slice(shown)) slots.get(position).textContent = `Gets in at ${number(budget)}.`;
+    for (const [position, budget] of [...walk.found].slice(shown)) slots.get(position).textContent = recorded ? `Is in at ${number(budget)}.` : `Gets in at ${number(budget)}.`;
     shown = walk.found.size;
     if (!walk.done) {
       walking = setTimeout(step);
@@ -135,7 +136,7 @@ function walkAdmissions() {
     if (walk.budget !== null) return; // given up before the end of the scale: nothing is known about the rest
     for (const position of walk.missing) {
       const slot = slots.get(position);
-      if (!sooner(slot.dataset.reason)) slot.textContent = `No budget up to ${number(data.slider.max)} lets it in.`;
+      if (!sooner(slot.dataset.reason)) slot.textContent = `No ${recorded ? "recorded budget" : "budget"} up to ${number(data.slider.max)} lets it in.`;
     }
   };
   walking = setTimeout(step, 250);

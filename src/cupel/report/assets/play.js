@@ -64,7 +64,7 @@ function drawWeights() {
   if (drawnWeights !== state.policy) {
     const shares = sharesOf(weights);
     $("play").replaceChildren(
-      make("b", { text: "Weights" }),
+      make("b", { text: why && why === noPins(state.policy) ? "Weights and pins" : "Weights" }),
       ...(why ? [written("p", { class: "note" }, why)] : scoring.form.inner.map((part, at) => weightField(part, at, weights[at], shares[at]))),
       make("p", { class: "note", id: "play-note" }),
       make("button", { type: "button", class: "quiet", id: "undo", text: "Undo the changes", onclick: undoChanges }),
@@ -80,7 +80,7 @@ function drawWeights() {
   const pins = [...state.pins.values()].filter(Boolean).length;
   const unpins = state.pins.size - pins;
   const said = [pins && `${plural(pins, "item")} pinned by you`, unpins && `${plural(unpins, "item")} unpinned by you`, state.weights.has(state.policy) && "weights changed"];
-  $("play-note").textContent = said.filter(Boolean).join(", ") || (noPins(state.policy) ? `Pins: ${noPins(state.policy)}` : "Change a weight, or unfold an item to pin it.");
+  $("play-note").textContent = said.filter(Boolean).join(", ") || (why && why === noPins(state.policy) ? "" : noPins(state.policy) ? `Pins: ${noPins(state.policy)}` : "Change a weight, or unfold an item to pin it.");
   $("undo").hidden = !state.pins.size && !state.weights.has(state.policy);
 }
 

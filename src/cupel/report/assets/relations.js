@@ -34,7 +34,9 @@ function relationWords(position) {
   if (item.requires) words.push(`needs ${plural(item.requires.length, "other")}`);
   const rivals = company(exclusives, item.exclusive, position).length;
   if (rivals) words.push(`instead of ${plural(rivals, "other")}`);
-  return words.length ? make("span", { class: "relations", text: ` ${words.join(" · ")}` }) : "";
+  if (!words.length) return "";
+  const said = words.join(" · ");
+  return make("span", { class: "relations", text: ` ${said[0].toUpperCase()}${said.slice(1)}` });
 }
 
 function openItem(position) {
