@@ -37,8 +37,8 @@ class Traces:
         self.keys: list[str] = []
         self._habits = Habits()
         self._traces: list[_Trace] = []
-        self._holders: dict[str, tuple[int, int]] = {}
-        """In how many units each name stood, and the newest of them."""
+        self._newest: dict[str, int] = {}
+        """The newest unit in which each name stood."""
         self._lines: dict[str, int] = {}
 
     def add(self, key: str, tokens: int, *, shown: str, asked: str) -> None:
@@ -46,16 +46,15 @@ class Traces:
         index = len(self.keys)
         names = [name for name in _names(asked) if _TELLING.search(name)]
         if names:
-            held = (self._holders.get(name, (0, 0)) for name in names)
             # Only the newest that held a name: whatever it was taken from, that one is enough.
-            self._habits.ask({newest for count, newest in held if 0 < count <= _RARE})
+            self._habits.ask({self._newest[name] for name in names if 0 < self.rarity[name] <= _RARE})
         trace = _Trace(tokens)
         self.keys.append(key)
         self._habits.add()
         self._traces.append(trace)
-        for name in _names(shown):
-            self._holders[name] = self._holders.get(name, (0, 0))[0] + 1, index
-        self.rarity.add(shown)
+        found = _names(shown)
+        self.rarity.update(found)
+        self._newest.update(dict.fromkeys(found, index))
         for line in _lines(shown):
             trace.characters += len(line)
             before = self._lines.get(line)
@@ -71,7 +70,7 @@ class Traces:
         ]
 
 
-def _names(text: str) -> Iterable[str]:
+def _names(text: str) -> Rarity:
     found = Rarity()
     found.add(text)
     return found
