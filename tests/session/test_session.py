@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from cupel import (
+    EXCLUSIVE_KEY,
     GROUP_KEY,
+    ID_KEY,
+    REQUIRES_KEY,
     ConfigurationError,
     ContextBudget,
     ContextItem,
@@ -116,8 +119,31 @@ def test_what_cannot_be_sent_is_said() -> None:
     with pytest.raises(PinnedExceedsBudgetError, match="30 tokens"):
         session.select([message(0)], new=[message(2, 30)])
     assert session.total.sent == 10, "the failed turn left no trace"
-    with pytest.raises(InvalidItemError, match="cupel:group"):
-        session.select([message(0, metadata={GROUP_KEY: "g"})])
+    for metadata, words in (
+        ({GROUP_KEY: "g", ID_KEY: "i"}, "cupel:group"),
+        ({EXCLUSIVE_KEY: "e"}, "cupel:exclusive"),
+        ({REQUIRES_KEY: ["i"]}, "cupel:requires"),
+    ):
+        with pytest.raises(InvalidItemError, match=words):
+            session.select([message(0, metadata=metadata)])
+
+
+def test_a_group_comes_and_goes_whole() -> None:
+    pair = [message(n, 20, metadata={GROUP_KEY: "pair"}, hint=hint) for n, hint in ((1, 0.2), (3, 0.1))]
+    alone = [message(n, 20, hint=0.9) for n in (0, 2, 4)]
+    session = Session(PIPELINE, 100)
+    first = session.select([*alone, *pair])
+    assert [item.content for item in first] == [f"message {n}" for n in (0, 1, 3, 2, 4)], "at its first item's place"
+    second = session.select([*alone, *pair], new=[message(5, 40)])
+    assert sorted(item.content for item in second) == [f"message {n}" for n in (0, 2, 4, 5)]
+    assert {entry.item.content for entry in second.report.excluded} == {"message 1", "message 3"}
+    assert [(change.what, change.tokens) for change in second.changes] == [("evicted", 40)]
+    small = Session(PIPELINE, 40)
+    assert [item.content for item in small.select([alone[0]], new=pair)] == ["message 1", "message 3"]
+    again = small.select(pair)
+    assert (again.bill.read, again.marks) == (40, (1,))
+    with pytest.raises(InvalidItemError, match="all members of group 'pair'"):
+        session.select(pair[:1], new=pair[1:])
 
 
 def test_a_query_reaches_the_scorer() -> None:

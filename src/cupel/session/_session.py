@@ -25,9 +25,10 @@ class Session(Remembering):
 
     The policy's scorer says what items are worth; what stays, goes or comes back is decided by what a place costs.
     Items with a time stand in its order. Others, such as documents, have no place: they stay where they were first
-    sent, and what comes back comes last. Forms of one thing are alternatives. `prices` is how the provider caches;
-    `worth` is what a window full of the best is worth, in windows sent without a cache. `key` says what an item is
-    known by, by default a hash of its content and kind.
+    sent, and what comes back comes last. Forms of one thing are alternatives; a group comes and goes whole, and stands
+    together where its first item has its place. `prices` is how the provider caches; `worth` is what a window full of
+    the best is worth, in windows sent without a cache. `key` says what an item is known by, by default a hash of its
+    content and kind.
 
     >>> from cupel import ContextItem, Pipeline, ReflexiveScorer
     >>> session = Session(Pipeline(scorer=ReflexiveScorer()), 100)

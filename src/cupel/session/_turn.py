@@ -19,7 +19,7 @@ from cupel.diagnostics import (
 )
 from cupel.scorers import checked_scores
 from cupel.session._result import SessionResult
-from cupel.session._things import form_of, things_of
+from cupel.session._things import things_of
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Change, Step
@@ -64,8 +64,9 @@ class Turn:
 
     def result(self, step: Step, budget: ContextBudget, room: int, marks: int) -> SessionResult:
         """Return what a step says about the items."""
-        positions = [self._position(index, form) for index, form in step.chosen.items()]
-        joint = step.common - 1
+        sent = [self._positions(index, form) for index, form in step.chosen.items()]
+        positions = [at for together in sent for at in together]
+        joint = sum(map(len, sent[: step.common])) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint) if place >= 0)
         return SessionResult(
             [self.items[at] for at in positions],
@@ -78,8 +79,8 @@ class Turn:
             bill=step.bill,
         )
 
-    def _position(self, index: int, form: str) -> int:
-        return next(at for at in self.things[index].positions if form_of(self.items[at]) == form)
+    def _positions(self, index: int, name: str) -> list[int]:
+        return next(form.positions for form in self.things[index].forms if form.name(self.items) == name)
 
     def _report(self, positions: Sequence[int], room: int) -> SelectionReport:
         chosen = set(positions)
