@@ -41,8 +41,8 @@ def replay(
 ) -> Replay:
     """Ask each way what it would have sent before each step of recorded conversations.
 
-    A step is an answer in which the model calls tools. `every` looks at what was kept on every so manieth pressed turn
-    only, which is faster. With `answers`, whatever the model says is a step, and nothing is measured of what it used:
+    A step is an answer in which the model calls tools. `every` looks at what was kept on every nth pressed turn only,
+    which is faster. With `answers`, whatever the model says is a step, and nothing is measured of what it used:
     for conversations without tools. A way that raises a SelectionError has no request on that turn, which is counted as
     failed.
 
