@@ -43,12 +43,12 @@ def reply(key: str) -> list[str] | str:
     return [f"{number}.2a"] if step == "1b" and int(number) % 3 == 0 else f"Part {number} is fine."
 
 
-def weigh(messages: list[Message]) -> int:
+def weigh(messages: list[Any]) -> int:
     return COUNTER.count(json.dumps(messages)) if messages else 0
 
 
-def common(earlier: list[Message], later: list[Message]) -> int:
-    """How many messages two requests begin with in common."""
+def common(earlier: list[Any], later: list[Any]) -> int:
+    """How many messages or parts two requests begin with in common."""
     pairs = enumerate(zip(earlier, later, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(earlier), len(later)))
 
@@ -181,9 +181,9 @@ class ConversationLaws(ABC):
 
     def test_a_request_mostly_begins_with_the_last_one(self) -> None:
         requests = self.talk(self.application(), "anna", range(TURNS)).requests
-        pairs = list(pairwise(requests))
+        pairs = list(pairwise(map(said, requests)))  # frameworks join messages that come to stand side by side
         again = sum(weigh(later[: common(earlier, later)]) for earlier, later in pairs)
-        assert again >= 0.6 * sum(weigh(earlier) for earlier, _ in pairs)
+        assert again >= 0.4 * sum(weigh(earlier) for earlier, _ in pairs)
         assert sum(common(earlier, later) == len(earlier) for earlier, later in pairs) >= len(pairs) // 3
 
     def test_another_process_goes_on_with_the_same_requests(self, way: str) -> None:

@@ -154,11 +154,10 @@ class Sessions(Generic[M]):
         self, state: str | None, budget: int | ContextBudget, tools: list[Any], system: str | None
     ) -> Conversation[M]:
         options: dict[str, Any] = {**self._options, "tools": tools, "system": system, "framework": self._framework}
-        session: MessageSession[M]
         if state is None:
-            session = MessageSession(budget, self._policy, **options)
+            session = MessageSession[M](budget, self._policy, **options)
         else:
-            session = MessageSession.from_json(state, budget, self._policy, **options)
+            session = MessageSession[M].from_json(state, budget, self._policy, **options)
         return Conversation(session, (budget, tools, system), self._on_turn)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
