@@ -170,7 +170,9 @@ DOCUMENTS = [  # every key of every strategy
     _sliced(type="knapsack", bucket_size="auto", max_cells="unlimited"),
     _sliced(type="stream", batch_size=8),
     _scored(type="embedding", embed="json:dumps", vector_key="v", query="why?"),
-    _scored(type="relevance", neighbours=0.5, k1=1, b=0.5, stem=False, stop=["a"], dates=True, query="why?"),
+    _scored(
+        type="relevance", neighbours=0.5, k1=1, b=0.5, stem=False, stop=["a"], dates=True, query="why?", optional=True
+    ),
     _scored(type="decay", now="2026-01-31T09:30:00Z", curve=_CURVE, null_timestamp_score=0.5),
     _scored(type="decay", curve={"type": "exponential", "half_life_seconds": 5}),
     _scored(type="decay", curve={"type": "step", "windows": [{"max_age_seconds": 5, "score": 0.5}]}),

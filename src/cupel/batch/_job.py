@@ -18,10 +18,10 @@ from cupel.batch._jsonl import (
     JsonlOutput,
     LineWriter,
     answer_lines,
-    answers_as_table,
     plan_jsonl,
     read_jsonl_shard,
 )
+from cupel.batch._line_answers import answers_as_table
 from cupel.batch._parquet import (
     ParquetOutput,
     PartWriter,

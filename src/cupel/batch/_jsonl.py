@@ -7,17 +7,17 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from cupel._checks import shown
-from cupel.batch._arrow import arrow
-from cupel.batch._choice import LARGEST, Choice, Request, Selectable, choose
+from cupel.batch._choice import Request, Selectable, choose
 from cupel.batch._conversations import Conversation
 from cupel.batch._errors import BatchError
 from cupel.batch._files import BLOCK
 from cupel.batch._items import decoded, read_items
+from cupel.batch._line_answers import JsonAnswer, answers_as_table, unfit_for_columns
 from cupel.batch._requests import read_budget
 from cupel.batch._selector import RESULT_COLUMNS, BatchSelector
 from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, RowError, Shard
@@ -26,7 +26,6 @@ from cupel.pipeline import Pipeline
 
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENTRIES: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_ENCODER: Final = msgspec.json.Encoder()
 
 
 def plan_jsonl(path: Path, shard_rows: int | None) -> list[Shard]:
@@ -61,35 +60,6 @@ def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
         raise BatchError(msg)
 
 
-class JsonAnswer(NamedTuple):
-    """One line's outcome: the request without its items and budget, the selected items in both forms, the choice.
-
-    `key` says what the line asked about: `items`, or the `messages` of a conversation.
-    """
-
-    row: int
-    kept: dict[str, Any]
-    key: str
-    forms: list[msgspec.Raw]
-    items: list[ContextItem]
-    choice: Choice
-
-    def to_line(self) -> bytes:
-        """Return the answer as it is written."""
-        choice = self.choice
-        answer = {
-            "row": self.row,
-            **self.kept,
-            self.key: self.forms,
-            "selected": choice.selected,
-            "total_tokens": choice.total_tokens,
-            "total_candidates": choice.total_candidates,
-        }
-        if choice.report is not None:
-            answer["report"] = msgspec.Raw(choice.report.encode())
-        return _ENCODER.encode(answer)
-
-
 def answer_lines(
     selector: BatchSelector, lines: Iterator[tuple[int, bytes]], *, as_table: bool
 ) -> tuple[Any, list[RowError]]:
@@ -99,7 +69,7 @@ def answer_lines(
     bad: list[RowError] = []
     for row, line in lines:
         answer = _answer(pipeline, selector, row, line)
-        error = answer.choice.error or (_unfit_for_columns(answer) if as_table else None)
+        error = answer.choice.error or (unfit_for_columns(answer) if as_table else None)
         if error is not None:
             bad.append(RowError(row, error, answer.kept.get("id"), _request(line)))
         else:
@@ -212,55 +182,3 @@ class JsonlOutput:
     def close(self) -> None:
         """Make sure that everything is in the file."""
         self._stream.close()
-
-
-def _unfit_for_columns(answer: JsonAnswer) -> str | None:
-    if answer.key == "messages":
-        return "messages have no columns: name an output that ends in .jsonl"
-    for place, item in zip(answer.choice.selected, answer.items, strict=True):
-        for name in ("tokens", "priority", "original_tokens"):
-            value = getattr(item, name)
-            if value is not None and not -LARGEST <= value <= LARGEST:
-                return f"items[{place}]: {name} is beyond 64 bits: {value}"
-    return None
-
-
-def answers_as_table(answers: list[JsonAnswer], *, report: bool) -> Any:
-    """Return the answers to lines as a table with fixed columns; of a request's own keys only `id` has a place."""
-    pa = arrow()
-    item_type = pa.struct(
-        [
-            ("content", pa.string()),
-            ("tokens", pa.int64()),
-            ("kind", pa.string()),
-            ("source", pa.string()),
-            ("priority", pa.int64()),
-            ("tags", pa.list_(pa.string())),
-            ("metadata", pa.string()),
-            ("timestamp", pa.timestamp("us", "UTC")),
-            ("future_relevance_hint", pa.float64()),
-            ("pinned", pa.bool_()),
-            ("original_tokens", pa.int64()),
-        ]
-    )
-    columns: dict[str, Any] = {
-        "row": pa.array([answer.row for answer in answers], pa.int64()),
-        "id": pa.array([_text(answer.kept.get("id")) for answer in answers], pa.string()),
-        "items": pa.array([[_cells(item) for item in answer.items] for answer in answers], pa.list_(item_type)),
-        "selected": pa.array([answer.choice.selected for answer in answers], pa.list_(pa.int32())),
-        "total_tokens": pa.array([answer.choice.total_tokens for answer in answers], pa.int64()),
-        "total_candidates": pa.array([answer.choice.total_candidates for answer in answers], pa.int64()),
-    }
-    if report:
-        columns["report"] = pa.array([answer.choice.report for answer in answers], pa.string())
-    return pa.table(columns)
-
-
-def _cells(item: ContextItem) -> dict[str, Any]:
-    metadata = msgspec.json.encode(item.metadata).decode() if item.metadata else None
-    cells = msgspec.structs.asdict(item)
-    return {**cells, "kind": str(item.kind), "source": str(item.source), "metadata": metadata}
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()

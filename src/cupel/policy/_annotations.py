@@ -14,22 +14,9 @@ from cupel._checks import shown
 from cupel._wire import at_index, at_key
 from cupel.errors import PolicyConfigError
 from cupel.model import ContextKind, ContextSource
+from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, mismatch
-from cupel.policy._forms import (
-    Boolean,
-    Choice,
-    Instant,
-    Integer,
-    Json,
-    ListOf,
-    MapOf,
-    Number,
-    Schema,
-    Seconds,
-    Text,
-    ValueForm,
-    read_object,
-)
+from cupel.policy._forms import Boolean, Choice, Instant, Integer, Json, Number, Schema, Seconds, Text, ValueForm
 from cupel.policy._record import REQUIRED, Field, Record, construct
 from cupel.policy._registry import CURVES, PLACERS, SCORERS, SLICERS, Document
 

@@ -6,14 +6,13 @@ follow from that one declaration. Bounds are for the schema: a strategy refuses 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from cupel._checks import shown
-from cupel._wire import INSTANT, at_index, at_key
+from cupel._wire import INSTANT
 from cupel.policy._errors import malformed, mismatch, unknown_word
 
 T = TypeVar("T")
@@ -197,82 +196,6 @@ class Choice(Generic[E]):
         return {"enum": [member.value for member in self.members]}
 
 
-@dataclass(frozen=True, slots=True)
-class OrWord(Generic[T]):
-    """Another form's value, or one reserved word for a special meaning (`"auto"`, `"unlimited"`).
-
-    TOML has no null, so a word also stands for None; `null` is read as well where that is what the word means.
-    """
-
-    form: ValueForm[T]
-    word: str
-    meaning: T | str | None
-
-    def read(self, value: object, path: str, /) -> T | str | None:
-        if value == self.word or (value is None and self.meaning is None):
-            return self.meaning
-        if isinstance(value, str):
-            raise unknown_word(path, "word", value, [self.word])
-        return self.form.read(value, path)
-
-    def write(self, value: T | str | None, path: str, /) -> Json:
-        return self.word if value == self.meaning else self.form.write(cast("T", value), path)
-
-    def schema(self) -> Schema:
-        words = [self.word, None] if self.meaning is None else [self.word]
-        return {"anyOf": [self.form.schema(), {"enum": words}]}
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf(Generic[T]):
-    """A list whose elements all have one form; `build` turns the list into the attribute's own type."""
-
-    element: ValueForm[T]
-    build: Callable[[list[T]], Any] = list
-    least: int | None = None
-
-    def read(self, value: object, path: str, /) -> Any:
-        if not isinstance(value, (list, tuple)):
-            raise mismatch(path, "a list", value)
-        entries = cast("list[object]", value)
-        return self.build([self.element.read(entry, at_index(path, i)) for i, entry in enumerate(entries)])
-
-    def write(self, value: Any, path: str, /) -> Json:
-        return [self.element.write(entry, at_index(path, i)) for i, entry in enumerate(value)]
-
-    def schema(self) -> Schema:
-        return {"type": "array", "items": self.element.schema(), **stated(minItems=self.least)}
-
-
-@dataclass(frozen=True, slots=True)
-class MapOf(Generic[T]):
-    """An object with free keys (kinds, tags) whose values all have one form; the order of the keys is kept."""
-
-    element: ValueForm[T]
-    keys: Text = Text()
-
-    def read(self, value: object, path: str, /) -> dict[str, T]:
-        return {key: self.element.read(entry, at_key(path, key)) for key, entry in read_object(value, path).items()}
-
-    def write(self, value: Mapping[Any, T], path: str, /) -> Json:
-        return {str(key): self.element.write(entry, at_key(path, str(key))) for key, entry in value.items()}
-
-    def schema(self) -> Schema:
-        names = {} if self.keys == Text() else {"propertyNames": self.keys.schema()}
-        return {"type": "object", "additionalProperties": self.element.schema(), **names}
-
-
 def stated(**keywords: float | None) -> Schema:
     """The keywords of a schema that have something to say."""
     return {keyword: value for keyword, value in keywords.items() if value is not None}
-
-
-def read_object(value: object, path: str) -> dict[str, object]:
-    """The value as an object with string keys, or the error that says what it is instead."""
-    if not isinstance(value, Mapping):
-        raise mismatch(path, "an object", value)
-    members = cast("Mapping[object, object]", value)
-    for key in members:
-        if not isinstance(key, str):
-            raise malformed(path, f"keys must be strings, got {shown(key)}")
-    return cast("dict[str, object]", dict(members))

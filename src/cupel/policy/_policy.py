@@ -16,8 +16,9 @@ from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
 from cupel.policy._annotations import Scalar
+from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, placed
-from cupel.policy._forms import Boolean, Choice, Integer, Json, ListOf, MapOf, Text, read_object
+from cupel.policy._forms import Boolean, Choice, Integer, Json, Text
 from cupel.policy._json import format_json
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SCORERS, SLICERS

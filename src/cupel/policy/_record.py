@@ -11,8 +11,9 @@ from typing import Any, Final, Generic, TypeVar
 from cupel._frozen import EMPTY
 from cupel._wire import at_key
 from cupel.errors import ConfigurationError, CupelError, MissingExtraError
+from cupel.policy._containers import read_object
 from cupel.policy._errors import malformed, placed, unknown_word
-from cupel.policy._forms import Json, Schema, ValueForm, read_object
+from cupel.policy._forms import Json, Schema, ValueForm
 
 T = TypeVar("T")
 

@@ -12,8 +12,9 @@ from cupel._checks import as_text, shown
 from cupel._wire import at_key
 from cupel.errors import PolicyConfigError
 from cupel.placers import Placer
+from cupel.policy._containers import read_object
 from cupel.policy._errors import malformed, mismatch, unknown_word
-from cupel.policy._forms import Json, Schema, read_object
+from cupel.policy._forms import Json, Schema
 from cupel.policy._plugins import GROUP, load_plugins
 from cupel.scorers import Curve, Scorer
 from cupel.slicers import Slicer

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from cupel._checks import shown
 from cupel.policy._annotations import OneOf
+from cupel.policy._containers import ListOf, MapOf
 from cupel.policy._errors import malformed, mismatch
-from cupel.policy._forms import Boolean, Instant, Json, ListOf, MapOf, Number, Schema, Seconds, Text
+from cupel.policy._forms import Boolean, Instant, Json, Number, Schema, Seconds, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import CURVES, SCORERS
 from cupel.scorers import (

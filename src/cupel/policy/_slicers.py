@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
 from cupel.policy._annotations import OneOf
-from cupel.policy._forms import Boolean, Choice, Integer, ListOf, Number, OrWord, Text
+from cupel.policy._containers import ListOf, OrWord
+from cupel.policy._forms import Boolean, Choice, Integer, Number, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SLICERS
 from cupel.slicers import (
