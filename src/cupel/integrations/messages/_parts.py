@@ -152,4 +152,5 @@ def _strings(value: Any, form: _Form) -> Any:
         return form(value)
     if is_sequence(value):
         return [_strings(entry, form) for entry in value]
-    return {key: _strings(entry, form) for key, entry in fields(value).items()} if isinstance(value, dict) else value
+    entries = fields(value)
+    return {key: _strings(entry, form) for key, entry in entries.items()} if entries else value
