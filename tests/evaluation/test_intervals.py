@@ -4,6 +4,9 @@ import random
 
 import pytest
 
+from cupel import ContextItem
+from cupel.evaluation import Case, Outcome, compare
+from cupel.evaluation._evaluate import _summed
 from cupel.evaluation._intervals import estimates, mean_and_error, student_quantile
 
 
@@ -11,20 +14,43 @@ def one(values, seed=0):
     return estimates([(values, [1.0] * len(values))], seed=seed)[0]
 
 
-@pytest.mark.parametrize(("count", "chance"), [(15, 0.5), (40, 0.75), (100, 0.8)])
-def test_ninety_five_of_a_hundred_intervals_hold_the_truth(count, chance):
-    """Shares of needed items as they are in practice: of one, two or three needs a case, each kept by chance."""
-    draw = random.Random(count)
-    rounds, held = 300, 0
-    for seed in range(rounds):
-        shares = []
-        for _ in range(count):
-            needs = draw.choice((1, 1, 2, 3))
-            shares.append(sum(draw.random() < chance for _ in range(needs)) / needs)
-        estimate = one(shares, seed)
-        held += estimate.low <= chance <= estimate.high
-    # 95 % of 300 is 285, with a standard deviation of 3.8.
-    assert 273 <= held <= 297
+NEEDS = [Case([ContextItem("x", 1)] * needs, 9, range(needs)) for needs in (1, 1, 2, 3)]
+"""Shares of needed items as they are in practice: of one, two or three needs a case, each kept by chance."""
+ROUNDS = 1000
+
+
+def outcome(case, kept):
+    return Outcome(case, tuple(at for at, one in enumerate(kept) if one), len(kept))
+
+
+@pytest.mark.parametrize(("count", "chance"), [(15, 0.5), (40, 0.75)])
+def test_ninety_five_of_a_hundred_intervals_of_an_evaluation_hold_the_truth(count, chance):
+    draw, held = random.Random(count), 0
+    for seed in range(ROUNDS):
+        cases = draw.choices(NEEDS, k=count)
+        outcomes = [outcome(case, [draw.random() < chance for _ in case.needed]) for case in cases]
+        kept = _summed("simulated", outcomes, seed).kept
+        held += kept.low <= chance <= kept.high
+    assert 0.92 <= held / ROUNDS <= 0.98
+
+
+@pytest.mark.parametrize("count", [30, 50])
+def test_ninety_five_of_a_hundred_intervals_of_a_comparison_hold_the_difference(count):
+    """Two policies on the same cases, of which some are hard for both: only differences in pairs are that narrow."""
+    draw, held, paired, apart = random.Random(count), 0, 0.0, 0.0
+    for seed in range(ROUNDS):
+        sides = [], []
+        for case in draw.choices(NEEDS, k=count):
+            luck = [draw.random() for _ in case.needed]
+            for side, chance in zip(sides, (0.5, 0.7), strict=True):
+                side.append(outcome(case, [one < chance for one in luck]))
+        first, second = (_summed(str(at), side, seed) for at, side in enumerate(sides))
+        kept = compare(first, second, seed=seed).kept
+        held += kept.low <= 0.2 <= kept.high
+        paired += kept.high - kept.low
+        apart += first.kept.high - first.kept.low + second.kept.high - second.kept.low
+    assert 0.92 <= held / ROUNDS <= 0.98
+    assert paired < 0.6 * apart
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_one_another():
