@@ -54,7 +54,7 @@ def test_both_tools_are_offered_with_their_arguments():
 def test_select_gives_the_items_in_order():
     result = ask("select", {"items": ITEMS, "max_tokens": 50})
     assert not result.is_error
-    assert [entry["position"] for entry in result.structured_content["selected"]] == [2, 0]
+    assert [entry["position"] for entry in result.structured_content["selected"]] == [0, 2]
     assert result.structured_content["total_tokens"] == 10
     assert result.structured_content["left_out"] == 1
 
@@ -77,7 +77,7 @@ def test_a_policy_document_is_taken_as_well_as_a_name():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"policy": "chatty"}, "policy must be a policy document or one of chat, code-review"),
+        ({"policy": "chatty"}, "policy must be a policy document or one of agent, chat, code-review"),
         ({"policy": {"scorer": "nonsense"}}, "nonsense"),
         ({"max_tokens": -1}, "max_tokens must be >= 0"),
         ({"items": [{"content": "a"}, {"content": ""}]}, "items[1].content must not be empty"),
