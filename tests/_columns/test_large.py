@@ -14,18 +14,22 @@ from hypothesis import strategies as st
 
 from cupel import ContextBudget, ContextItem, Pipeline, PriorityScorer, RecencyScorer, UShapedPlacer
 from cupel._columns import _order, descending
+from cupel.scorers import _rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+instants = [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+instants += [instants[0] + timedelta(microseconds=1), instants[1] - timedelta(microseconds=1), EPOCH]
 keys = st.floats(allow_nan=True) | st.sampled_from([0.0, -0.0, 0.5, 1.0])
 
 
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_large() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_order, "_LARGE", 0)
+        for module in (_order, _rank):
+            patch.setattr(module, "LARGE", 0)
         yield
 
 
@@ -33,6 +37,14 @@ def everything_is_large() -> Iterator[None]:
 def test_descending_is_the_naive_order(keys: list[float]) -> None:
     naive = sorted(range(len(keys)), key=lambda i: (keys[i] != keys[i], -keys[i] if keys[i] == keys[i] else 0.0, i))
     assert descending(keys) == naive
+
+
+@given(st.lists(st.none() | st.sampled_from(instants) | st.datetimes(timezones=st.just(UTC)), max_size=40))
+def test_instants_of_any_year_are_ranked_to_the_microsecond(times: list[datetime | None]) -> None:
+    large = _rank.time_scores(times)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_rank, "LARGE", 10**9)
+        assert large == _rank.time_scores(times)
 
 
 @pytest.mark.parametrize("scorer", [RecencyScorer(), PriorityScorer()], ids=lambda scorer: type(scorer).__name__)
@@ -50,7 +62,8 @@ def test_a_large_run_is_a_small_one(scorer: object, placer: object, monkeypatch:
     ]
     pipeline = Pipeline(scorer=scorer, placer=placer)  # type: ignore[arg-type]
     large = pipeline.dry_run(items, ContextBudget(4000, 4000))
-    monkeypatch.setattr(_order, "_LARGE", 10**9)
+    for module in (_order, _rank):
+        monkeypatch.setattr(module, "LARGE", 10**9)
     small = pipeline.dry_run(items, ContextBudget(4000, 4000))
     assert (large.included, large.excluded) == (small.included, small.excluded)
 

@@ -2,9 +2,10 @@
 
 from cupel._columns._candidates import Candidates, Items, Picked
 from cupel._columns._identity import positions_of
-from cupel._columns._order import ascending, descending
+from cupel._columns._order import LARGE, ascending, descending
 
 __all__ = [
+    "LARGE",
     "Candidates",
     "Items",
     "Picked",

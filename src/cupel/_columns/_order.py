@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from datetime import datetime
 
-_LARGE = 50_000
+LARGE = 50_000
 
 
 def descending(keys: list[float]) -> list[int]:
@@ -21,7 +21,7 @@ def descending(keys: list[float]) -> list[int]:
     >>> descending([0.5, 0.9, 0.5])
     [1, 0, 2]
     """
-    if len(keys) >= _LARGE:
+    if len(keys) >= LARGE:
         import numpy as np
 
         return cast("list[int]", np.argsort(-np.array(keys), kind="stable").tolist())
