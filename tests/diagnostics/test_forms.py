@@ -223,6 +223,18 @@ def test_the_reader_takes_what_the_schema_takes(form) -> None:
     assert min(taken.values()) > 0
 
 
+class Annotated(ContextItem, frozen=True, kw_only=True):
+    """An item of somebody's own, with a field that no document has."""
+
+    note: str = ""
+
+
+def test_an_item_of_a_subclass_is_written_as_an_item() -> None:
+    item = Annotated("x", 3, priority=2, note="mine")
+    assert item.to_dict() == {"content": "x", "tokens": 3, "kind": "Message", "priority": 2}
+    assert ContextItem.from_json(item.to_json()) == ContextItem("x", 3, priority=2)
+
+
 REPORT = report_schema()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -61,18 +61,14 @@ class WireForm(Generic[T]):
         return msgspec.defstruct(self.title, fields, rename=keys, omit_defaults=True, forbid_unknown_fields=True)
 
     @cached_property
-    def _decoder(self) -> msgspec.json.Decoder[Any]:
-        return msgspec.json.Decoder(self.packed)
+    def _members(self) -> Callable[[T], tuple[Any, ...]]:
+        return attrgetter(*(field.name for field in self.fields))
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(field.name for field in self.fields)
-
-    @cached_property
-    def _members(self) -> Callable[[T], Iterable[Any]]:
-        if getattr(self.build, "__struct_fields__", None) == self._names:
-            return cast("Callable[[T], Iterable[Any]]", astuple)
-        return attrgetter(*self._names)
+    def _struct(self) -> Any:
+        """The class if it is a struct of just these fields; its subclasses may have more."""
+        names = tuple(field.name for field in self.fields)
+        return self.build if getattr(self.build, "__struct_fields__", None) == names else None
 
     @cached_property
     def _readers(self) -> list[tuple[str, Any, Callable[[Any], Any]]]:
@@ -98,7 +94,7 @@ class WireForm(Generic[T]):
     def read_json(self, text: str | bytes, *, aside: Aside | None = None) -> T:
         """Build a value from JSON text, as `read` does from plain values; every key must occur once."""
         try:
-            packed = self._decoder.decode(text)
+            packed = msgspec.json.decode(text, type=self.packed)
             if is_written(packed, text):
                 return self.unpack(packed)
         except _UNFIT:
@@ -175,9 +171,9 @@ class WireForm(Generic[T]):
         plain: dict[str, Any] = msgspec.to_builtins(self.pack(value))
         return plain
 
-    def pack(self, value: T) -> Any:
+    def pack(self, value: Any) -> Any:
         """Return what msgspec writes as the JSON form of an object."""
-        members = [*self._members(value)]
+        members = [*(astuple(value) if type(value) is self._struct else self._members(value))]
         for place, always, default, write in self._writers:
             member = members[place]
             if always or (member is not default and member != default):
