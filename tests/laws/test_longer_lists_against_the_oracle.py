@@ -9,6 +9,7 @@ import pytest
 
 from cupel import ContextBudget, ContextItem, Policy
 from cupel._columns import _order
+from cupel.scorers import _rank
 from tests import oracle
 from tests.laws.generators import KINDS, NOW, TAGS
 from tests.laws.policies import build_scorer
@@ -48,7 +49,8 @@ SLICERS = {
 @pytest.fixture(autouse=True, params=["as small pools", "as large pools"])
 def size(request, monkeypatch):
     if request.param == "as large pools":
-        monkeypatch.setattr(_order, "_LARGE", 1)
+        for module in (_order, _rank):
+            monkeypatch.setattr(module, "LARGE", 1)
 
 
 def random_rows(seed, count):
