@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from cupel._checks import shown
 from cupel.cli._records import Record
@@ -24,7 +24,8 @@ def conversation_of(record: Record) -> Conversation | None:
     """Return the conversation that a record is: a list of messages, or an object that has one under `messages`."""
     form: Any = record.fields
     if not record.textual and isinstance(form, Mapping) and "tokens" not in form and "messages" in form:
-        return Conversation(record.where, form["messages"], form.get("id"))
+        members = cast("Mapping[str, Any]", form)
+        return Conversation(record.where, members["messages"], members.get("id"))
     return Conversation(record.where, form) if isinstance(form, list) else None
 
 

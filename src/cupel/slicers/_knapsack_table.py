@@ -73,7 +73,7 @@ class Table:
         first = min(rivals)
         counted, counts = self._counted.get(first, (frozenset[int](), None))
         if counts is None or not counted <= rivals:
-            counted, counts = frozenset(), np.zeros(self._size, np.int32)
+            counted, counts = frozenset[int](), np.zeros(self._size, np.int32)
         more = rivals - counted
         work.spend((_COLUMN + _BIT * self._size) * len(more))
         for rival in more:
