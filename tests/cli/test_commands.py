@@ -271,6 +271,13 @@ class TestSimulate:
 
 
 class TestInspect:
+    def test_a_terminal_is_spared_the_page(self, cupel, session, monkeypatch):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        outcome = cupel("inspect", session, "--budget", "4000")
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "write the page to a file: -o page.html" in outcome.err
+        assert cupel("inspect", session, "--budget", "4000", "--format", "json").code == 0
+
     def test_writes_a_page(self, cupel, session, folder):
         outcome = cupel("inspect", session, "--budget", "4000", "-o", "page.html")
         assert outcome.err == "wrote page.html\n"

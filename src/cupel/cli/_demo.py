@@ -105,8 +105,8 @@ def _print_replay(found: Replay, chat: Path) -> None:
     """Say what each way of filling the window costs over the conversation, and what it keeps."""
     turns = next(iter(found.figures.values())).turns
     print(f"A coding agent's conversation, turn by turn, in a window of {found.budget:,} tokens: what a request costs,")
-    print(f"in uncached input tokens, on the {turns} turns on which not everything fits, and how many steps still have")
-    print("everything that they use.\n")
+    print(f"in uncached input tokens, on the {turns} turns on which not everything fits, and how many steps still find")
+    print("everything they use in the window.\n")
     table = Table([Column("way"), *(Column(name, number=True) for name in ("tokens", "price", "steps whole", "over"))])
     for name, one in found.figures.items():
         table.add(

@@ -61,8 +61,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute the page and write it."""
-    if args.open and args.output is None:
-        print("cupel inspect: error: --open needs -o FILE", file=sys.stderr)
+    to_terminal = args.format == "html" and sys.stdout.isatty()
+    if args.output is None and (args.open or to_terminal):
+        needs = "--open needs -o FILE" if args.open else "write the page to a file: -o page.html"
+        print(f"cupel inspect: error: {needs}", file=sys.stderr)
         return 2
     policies = chosen_policies(args.policy or ["chat"], args.overrides, args.query)
     budget = read_budget(args)
