@@ -154,9 +154,7 @@ class MessageFitter(_Component):
     @component.output_types(messages=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
     def run(self, messages: list[ChatMessage], query: str | None = None) -> dict[str, list[ChatMessage]]:
         """Choose among the messages; `query` is what the policy looks for, by default the newest user message."""
-        options: FitOptions[ChatMessage] = {**self.options}
-        if query is not None:
-            options["query"] = query
+        options: Any = self.options if query is None else {**self.options, "query": query}
         fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, **options)
         return {"messages": fitted.messages}
 
