@@ -1,15 +1,20 @@
-"""Doctests of a framework's module run only where the framework is installed."""
+"""Doctests of a framework's modules run only where the framework is installed."""
 
 from importlib.util import find_spec
 
 FRAMEWORKS = {
+    "_chat_store": "llama_index",
     "haystack": "haystack",
     "langchain": "langchain_core",
+    "langgraph": "langgraph",
     "llamaindex": "llama_index",
     "mcp": "mcp",
     "pydantic_ai": "pydantic_ai",
 }
 
 collect_ignore_glob = [
-    f"src/cupel/integrations/{module}*" for module, package in FRAMEWORKS.items() if find_spec(package) is None
+    f"src/cupel/integrations/{prefix}{module}*"
+    for module, package in FRAMEWORKS.items()
+    if find_spec(package) is None
+    for prefix in ("", "_")
 ]

@@ -56,7 +56,7 @@ def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
     >>> budget = ContextBudget(10, 10)
     >>> report = presets.chat().pipeline().dry_run([ContextItem("a", 8), ContextItem("b", 7)], budget)
     >>> summary(report, budget, "chat")
-    'chat: 1 of 2 items in, 7 of 10 tokens used (70.0 %); 1 out: 1 no room'
+    'chat: 1 of 2 items in, 8 of 10 tokens used (80.0 %); 1 out: 1 no room'
     """
     tokens = sum(entry.item.tokens for entry in report.included)
     line = (
