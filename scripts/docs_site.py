@@ -20,7 +20,6 @@ NAMESPACES = (
     "cupel.analytics",
     "cupel.evaluation",
     "cupel.tokens",
-    "cupel.session",
     "cupel.shorten",
     "cupel.session",
     "cupel.testing",
@@ -38,7 +37,7 @@ OWN_SCRIPT = "assets/search-from-disk.js"
 
 
 def on_config(config: Any) -> Any:
-    """Order the pages: by section, then those numbered by name, then by title."""
+    """Order the pages: by section, then by file name."""
     docs = Path(config["docs_dir"])
     nav: list[Any] = [{"Home": "index.md"}]
     for title, folder in SECTIONS.items():

@@ -133,7 +133,7 @@ def _print(report: SelectionReport, budget: ContextBudget, name: str, files: tup
     print_table(_by_kind(report))
     print()
     print(summary(report, budget, name))
-    print(f"\nThe page:  {page_file}  (open it in a browser: move the budget, switch the policy)")
+    print(f"\nThe page:  {page_file}  (open it in a browser; in One window, move the budget and switch the policy)")
     command = _command()
     print(f"Try also:  {command} explain {session} --budget {budget.target_tokens} --policy {policy} --counterfactual")
     print(f"           {command} compare {session} --budget {budget.target_tokens} --policy chat --policy rag")
