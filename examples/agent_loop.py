@@ -1,7 +1,7 @@
 """An agent whose window overflows: one session keeps it within budget, and says what each request costs.
 
-The model is a stand-in that says again what an agent said in the session that ships with cupel; everything around it
-is what a real loop looks like. Run it:
+The model is a stand-in that repeats what an agent said in the session that ships with cupel; everything around it is
+what a real loop looks like. Run it:
 
     python examples/agent_loop.py
 """
@@ -45,7 +45,7 @@ def main() -> None:
     history: list[dict[str, Any]] = model.listen()
     turns = 0
     while model.at < len(model.recorded):
-        turn = session.fit(history)  # the whole history in, the next request out
+        turn = session.fit(history)  # the whole history goes in, the next request comes out
         answer, usage = model.answer(sent=turn.bill.sent, read=turn.bill.read)
         session.observe(usage)  # settles the bill with what the provider counted
         history += [answer, *model.listen()]
