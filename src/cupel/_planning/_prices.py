@@ -30,7 +30,7 @@ class Prices:
     minimum: int = 0
     """The shortest beginning that is cached, in tokens."""
     step: int = 1
-    """The cached beginning is a multiple of so many tokens."""
+    """The cached beginning is a multiple of this many tokens."""
 
     def __post_init__(self) -> None:
         for name in ("read", "write", "ttl"):

@@ -55,12 +55,12 @@ class Remembering:
         return bill
 
     def to_json(self) -> str:
-        """Return what another process needs to go on: no contents, a few kilobytes."""
+        """Return what another process needs to continue: a few kilobytes, without contents."""
         return self._state.to_json()
 
     @classmethod
     def from_json(cls, state: str, /, *args: Any, **kwargs: Any) -> Self:
-        """Go on from what `to_json` returned, with the arguments of the constructor.
+        """Continue from what `to_json` returned, with the arguments of the constructor.
 
         Entries of another conversation match nothing in this one, so nothing of them is counted as read.
         """
@@ -69,7 +69,7 @@ class Remembering:
         return session
 
     def copy(self) -> Self:
-        """Return a session that goes on from here by itself: a branch of the conversation."""
+        """Return a session that continues from here independently: a branch of the conversation."""
         with self._only_writer():
             return copy(self)
 

@@ -1,9 +1,9 @@
 """Select for every request in a file, on all cores or on a cluster.
 
-REQUESTS is Parquet or JSON lines, one request a row: items, a budget (or --budget for all), and what else you like,
+REQUESTS is Parquet or JSON lines, one request per row: items, a budget (or --budget for all), and anything else,
 such as an id. A line may hold the messages of a conversation instead of items, or be a list of messages. Lines may be
 compressed (.jsonl.gz, .jsonl.zst) or come from standard input (-). OUT gets the selections in the same order. While the
-job runs, finished shards are kept in OUT.parts; a job that was interrupted or failed goes on with --resume.
+job runs, finished shards are kept in OUT.parts; --resume continues a job that was interrupted or failed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     running.add_argument(
         "--workers", type=whole_number, metavar="N", help="processes to start; default: one for each core"
     )
-    running.add_argument("--resume", action="store_true", help="go on with an interrupted run, if there is one")
+    running.add_argument("--resume", action="store_true", help="continue an interrupted run, if there is one")
     running.add_argument("--restart", action="store_true", help="discard an interrupted run")
     running.add_argument("--max-errors", type=whole_number, metavar="N", help="stop when more than N rows have failed")
     running.add_argument(

@@ -1,6 +1,6 @@
 """Measure how much of what is needed a policy keeps, on cases whose needs are known.
 
-Several policies are compared case by case: the first with each of the others. Intervals are those of 95 %.
+Several policies are compared case by case: the first with each of the others. Intervals are at 95 %.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--counterfactual",
         action="store_true",
-        help="for each item left out, how many tokens more let it in",
+        help="for each item left out, how many more tokens would let it in",
     )
     parser.add_argument(
         "--breakdown", action="store_true", help="for each item, what each scorer said, its weight, and score per token"

@@ -1,6 +1,6 @@
 """Write the interactive page: one HTML file with the window, what was left out, a budget slider and a policy switch.
 
-The file needs no network and no server. Without several --policy options the presets are there to switch to. Where
+The file needs neither network nor server. Unless you name several policies, the presets are there to switch to. If
 ITEMS is a conversation, the page also shows it turn by turn: what each request would have cost, and what entered and
 left.
 """
@@ -54,7 +54,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_policy(parser, several=True)
     add_query(parser)
     add_format(parser, ("html", "json"))
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write; default: standard output")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write; default: standard output, unless it is a terminal",
+    )
     parser.add_argument("--title", help="the page's heading; default: the name of ITEMS")
     parser.add_argument("--open", action="store_true", help="open the page in a browser; needs -o")
 

@@ -29,7 +29,7 @@ COMMANDS = {
         "cupel.cli._replay",
         "replay recorded conversations with other windows: what they cost and keep",
     ),
-    "tune": ("cupel.cli._tune", "search for better settings of a policy, and judge them where they were not chosen"),
+    "tune": ("cupel.cli._tune", "search for better settings of a policy, and judge them on unseen cases"),
     "demo": ("cupel.cli._demo", "try it all on a session that ships with cupel"),
     "policy": ("cupel.cli._policy", "show, validate or describe policy documents"),
     "presets": ("cupel.cli._presets", "list the ready policies"),

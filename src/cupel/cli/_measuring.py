@@ -18,11 +18,11 @@ def add_cases(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "cases",
         metavar="CASES",
-        help="a .jsonl file of cases, one a line (items, needed, and if there are any query, budget, group, id), "
+        help="a .jsonl file of cases, one per line (items, needed and, optionally, query, budget, group, id), "
         "a JSON list of them, either with .gz, or -",
     )
     add_budget(parser, required=False)
-    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="for everything drawn; default: 0")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="the random seed; default: 0")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress on standard error")
 
 

@@ -52,7 +52,7 @@ def add_items(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("items", metavar="ITEMS", nargs="+", help=_ITEMS_HELP)
     group = parser.add_argument_group("reading")
     group.add_argument(
-        "--input-format", choices=INPUT_FORMATS, default="auto", help="what ITEMS is, if its name does not tell"
+        "--input-format", choices=INPUT_FORMATS, default="auto", help="what ITEMS is, if its name does not say"
     )
     group.add_argument(
         "--tokens",
@@ -61,8 +61,8 @@ def add_items(parser: argparse.ArgumentParser) -> None:
         "(an estimate from the length); default: the best one installed",
     )
     for name, pinned, words in (
-        ("--pin", True, "pin the Nth item, whatever it says itself; repeat it"),
-        ("--unpin", False, "do not pin it; of both, the last counts"),
+        ("--pin", True, "pin the Nth item, whatever its own field says; may be repeated"),
+        ("--unpin", False, "do not pin the Nth item; if an item has both, the last one counts"),
     ):
         group.add_argument(
             name,
@@ -74,7 +74,7 @@ def add_items(parser: argparse.ArgumentParser) -> None:
             help=words,
         )
     group.add_argument(
-        "--conversation", metavar="N|ID", help="which of the conversations in ITEMS, by its number from 1 or its id"
+        "--conversation", metavar="N|ID", help="the conversation in ITEMS to take, by its number (from 1) or its id"
     )
     group.add_argument(
         "--skip-bad", action="store_true", help="leave out records that cannot be read, and say how many"
@@ -128,7 +128,7 @@ def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
 def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the query of the run."""
     parser.add_argument(
-        "--query", metavar="TEXT", help="what the items are to answer, for policies that score by relevance"
+        "--query", metavar="TEXT", help="the question to be answered, for policies that score by relevance"
     )
 
 
@@ -141,7 +141,7 @@ def add_import(parser: Arguments) -> None:
         default=[],
         dest="modules",
         metavar="MODULE",
-        help="import this module first, from here or from where Python looks, for the strategies it registers",
+        help="first import this module, for the strategies it registers; it is looked for here and on Python's path",
     )
 
 

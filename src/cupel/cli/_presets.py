@@ -1,4 +1,4 @@
-"""List the ready policies: what each is for, and when it hurts."""
+"""List the presets: what each is for, and when it hurts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Replay recorded conversations with other windows: what they would have cost, and kept of what the next step used.
 
 SESSIONS are histories of Chat Completions, the Responses API or Anthropic, or OpenTelemetry's GenAI spans. Only turns
-whose whole history exceeds the budget count. Prices are in uncached input tokens a turn. What was used is found by
+whose whole history exceeds the budget count. Prices are per turn, in uncached input tokens. What was used is found by
 exact words in the arguments of the next calls, not by meaning: `facts` is the share that the window still holds,
-`whole` the share of steps that have all of theirs, `context` the share whose names stand as where they came from.
+`whole` the share of steps that have all of theirs, `context` the share whose names stand between the same words as
+before.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "sessions",
         metavar="SESSIONS",
         nargs="+",
-        help="a .json or .jsonl file of conversations, one a line, with .gz if you like, or - for standard input",
+        help="a .json or .jsonl file of conversations, one per line, optionally with .gz, or - for standard input",
     )
     parser.add_argument("--budget", type=token_count, required=True, metavar="N", help="tokens a request may have")
     parser.add_argument(
@@ -57,14 +58,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--way", action="append", choices=WAYS, dest="ways", help="a way to fill the window; repeat it; default: all"
     )
     parser.add_argument(
-        "--every", type=whole_number, default=1, metavar="N", help="look at the facts of every Nth turn"
+        "--every", type=whole_number, default=1, metavar="N", help="measure the facts of every Nth turn only"
     )
     parser.add_argument("--limit", type=whole_number, metavar="N", help="replay the first N conversations only")
     parser.add_argument(
         "--fail-above",
         type=float,
         metavar="PRICE",
-        help="exit with 1 if a turn costs more by the session, or by fit where no session is replayed",
+        help="exit with 1 if a turn of the session costs more on average; of fit, if no session is replayed",
     )
     parser.add_argument(
         "--fail-below", type=share, metavar="SHARE", help="exit with 1 if it keeps less of the facts than this"

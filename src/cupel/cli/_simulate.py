@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--slack",
         type=token_count,
         metavar="N",
-        help="name the items that N tokens less would cost; default: a tenth of the budget",
+        help="name the items that a budget smaller by N tokens would lose; default: a tenth of the budget",
     )
     group.add_argument(
         "--item",

@@ -1,4 +1,4 @@
-"""Search for better settings of a policy, and believe them only where they were not chosen.
+"""Search for better settings of a policy, and judge them on cases that had no part in the choice.
 
 Weights, the neighbours of relevance and the slicer are varied. The better policy is written only if its gain on cases
 that had no part in the choice is beyond chance; otherwise nothing is written and the exit code is 1.
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_policy(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write a better policy here, .toml or .json")
     parser.add_argument("--trials", type=whole_number, default=60, metavar="N", help="candidates to try; default: 60")
-    parser.add_argument("--folds", type=whole_number, default=5, metavar="N", help="parts to judge on; default: 5")
+    parser.add_argument("--folds", type=whole_number, default=5, metavar="N", help="folds of the cases; default: 5")
     add_format(parser, ("text", "json"))
 
 

@@ -163,8 +163,8 @@ class MessageFitter(_Component):
 class SessionChatGenerator(_Component):
     """A chat generator that sends what a session chose: `SessionChatGenerator(OpenAIChatGenerator(), 8000)`.
 
-    It stands wherever the generator that it wraps could, in a pipeline or an `Agent`, and leaves the messages that it
-    is given as they are. The state of the session stands in the `meta` of the reply, which is stored with the
+    It goes wherever the generator that it wraps could, in a pipeline or an `Agent`, and leaves the messages that it
+    is given as they are. The state of the session is kept in the `meta` of the reply, which is stored with the
     conversation and never sent. The options are those of `MessageSession`.
     """
 

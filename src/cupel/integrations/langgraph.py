@@ -46,9 +46,9 @@ class _AgentState(TypedDict):
 class SessionMiddleware(AgentMiddleware[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
     """Keeps a session for each thread of an agent: `create_agent(model, tools, middleware=[SessionMiddleware(8000)])`.
 
-    The model is sent what the session chose, the agent's state keeps everything. The state of the session stands in the
-    agent's, so that a checkpointer keeps it with the thread. The options are those of `MessageSession`; tools and
-    system prompt are those of each request.
+    The model is sent what the session chose, the agent's state keeps everything. The state of the session is part
+    of the agent's, so that a checkpointer keeps it with the thread. The options are those of `MessageSession`; tools
+    and system prompt are those of each request.
     """
 
     state_schema = _AgentState

@@ -142,8 +142,8 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
 class SessionMemory(FittedMemory):
     """A chat memory that keeps everything and hands out what a session chose.
 
-    The conversation is that of its `chat_store_key`. The state of the session stands in the chat store beside it, so
-    that another memory on the same store goes on. Asking again about the same history gives the same request; a history
+    Each `chat_store_key` is a conversation. The state of the session is kept beside it in the chat store, so that
+    another memory on the same store can continue. Asking again about the same history gives the same request; a history
     that ends with the model's own words, asked about without an `input`, is looked at and not remembered as sent. The
     options are those of `MessageSession`.
     """

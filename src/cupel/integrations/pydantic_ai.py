@@ -45,7 +45,7 @@ __all__ = ["SessionHistory", "fit_messages", "history_processor"]
 class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-ignore]
     """Keeps a session for each conversation of an agent: `Agent(model, capabilities=[SessionHistory(8000)])`.
 
-    The model is sent what the session chose, the history keeps everything. The state of the session stands in the
+    The model is sent what the session chose, the history keeps everything. The state of the session is kept in the
     metadata of the newest request, which Pydantic AI stores with the history and never sends. The options are those of
     `MessageSession`; tools and instructions are those of each request.
     """

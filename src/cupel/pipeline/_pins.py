@@ -24,7 +24,7 @@ _PLAIN: Final = (str, int, float, bool)
 class PinRule:
     """Pins the items that meet all its conditions, as if they had been given with `pinned=True`.
 
-    `newest` keeps only so many of them: the latest by timestamp, undated ones before all others, and of equals those
+    `newest` limits them to this many: the latest by timestamp, undated ones before all others, and of equals those
     that come last. `metadata` names keys and the values they must have. What an item is incomplete without, its group
     and what it requires, is pinned with it; of a thing in several forms, the fullest.
 

@@ -96,8 +96,8 @@ class Pipeline:
     ) -> list[ContextItem]:
         """Select for a budget and return the items in placed order; `trace` observes the run.
 
-        A number as `budget` is a window of so many tokens, all of them to be used. `query` is what the items are to
-        answer, for scorers that ask, such as `RelevanceScorer`; the others take no notice.
+        A number as `budget` is a window of that many tokens, all of them to be used. `query` is the question that the
+        items should answer, for scorers that use it, such as `RelevanceScorer`; the others ignore it.
         """
         budget = ContextBudget.of(budget)
         watch = listening(trace, budget)

@@ -26,7 +26,7 @@ _PINS: Final = (PinRule.system_prompts(), PinRule.newest_user_message(), PinRule
 
 
 def agent() -> Policy:
-    """For agents that work on a task with tools: what has to do with the task and what is recent, relevance first.
+    """For agents that work on a task with tools: what is relevant to the task first, then what is recent.
 
     It keeps .96 of a coding agent's steps whole in 16,000 tokens, where the newest messages alone keep .93, and .98 of
     an airline agent's in 3,500, where those keep .73.
@@ -40,7 +40,7 @@ def agent() -> Policy:
 
 
 def chat() -> Policy:
-    """For conversations: what has to do with the query, with what was said around it; without one, the newest first.
+    """For conversations: what is relevant to the query, and what was said around it; without one, the newest first.
 
     It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000;
     without the question, .06 and .14.
@@ -54,7 +54,7 @@ def chat() -> Policy:
 
 
 def code_review() -> Policy:
-    """For reviewing changes: what has to do with the query, the caller's priorities and the kind of item; age last.
+    """For reviewing changes: relevance to the query, the caller's priorities and the kind of item; age last.
 
     It keeps .65 of the functions that a sentence describes in 2,000 of 200,000 tokens of code, and .73 in 4,000.
     It hurts when there is neither a query nor priorities: then kinds decide, and items of one kind by age alone.
@@ -103,7 +103,7 @@ def document_qa() -> Policy:
 
 
 def tool_use() -> Policy:
-    """For assistants that call tools for a user: what has to do with the query, then recent turns and tool output.
+    """For assistants that call tools for a user: what is relevant to the query, then recent turns and tool output.
 
     It keeps .98 of an airline agent's steps whole in 3,500 tokens, where the newest messages alone keep .73.
     It hurts when one tool returns a flood: nothing caps a kind. Wrap the slicer in a count quota then.
@@ -114,7 +114,7 @@ def tool_use() -> Policy:
 
 
 def long_running() -> Policy:
-    """For sessions of many hours: what has to do with the query, then recent items and those whose tags come back.
+    """For sessions of many hours: what is relevant to the query, then recent items and those whose tags recur.
 
     It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000.
     It hurts when there is no query and items carry no tags: it then goes by age and kind alone.
@@ -125,7 +125,7 @@ def long_running() -> Policy:
 
 
 def debugging() -> Policy:
-    """For hunting a fault: what has to do with the query and what the caller marked as important, then kind and age.
+    """For hunting a fault: what is relevant to the query and what the caller marked as important, then kind and age.
 
     It keeps .94 of a coding agent's steps whole in 16,000 tokens, and .76 of what answers a question about a long
     conversation in 2,000 of its 20,000.

@@ -1,7 +1,7 @@
 """A window that remembers the last request, and what it costs.
 
 Providers charge a tenth for the beginning of a prompt that they have seen before. A window that is chosen anew on every
-turn loses that; a session changes as little as pays, and says what each request costs. `Session` does so for items,
+turn loses that; a session makes only changes that pay, and says what each request costs. `Session` does so for items,
 `cupel.integrations.messages.MessageSession` for chat histories.
 """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Session(Remembering):
-    """Keeps a window of items from turn to turn: each selection changes as little of the last one as pays.
+    """Keeps a window of items from turn to turn: each selection changes the last one only where that pays.
 
     The policy's scorer says what items are worth; what stays, goes or comes back is decided by what a place costs.
     Items with a time stand in its order. Others, such as documents, have no place: they stay where they were first

@@ -49,15 +49,15 @@ for 5 % more money on recorded sessions."""
 
 
 class MessageSession(Remembering, Generic[M]):
-    """Keeps the window of one conversation: each request changes as little of the last one as pays.
+    """Keeps the window of one conversation: each request changes the last one only where that pays.
 
     The options are those of `fit`, and besides: `prices` is how the provider caches, by default `Prices.marked()`.
-    `worth` is what a window full of the best is worth, in windows sent without a cache: more of it keeps more and pays
-    more. Long tool outputs may be shortened, except in the newest messages, within the share `recent` of the budget:
-    `forms=False` forbids it, and a shortener of your own takes the place of the built-in forms. With
-    `gaps=False` messages leave only from the old end. Without a `policy`, messages are worth how likely the next calls
-    are to use them, as far as the conversation itself shows it, and less where later outputs repeat them; `query` is
-    what a policy's scorer looks for, by default the newest user message. The messages of a `framework` are taken and
+    `worth` is what a window full of the best is worth, in windows sent without a cache: a higher one keeps more and
+    costs more. Long tool outputs may be shortened, except in the newest messages, within the share `recent` of the
+    budget: `forms=False` forbids it, and a shortener of your own replaces the built-in forms. With `gaps=False`
+    messages leave only from the old end. Without a `policy`, a message's worth is how likely the next calls are to use
+    it, as far as the conversation itself shows it, and less where later outputs repeat it; `query` is what a policy's
+    scorer looks for, by default the newest user message. The messages of a `framework` are taken and
     returned as its own objects.
 
     >>> session = MessageSession(1000, provider="openai")
