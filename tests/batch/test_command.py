@@ -32,6 +32,12 @@ def test_a_job_with_bad_rows_is_done_but_says_so(in_a_folder, capsys):
     assert said.out == ""
 
 
+def test_a_single_selection_is_called_one(in_a_folder, capsys):
+    write_jsonl(in_a_folder / "requests.jsonl", [{"items": [{"content": "a", "tokens": 5}]}])
+    assert batch("requests.jsonl", "-o", "out.jsonl", "--budget", "8", "--workers", "1") == 0
+    assert capsys.readouterr().err == "1 selection written to out.jsonl\n"
+
+
 def test_a_job_without_bad_rows_succeeds(in_a_folder, capsys):
     write_jsonl(in_a_folder / "requests.jsonl", [{"items": [{"content": "a", "tokens": 5}]}] * 3)
     code = batch("requests.jsonl", "-o", "out.jsonl", "--budget", "8", "--max", "10", "--reserve", "6", "--json", "-q")

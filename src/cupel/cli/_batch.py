@@ -22,6 +22,7 @@ from cupel.batch import BatchError, BatchFailedError, BatchSummary, run_batch
 from cupel.cli._numbers import whole_number
 from cupel.cli._options import add_budget, add_policy, read_budget, read_policy
 from cupel.cli._progress import progress_bar
+from cupel.report import plural
 
 SOME_FAILED: Final = 3
 """Exit code for a finished job with rows in the errors file."""
@@ -141,10 +142,9 @@ def _as_dict(done: BatchSummary) -> dict[str, object]:
 
 
 def _sentence(done: BatchSummary) -> str:
-    bad = (
-        f"; {done.errors:,} bad {'row' if done.errors == 1 else 'rows'}, see {done.errors_file}" if done.errors else ""
-    )
+    bad = f"; {plural(done.errors, 'bad row')}, see {done.errors_file}" if done.errors else ""
+    written = plural(done.written, "selection")
     if done.was_finished:
-        return f"nothing to do: an earlier run wrote {done.written:,} selections to {done.output}{bad}"
+        return f"nothing to do: an earlier run wrote {written} to {done.output}{bad}"
     resumed = f" ({done.resumed:,} of them by an earlier run)" if done.resumed else ""
-    return f"{done.written:,} selections{resumed} written to {done.output}{bad}"
+    return f"{written}{resumed} written to {done.output}{bad}"
