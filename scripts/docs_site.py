@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 SECTIONS = {"Tutorial": "tutorial", "How to": "how-to", "Explanation": "explanation", "Reference": "reference"}
+FIRST = ("agent-loop", "chat-messages", "rag", "inspect-page", "cli", "policies", "how-selection-works")
+"""What most readers come for; the other pages of a section follow by title."""
 NAMESPACES = (
     "cupel.pipeline",
     "cupel.model",
@@ -37,19 +39,23 @@ OWN_SCRIPT = "assets/search-from-disk.js"
 
 
 def on_config(config: Any) -> Any:
-    """Order the pages: by section, then by file name."""
+    """Order the pages: by section, then what most readers come for, then by title."""
     docs = Path(config["docs_dir"])
     nav: list[Any] = [{"Home": "index.md"}]
     for title, folder in SECTIONS.items():
-        pages = sorted(page.relative_to(docs).as_posix() for page in (docs / folder).glob("*.md"))
-        entries: list[Any] = [page for page in pages if page.endswith("index.md")]
-        entries += [page for page in pages if not page.endswith("index.md")]
+        pages = sorted((docs / folder).glob("*.md"), key=_order)
+        entries: list[Any] = [page.relative_to(docs).as_posix() for page in pages]
         if folder == "reference":
             entries.append({"API": [{name: f"reference/api/{name}.md"} for name in _existing()]})
         if entries:
             nav.append({title: entries})
     config["nav"] = nav
     return config
+
+
+def _order(page: Path) -> tuple[int, str]:
+    place = FIRST.index(page.stem) if page.stem in FIRST else len(FIRST)
+    return place, page.read_text(encoding="utf-8").splitlines()[0].casefold()
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -22,6 +22,20 @@ def test_every_public_namespace_has_a_page_of_the_reference():
     assert found - set(SITE["_existing"]()) == {"cupel.cli", "cupel.integrations"}
 
 
+def test_no_page_of_the_reference_is_there_twice():
+    names = SITE["_existing"]()
+    assert len(names) == len(set(names))
+
+
+def test_every_page_is_in_the_navigation_and_an_agent_loop_comes_first():
+    nav = SITE["on_config"]({"docs_dir": str(ROOT / "docs")})["nav"]
+    sections = {title: pages for section in nav for title, pages in section.items() if title != "Home"}
+    shown = {page for pages in sections.values() for page in pages if isinstance(page, str)}
+    assert shown == {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob("*/*.md")}
+    assert sections["How to"][:2] == ["how-to/agent-loop.md", "how-to/chat-messages.md"]
+    assert set(SITE["FIRST"]) <= {Path(page).stem for page in shown}
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
 def test_every_page_begins_with_its_title(page):
     """A comment before it would hide it: the navigation would show the file's name."""
