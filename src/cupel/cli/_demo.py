@@ -117,7 +117,9 @@ def _print_replay(found: Replay, chat: Path) -> None:
             Cell(f"{one.over}", "bad" if one.over else ""),
         )
     print_table(table)
+    steps = max(one.steps for one in found.figures.values())
     print("\nA request over the budget could not be sent at all: the first row is there for comparison.")
+    print(f"The steps are the {plural(steps, 'turn')} that use earlier outputs: an example, not a measurement.")
     print(f"Try also:  {_command()} replay {chat} --budget {found.budget}\n")
 
 
