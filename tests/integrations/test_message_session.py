@@ -366,6 +366,7 @@ def test_a_state_that_is_none_is_refused(state: str, words: str) -> None:
     ("options", "error", "words"),
     [
         ({"prices": 0.1}, TypeError, "prices must be a Prices"),
+        ({"framework": "langchain"}, TypeError, "framework must be a Framework"),
         ({"worth": -1}, ConfigurationError, "worth"),
         ({"worth": float("nan")}, ConfigurationError, "worth"),
         ({"recent": 1.5}, ConfigurationError, "recent must be from 0 to 1"),

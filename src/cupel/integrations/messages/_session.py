@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from msgspec import structs
 
-from cupel._checks import as_finite, as_flag, as_function, as_text
+from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text
 from cupel._planning import Opening, Remembering, Step, decide
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages._account import account
 from cupel.integrations.messages._draft import Draft
 from cupel.integrations.messages._entries import Pieces, grown
 from cupel.integrations.messages._fit import as_pipeline, as_window
+from cupel.integrations.messages._framework import Framework
 from cupel.integrations.messages._history import Options, fixed_items, ranges, read_history
 from cupel.integrations.messages._memory import Memory
 from cupel.integrations.messages._selection import Request
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from cupel._planning import Candidate, Prices
     from cupel.integrations.messages._dialect import Provider
     from cupel.integrations.messages._entries import Piece
-    from cupel.integrations.messages._framework import Framework
     from cupel.integrations.messages._history import History, Shorter
     from cupel.integrations.messages._media import ImageTokens
     from cupel.integrations.messages._memory import Known
@@ -96,7 +96,7 @@ class MessageSession(Remembering, Generic[M]):
         self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
         self._gaps = as_flag("gaps", gaps)
         self._query = None if query is None else as_text("query", query)
-        self._framework = framework
+        self._framework = None if framework is None else as_instance("framework", framework, Framework)
         self._shortens = forms is not False and (framework is None or framework.with_outputs is not None)
         self._shortener = None if forms is None or forms is False else as_function("forms", forms)
         self._tools = tools if framework is None else framework.schemas(tools)
