@@ -62,7 +62,7 @@ oldest: $(VENV)/.stamp-dev
 	$(INSTALL) $$(sed -n -e '/^dependencies/,/^testing/p' -e '/^test = /p' pyproject.toml | grep -v '^dask' | grep -o '[a-z-]*>=[0-9.]*' | sed 's/>=/==/')
 
 coverage: $(VENV)/.stamp-dev ## Require 100 % branch coverage of the core packages
-	$(RUN) pytest --cov --cov-fail-under=100
+	$(RUN) pytest -n auto --cov --cov-fail-under=100
 
 mutants: $(VENV)/.stamp-dev $(VENV)/.stamp-mutants ## Try every 10th mutant of the core and print the surviving share (PACKAGES="slicers placers" EVERY=1)
 	$(BIN)/python scripts/mutants.py --every $(or $(EVERY),10) $(or $(PACKAGES),$(CORE))

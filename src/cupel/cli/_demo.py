@@ -29,7 +29,7 @@ from cupel.model import ContextBudget
 from cupel.policy import Policy
 from cupel.report import Cell, Column, Table, plural, print_table, reason_name, summary
 
-_WINDOW = 6_000
+_WINDOW = 10_000
 """The window of the conversation: about a third of it."""
 
 
