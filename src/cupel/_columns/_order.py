@@ -37,10 +37,7 @@ def ascending(times: list[datetime | None]) -> list[int]:
     >>> ascending([datetime(2025, 1, 2), None, datetime(2025, 1, 1)])
     [2, 0]
     """
-    if len(times) > 1:
-        try:
-            return sorted(range(len(times)), key=times.__getitem__)  # type: ignore[arg-type]
-        except TypeError:  # None does not compare
-            pass
+    if all(times):  # an instant is always true
+        return sorted(range(len(times)), key=times.__getitem__)  # type: ignore[arg-type]
     present = [position for position, time in enumerate(times) if time is not None]
     return sorted(present, key=times.__getitem__)  # type: ignore[arg-type]

@@ -32,16 +32,22 @@ def find_copies(candidates: Candidates, known: Collection[str] = (), *, related:
     distinct = {item.content for item in items}
     if len(distinct) == len(items) and distinct.isdisjoint(known):
         return None
-    contents: list[_Identity] = [_identity(item) if related else item.content for item in items]
     scores = candidates.scores
     best: dict[_Identity, int] = {}
-    for position, content in enumerate(contents):
-        # Any comparison with NaN is false, so the first copy stays then (ruling 1.5).
-        if content not in known and (content not in best or scores[position] > scores[best[content]]):
+    dropped: list[int] = []
+    for position, item in enumerate(items):
+        content = _identity(item) if related else item.content
+        if content in known:
+            dropped.append(position)
+            continue
+        rival = best.setdefault(content, position)
+        if scores[position] > scores[rival]:  # never true of NaN, so the first copy stays then (ruling 1.5)
             best[content] = position
-    kept = [position for position, content in enumerate(contents) if best.get(content) == position]
-    dropped = [position for position, content in enumerate(contents) if best.get(content) != position]
-    return Copies(kept, dropped)
+            dropped.append(rival)
+        elif rival != position:
+            dropped.append(position)
+    gone = set(dropped)
+    return Copies([position for position in range(len(items)) if position not in gone], sorted(dropped))
 
 
 def _identity(item: ContextItem) -> _Identity:
