@@ -32,6 +32,7 @@ from cupel import (
     TagScorer,
     Window,
 )
+from cupel.errors import ScorerConfigError
 from cupel.scorers import DEFAULT_KIND_WEIGHTS, checked_scores
 from cupel.scorers._curves import Curve
 
@@ -248,6 +249,15 @@ def test_deep_nesting_is_not_a_cycle() -> None:
     for _ in range(150):
         scorer = ScaledScorer(scorer)
     assert both_faces(scorer, hinted(0.2, 0.4)) == [0.0, 1.0]
+
+
+def test_nesting_has_a_limit_that_is_not_the_interpreters() -> None:
+    scorer: Scorer = ReflexiveScorer()
+    for _ in range(200):
+        scorer = ScaledScorer(scorer)
+    assert both_faces(scorer, hinted(0.2, 0.4)) == [0.0, 1.0]
+    with pytest.raises(ScorerConfigError, match="ScaledScorer: more than 200 scorers are nested in one another"):
+        ScaledScorer(scorer)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cupel.errors import ScorerConfigError
 
 if TYPE_CHECKING:
     from cupel.scorers._base import Scorer
 
+_DEEPEST: Final = 200
+"""A limit of our own, well before the interpreter's."""
+
 
 def refuse_cycles(root: Scorer) -> None:
-    """Raise when a scorer contains itself, at any depth; sharing one scorer between branches is fine.
+    """Raise when a scorer contains itself, or too many others in one another; branches may share a scorer.
 
     Walks with a stack of its own, so that deep nesting cannot exhaust the interpreter's, and goes by identity: equal
     scorers are different nodes.
@@ -28,6 +31,9 @@ def refuse_cycles(root: Scorer) -> None:
             finished.add(id(node))
         elif id(child) in path:
             msg = f"{type(root).__name__}: cycle detected, {type(child).__name__} is contained in itself"
+            raise ScorerConfigError(msg)
+        elif len(stack) > _DEEPEST:
+            msg = f"{type(root).__name__}: more than {_DEEPEST} scorers are nested in one another"
             raise ScorerConfigError(msg)
         elif id(child) not in finished:
             path.add(id(child))
