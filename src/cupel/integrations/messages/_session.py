@@ -96,7 +96,9 @@ class MessageSession(Remembering, Generic[M]):
         self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
         self._gaps = as_flag("gaps", gaps)
         self._query = None if query is None else as_text("query", query)
-        self._framework = None if framework is None else as_instance("framework", framework, Framework)
+        if framework is not None:
+            as_instance("framework", framework, Framework)
+        self._framework = framework
         self._shortens = forms is not False and (framework is None or framework.with_outputs is not None)
         self._shortener = None if forms is None or forms is False else as_function("forms", forms)
         self._tools = tools if framework is None else framework.schemas(tools)
