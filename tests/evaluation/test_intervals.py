@@ -34,9 +34,9 @@ def test_ninety_five_of_a_hundred_intervals_of_an_evaluation_hold_the_truth(coun
     assert 0.92 <= held / ROUNDS <= 0.98
 
 
-@pytest.mark.parametrize("count", [30, 50])
-def test_ninety_five_of_a_hundred_intervals_of_a_comparison_hold_the_difference(count):
+def test_ninety_five_of_a_hundred_intervals_of_a_comparison_hold_the_difference():
     """Two policies on the same cases, of which some are hard for both: only differences in pairs are that narrow."""
+    count = 30
     draw, held, paired, apart = random.Random(count), 0, 0.0, 0.0
     for seed in range(ROUNDS):
         sides = [], []
