@@ -115,7 +115,7 @@ def test_the_request_is_text_with_its_gaps(open_page, turns_page, replayed):
     turn = replayed.ways["a session"][-1]
     assert page.locator("#request .block").count() == len(turn.request.messages)
     page.locator("#request .gap summary").first.click()
-    assert page.locator("#request .gap li").count() > 0
+    page.locator("#request .gap li").first.wait_for()  # filled once it is open
     assert "The cache ends here" in page.inner_text("#request")
 
 
