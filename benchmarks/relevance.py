@@ -6,21 +6,25 @@ and `questions` with a `query` and, as `needed`, the ids of the items that answe
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from time import process_time
 from typing import Any, Final
 
-from cupel import BestFirstSlice, ContextItem, GreedySlice, Pipeline, PreparedSelection, RelevanceScorer, presets
-from cupel.tokens import default_counter
+from benchmarks.rulers import BUDGETS, QUESTIONS, SHARED, records, turns_of
+from cupel import (
+    BestFirstSlice,
+    ContextItem,
+    GreedySlice,
+    Pipeline,
+    PreparedSelection,
+    RecencyScorer,
+    RelevanceScorer,
+    presets,
+)
 
-EVIDENCE: Final = Path(__file__).parents[2] / "shared" / "evidence" / "conversations.jsonl.gz"
-BUDGETS: Final = (500, 1_000, 2_000, 4_000)
-QUESTIONS: Final = 100
+EVIDENCE: Final = SHARED / "evidence" / "conversations.jsonl.gz"
 
 
 def _relevance(slicer: Any, **options: Any) -> Pipeline:
@@ -28,6 +32,7 @@ def _relevance(slicer: Any, **options: Any) -> Pipeline:
 
 
 WAYS: Final[dict[str, Callable[[], Pipeline]]] = {
+    "the newest turns": lambda: Pipeline(scorer=RecencyScorer(), slicer=BestFirstSlice(), deduplicate=False),
     **{f"preset `{name}`": lambda name=name: getattr(presets, name)().pipeline() for name in presets.__all__},
     "relevance, score per token": lambda: _relevance(GreedySlice()),
     "relevance, best first": lambda: _relevance(BestFirstSlice()),
@@ -40,7 +45,7 @@ def measure_relevance(questions: int = QUESTIONS, evidence: Path = EVIDENCE) -> 
     """For each way, the mean share of a question's evidence that is kept at each budget; nothing without the data."""
     if not evidence.exists():
         return []
-    conversations = [(_items(record), record["questions"][:questions]) for record in _records(evidence)]
+    conversations = [(turns_of(record), record["questions"][:questions]) for record in records(evidence)]
     return [_row(name, make(), conversations) for name, make in WAYS.items()]
 
 
@@ -63,24 +68,6 @@ def _row(name: str, pipeline: Pipeline, conversations: list[tuple[list[ContextIt
         "questions": asked_in_all,
         "ms": 1000 * (process_time() - started) / asked_in_all,
     }
-
-
-def _records(evidence: Path) -> Iterator[Any]:
-    with gzip.open(evidence, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
-
-
-def _items(record: Any) -> list[ContextItem]:
-    count = default_counter().count
-    return [
-        ContextItem(
-            turn["content"],
-            count(turn["content"]),
-            timestamp=datetime.fromisoformat(turn["timestamp"]),
-            metadata={"id": turn["id"]},
-        )
-        for turn in record["items"]
-    ]
 
 
 def table(rows: list[dict[str, Any]]) -> str:

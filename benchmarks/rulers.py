@@ -49,8 +49,8 @@ def conversations(half: Half, shared: Path = SHARED) -> tuple[str, list[Case]]:
     """Return what is asked about long conversations, under each budget, and where it comes from."""
     file = shared / "evidence" / "conversations.jsonl.gz"
     if file.exists():
-        records, name = [*_records(file)], "recorded"
-        chosen = records[:3] if half == "first" else records[3:]
+        found, name = [*records(file)], "recorded"
+        chosen = found[:3] if half == "first" else found[3:]
     else:
         name, first = "generated", 0 if half == "first" else 3
         chosen = [_conversation(seed) for seed in range(first, first + 3)]
@@ -64,9 +64,9 @@ def agents(half: Half, shared: Path = SHARED) -> list[Agents]:
     if not file.exists():
         sessions = [Recording(generated(seed), name=f"generated {seed}") for seed in range(start, 8, 2)]
         return [Agents("generated agent", 4_000, sessions)]
-    records = [*_records(file)]
+    found = [*records(file)]
     return [
-        Agents(name, budget, [_recording(row) for row in records if row["source"] == source][start::2][:most])
+        Agents(name, budget, [_recording(row) for row in found if row["source"] == source][start::2][:most])
         for source, (name, budget, most) in AGENTS.items()
     ]
 
@@ -88,7 +88,8 @@ def without_queries(cases: Sequence[Case]) -> list[Case]:
     return [Case(case.items, case.budget, case.needed, group=case.group) for case in cases]
 
 
-def _records(file: Path) -> Iterator[Any]:
+def records(file: Path) -> Iterator[Any]:
+    """Yield the lines of a compressed file of JSON."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
@@ -97,9 +98,10 @@ def _recording(row: Any) -> Recording:
     return Recording(row["messages"], name=row["session"])
 
 
-def _cases(record: Any, group: str) -> Iterator[Case]:
+def turns_of(record: Any) -> list[ContextItem]:
+    """Return the turns of a conversation as items that know their ids."""
     count = default_counter().count
-    items = [
+    return [
         ContextItem(
             turn["content"],
             count(turn["content"]),
@@ -108,6 +110,10 @@ def _cases(record: Any, group: str) -> Iterator[Case]:
         )
         for turn in record["items"]
     ]
+
+
+def _cases(record: Any, group: str) -> Iterator[Case]:
+    items = turns_of(record)
     for question in record["questions"][:QUESTIONS]:
         for budget in BUDGETS:  # one after the other: cases that share a query share the scoring
             yield Case(items, budget, question["needed"], question["query"], group=group)
