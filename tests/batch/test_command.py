@@ -28,7 +28,11 @@ def test_a_job_with_bad_rows_is_done_but_says_so(in_a_folder, capsys):
     assert rows_of(in_a_folder / "out.jsonl") == expected
     said = capsys.readouterr()
     bad = 30 - len(expected)
-    assert said.err == f"{len(expected)} selections written to out.jsonl; {bad} bad rows, see out.jsonl.errors.jsonl\n"
+    first = json.loads((in_a_folder / "out.jsonl.errors.jsonl").read_text().splitlines()[0])["error"]
+    assert said.err == (
+        f"{len(expected)} selections written to out.jsonl; {bad} bad rows, "
+        f"see out.jsonl.errors.jsonl (the first: {first})\n"
+    )
     assert said.out == ""
 
 

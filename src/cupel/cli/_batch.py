@@ -142,9 +142,17 @@ def _as_dict(done: BatchSummary) -> dict[str, object]:
 
 
 def _sentence(done: BatchSummary) -> str:
-    bad = f"; {plural(done.errors, 'bad row')}, see {done.errors_file}" if done.errors else ""
+    bad = f"; {plural(done.errors, 'bad row')}, see {done.errors_file}{_first_reason(done)}" if done.errors else ""
     written = plural(done.written, "selection")
     if done.was_finished:
         return f"nothing to do: an earlier run wrote {written} to {done.output}{bad}"
     resumed = f" ({done.resumed:,} of them by an earlier run)" if done.resumed else ""
     return f"{written}{resumed} written to {done.output}{bad}"
+
+
+def _first_reason(done: BatchSummary) -> str:
+    """Say what is wrong with the first bad row: often it is the same with all of them."""
+    if done.errors_file is None or not done.errors_file.exists():
+        return ""
+    with done.errors_file.open("rb") as lines:
+        return f" (the first: {json.loads(next(lines))['error']})"
