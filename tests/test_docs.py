@@ -36,3 +36,12 @@ def test_make_targets_that_a_page_names_exist(page: Path):
     targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
     named = set(re.findall(r"(?:`|\$ )make ([a-z][a-z-]*)", page.read_text(encoding="utf-8")))
     assert named - targets == set()
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "docs/explanation/inside.md"])
+def test_modules_that_a_page_places_decisions_in_exist(name: str):
+    page = (ROOT / name).read_text(encoding="utf-8")
+    diagrams = " ".join(re.findall(r"```text\n(.*?)```", page, re.DOTALL))
+    named = set(re.findall(r"(?<!\w)_\w+(?=\.py)", page)) | set(re.findall(r"(?<![\w*])_[a-z]\w*", diagrams))
+    assert len(named) > 10
+    assert named - {path.stem for path in (ROOT / "src/cupel").rglob("_*")} == set()
