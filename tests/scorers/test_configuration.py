@@ -52,8 +52,8 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: TagScorer({"a": nan}), ScorerConfigError, "got nan"),
     (lambda: TagScorer({"a": inf}), ScorerConfigError, "got inf"),
     (lambda: TagScorer({"a": 1, "A": 1}, case_sensitive=False), ScorerConfigError, "'A' is the same tag as another"),
-    (lambda: TagScorer({3: 1.0}), TypeError, "weights must be keyed by strings, got int: 3"),  # type: ignore[dict-item]
-    (lambda: TagScorer(anything), TypeError, "weights must be a mapping of tags to numbers, got NoneType"),
+    (lambda: TagScorer({3: 1.0}), TypeError, "a key of weights must be a string, got int: 3"),  # type: ignore[dict-item]
+    (lambda: TagScorer(anything), TypeError, "weights must be a mapping, got NoneType"),
     (lambda: TagScorer({}, case_sensitive=anything), TypeError, "case_sensitive must be True or False, got None"),
     (lambda: CompositeScorer([]), ScorerConfigError, "at least one"),
     (lambda: CompositeScorer([(R, 0)]), ScorerConfigError, r"entries\[0\] weight must be finite and > 0, got 0"),
@@ -88,7 +88,11 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Step([HOUR]), TypeError, r"windows\[0\] must be a \(max_age, score\) pair"),  # type: ignore[list-item]
     (lambda: FixedClock(datetime(2025, 1, 1)), ScorerConfigError, "instant must carry a time zone"),  # noqa: DTZ001
     (lambda: FixedClock(anything), TypeError, "instant must be an aware datetime, got NoneType"),
-    (lambda: DecayScorer(anything, Window(HOUR)), TypeError, r"clock must have a now\(\) method, got NoneType"),
+    (
+        lambda: DecayScorer(anything, Window(HOUR)),
+        TypeError,
+        r"clock must be a Clock, an object with a method now\(\), got NoneType",
+    ),
     (lambda: DecayScorer(CLOCK, anything), TypeError, "curve must be Exponential, Window or Step, got NoneType"),
     (lambda: DecayScorer(CLOCK, Window(HOUR), null_timestamp_score=-0.1), ScorerConfigError, "from 0 to 1, got -0.1"),
     (lambda: DecayScorer(CLOCK, Window(HOUR), null_timestamp_score=1.1), ScorerConfigError, "from 0 to 1, got 1.1"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import as_number, as_text, shown
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextItem
 from cupel.pipeline._result import ContextResult
@@ -55,11 +55,13 @@ async def gather(
             if iscoroutine(source):
                 source.close()  # one that was cancelled before it began would warn that nobody awaited it
     results = [read.result() for read in reads]
-    items = [item for result in results if isinstance(result, list) for item in result]
+    items = [item for result in results if isinstance(result, tuple) for item in result]
     return items, tuple(result for result in results if isinstance(result, SourceFailure))
 
 
-async def _read(name: str, source: Any, limit: float | None, on_error: OnError) -> list[ContextItem] | SourceFailure:
+async def _read(
+    name: str, source: Any, limit: float | None, on_error: OnError
+) -> tuple[ContextItem, ...] | SourceFailure:
     clock = asyncio.timeout(limit)
     try:
         async with clock:
@@ -81,8 +83,7 @@ def _named(sources: Mapping[Any, Any] | list[Any] | tuple[Any, ...]) -> dict[str
     if isinstance(sources, Mapping):
         named: dict[Any, Any] = dict(sources)
         for name in named:
-            if not isinstance(name, str):
-                raise wrong_type("a source's name", "a string", name)
+            as_text("a source's name", name)
         return named
     if isinstance(sources, (list, tuple)):  # pyright: ignore[reportUnnecessaryIsInstance]
         entries: list[Any] = list(sources)
@@ -99,9 +100,7 @@ def _limits(named: dict[str, Any], timeout: Mapping[str, Any] | float | None) ->
         if name not in named:
             msg = f"timeout names {shown(name)}, which is not a source; the sources are {', '.join(named)}"
             raise PipelineConfigError(msg)
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-            raise wrong_type("timeout", "a number of seconds", limit)
-        if not limit > 0:
+        if not as_number("timeout", limit, error=PipelineConfigError) > 0:
             msg = f"timeout must be more than 0 seconds, got {shown(limit)}"
             raise PipelineConfigError(msg)
     return limits

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from cupel._checks import as_tuple, wrong_type
 from cupel._streams import next_batch, opened
 from cupel.errors import SelectionError
 from cupel.model import ContextItem
@@ -98,23 +99,17 @@ def streamed(source: object) -> AsyncIterable[ContextItem]:
         return source.stream()
     if isinstance(source, AsyncIterable):
         return cast("AsyncIterable[ContextItem]", source)
-    msg = f"source must be an asynchronous iterable or an ItemSource, got {type(source).__name__}: {source!r:.80}"
-    raise TypeError(msg)
+    raise wrong_type("source", "an asynchronous iterable or an ItemSource", source)
 
 
-async def read_all(source: Any) -> list[ContextItem]:
+async def read_all(source: Any) -> tuple[ContextItem, ...]:
     """Read a source to its end, closing what can be closed."""
     found: AsyncIterable[Any] | Iterable[Any] | Awaitable[Any] = source
     if isinstance(source, ItemSource) or iscoroutinefunction(getattr(source, "get", None)):
         found = source.get()
     elif callable(source):
         found = cast("Awaitable[Any]", source())
-    items = await _listed(await found if isinstance(found, Awaitable) else found)
-    for position, item in enumerate(items):
-        if not isinstance(item, ContextItem):
-            msg = f"items[{position}] must be a ContextItem, got {type(item).__name__}: {item!r:.80}"
-            raise TypeError(msg)
-    return items
+    return as_tuple("items", await _listed(await found if isinstance(found, Awaitable) else found), ContextItem)
 
 
 async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
@@ -123,8 +118,7 @@ async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
     if not isinstance(found, AsyncIterable):
         plain: object = found
         if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"a source must give an iterable of items, got {found.__class__.__name__}: {found!r:.80}"
-            raise TypeError(msg)
+            raise wrong_type("what a source gives", "an iterable of items", plain)
         found = _one_by_one(found)
     entries: list[Any] = []
     async with opened(found) as iterator:

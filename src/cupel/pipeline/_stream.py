@@ -71,7 +71,7 @@ async def stream(
 ) -> StreamResult:
     """Read batch after batch until no more than `slack_tokens` are free, then place what was chosen."""
     size = _batch_size(pipeline, batch_size)
-    _check_slack(slack_tokens)
+    as_integer("slack_tokens", slack_tokens, least=0, error=PipelineConfigError)
     tally = Tally(on_excluded)
     selection = StreamSelection(pipeline, budget, tally)
     consumed, exhausted = 0, False
@@ -208,7 +208,3 @@ def _check_unrelated(item: ContextItem, pinned: list[ContextItem]) -> None:
             "was chosen from an earlier batch; let pinned items come first, or read the sources whole with arun"
         )
         raise SelectionError(msg)
-
-
-def _check_slack(slack_tokens: object) -> None:
-    as_integer("slack_tokens", slack_tokens, least=0, error=PipelineConfigError)

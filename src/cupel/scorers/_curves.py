@@ -115,7 +115,7 @@ def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:
 
 def _positive_duration(value: object, field: str) -> None:
     if not isinstance(value, timedelta):
-        raise wrong_type(f"{field}", "a timedelta", value)
+        raise wrong_type(field, "a timedelta", value)
     if value <= _ZERO:
         msg = f"{field} must be longer than zero, got {value}"
         raise ScorerConfigError(msg)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._curves import Curve
@@ -75,8 +75,7 @@ class DecayScorer(PeerlessScorer):
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.clock, "now", None)):
-            msg = f"clock must have a now() method, got {type(self.clock).__name__}: {shown(self.clock)}"
-            raise TypeError(msg)
+            raise wrong_type("clock", "a Clock, an object with a method now()", self.clock)
         if not isinstance(self.curve, Curve):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("curve", "Exponential, Window or Step", self.curve)
         score = unit_interval(self.null_timestamp_score, "null_timestamp_score")
@@ -96,7 +95,7 @@ class DecayScorer(PeerlessScorer):
 
 def _aware(instant: object, field: str) -> datetime:
     if not isinstance(instant, datetime):
-        raise wrong_type(f"{field}", "an aware datetime", instant)
+        raise wrong_type(field, "an aware datetime", instant)
     if instant.utcoffset() is None:
         msg = f"{field} must carry a time zone, got the naive {instant.isoformat()}"
         raise ScorerConfigError(msg)

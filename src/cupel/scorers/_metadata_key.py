@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cupel._checks import wrong_type
+from cupel._checks import as_text
 from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import positive
 
@@ -36,9 +36,8 @@ class MetadataKeyScorer(PeerlessScorer):
     boost: float
 
     def __post_init__(self) -> None:
-        for name in ("key", "value"):
-            if not isinstance(getattr(self, name), str):
-                raise wrong_type(f"{name}", "a string", getattr(self, name))
+        as_text("key", self.key)
+        as_text("value", self.value)
         object.__setattr__(self, "boost", positive(self.boost, "boost"))
 
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:

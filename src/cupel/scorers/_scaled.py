@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_tuple, wrong_type
+from cupel._checks import as_instance, as_tuple
 from cupel.model import ContextItem
 from cupel.scorers._base import PassScorer, Scorer, checked_scores
 from cupel.scorers._graph import refuse_cycles
@@ -33,8 +33,7 @@ class ScaledScorer(PassScorer):
     inner: Scorer
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, Scorer):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("inner", "a Scorer", self.inner)
+        as_instance("inner", self.inner, Scorer)
         refuse_cycles(self)
 
     @property

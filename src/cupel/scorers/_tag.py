@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import as_flag, as_mapping, as_text, shown
 from cupel._folded import fold_ascii
 from cupel._frozen import FrozenDict
 from cupel.errors import ScorerConfigError
@@ -15,7 +14,7 @@ from cupel.scorers._base import PeerlessScorer
 from cupel.scorers._weights import non_negative
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cupel.model import ContextItem
 
@@ -39,17 +38,12 @@ class TagScorer(PeerlessScorer):
     _total: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("weights", "a mapping of tags to numbers", self.weights)
-        if not isinstance(self.case_sensitive, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"case_sensitive must be True or False, got {shown(self.case_sensitive)}"
-            raise TypeError(msg)
+        as_flag("case_sensitive", self.case_sensitive)
         weights: dict[str, float] = {}
         by_key: dict[str, float] = {}
         total = 0.0
-        for tag, raw in self.weights.items():
-            if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise wrong_type("weights", "keyed by strings", tag)
+        for tag, raw in as_mapping("weights", self.weights).items():
+            as_text("a key of weights", tag)
             weight = non_negative(raw, f"weights[{shown(tag)}]")
             key = tag if self.case_sensitive else fold_ascii(tag)
             if key in by_key:
