@@ -104,6 +104,35 @@ def test_an_error_with_other_words_fails_the_vector(write):
     assert "bucket_size" in result.actual
 
 
+def test_what_a_strategy_refuses_is_told_in_its_own_words(write):
+    """The way through a policy document is not seen, nor are the scorers around one within itself."""
+    path = write("""
+        [test]
+        stage = "pipeline"
+        expect_error = "scorer_config"
+        expect_error_message = "entries must hold at least one (scorer, weight) pair, got none"
+        [config]
+        scorers = ["kind", { type = "composite" }]
+    """)
+    assert run(path).to_dict()["passed"], run(path).actual
+
+
+def test_an_absent_option_that_is_a_list_is_empty(write):
+    path = write("""
+        [test]
+        stage = "slicing"
+        slicer = "quota"
+        [budget]
+        target_tokens = 1
+        [[scored_items]]
+        content = "a"
+        tokens = 1
+        [expected]
+        selected_contents = ["a"]
+    """)
+    assert run(path).passed
+
+
 def test_a_construction_error_must_not_come_from_the_run(write):
     path = write("""
         [test]
@@ -143,8 +172,23 @@ def test_a_construction_error_must_not_come_from_the_run(write):
         ('[test]\nstage = "pipeline"', "config", "is missing"),
         ('[test]\nstage = "pipeline"\n[config]\nslicer = "greedy"', "config.scorers", "at least one scorer"),
         ('[test]\nstage = "pipeline"\n[config]\nscorers = [{}]', "config.scorers[0].type", "is missing"),
-        ('[test]\nstage = "pipeline"\n[config]\noverflow_strategy = "hope"', "config.overflow_strategy", "throw, trun"),
-        ('[test]\nstage = "scoring"\nscorer = "scaled"', "config.inner_scorer", "is missing"),
+        ('[test]\nstage = "pipeline"\n[config]\noverflow_strategy = "hope"', "config.scorers", "at least one scorer"),
+        (
+            '[test]\nstage = "pipeline"\n[config]\nscorers = ["kind"]\noverflow_strategy = "hope"',
+            "config",
+            "makes no policy: $.overflow: unknown value 'hope' (known: throw, truncate, proceed)",
+        ),
+        (
+            '[test]\nstage = "pipeline"\n[config]\nscorers = ["kind", {type = "scaled"}]',
+            "config",
+            "makes no policy: $.scorer.scorers[1].scorer: the key 'inner' is missing",
+        ),
+        (
+            '[test]\nstage = "slicing"\nslicer = "count_quota"\n[config]\nentries = [{kind = "a"}]',
+            "config",
+            "makes no policy: $.slicer.entries[0]: the key 'require_count' is missing",
+        ),
+        ('[test]\nstage = "scoring"\nscorer = "scaled"', "config", "$.scorer: the key 'inner' is missing"),
         (
             '[test]\nstage = "scoring"\nscorer = "scaled"\n[config]\ninner_scorer = "gut"',
             "config.inner_scorer",
@@ -157,11 +201,11 @@ def test_a_construction_error_must_not_come_from_the_run(write):
         ),
         ('[test]\nstage = "scoring"\nscorer = "decay"', "config.reference_time", "is missing"),
         (
-            '[test]\nstage = "slicing"\nslicer = "count_quota"\n[config]\nscarcity_behavior = "hope"',
-            "config.scarcity_behavior",
-            "must be degrade or throw, not 'hope'",
+            '[test]\nstage = "slicing"\nslicer = "count_quota"\n[config]\nentries = []\nscarcity_behavior = "hope"',
+            "config",
+            "$.slicer.scarcity: unknown value 'hope' (known: degrade, throw)",
         ),
-        ('[test]\nstage = "scoring"\nscorer = "metadata_key"', "config.key", "is missing"),
+        ('[test]\nstage = "scoring"\nscorer = "metadata_key"', "config", "$.scorer: the key 'key' is missing"),
         ('[test]\nstage = "scoring"\nscorer = "kind"\nexpect_error = "bad"', "test.expect_error", "unknown kind 'bad'"),
         ('items = 3\n[test]\nstage = "scoring"\nscorer = "kind"', "items", "must be an array, not 3"),
         ('items = [3]\n[test]\nstage = "scoring"\nscorer = "kind"', "items[0]", "must be a table, not 3"),

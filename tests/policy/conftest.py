@@ -9,12 +9,12 @@ from cupel.policy._registry import PLACERS, SCORERS, SLICERS
 @pytest.fixture
 def fresh_registries():
     registries = (SCORERS, SLICERS, PLACERS)
-    saved = [(dict(registry._documents), dict(registry._tags)) for registry in registries]
+    saved = [(dict(registry.by_tag), dict(registry._tags)) for registry in registries]
     load_plugins.cache_clear()
     yield
     load_plugins.cache_clear()
-    for registry, (documents, tags) in zip(registries, saved, strict=True):
-        registry._documents.clear()
-        registry._documents.update(documents)
+    for registry, (by_tag, tags) in zip(registries, saved, strict=True):
+        registry.by_tag.clear()
+        registry.by_tag.update(by_tag)
         registry._tags.clear()
         registry._tags.update(tags)

@@ -21,7 +21,7 @@ from cupel import (
     Slicer,
     Window,
 )
-from cupel.policy import json_schema, register_placer, register_scorer, register_slicer
+from cupel.policy import json_schema, register_placer, register_scorer, register_slicer, registered
 
 pytestmark = pytest.mark.usefixtures("fresh_registries")
 
@@ -323,3 +323,20 @@ def test_a_plug_in_is_loaded_when_its_tag_is_met(monkeypatch, tmp_path):
     assert "from_plugin" in str(caught.value)
     assert asked == ["cupel.strategies"]
     assert {"title": "from_plugin"}.items() <= json_schema()["$defs"]["scorer"]["anyOf"][-1].items()
+
+
+def test_what_is_registered_can_be_looked_up():
+    register_scorer("everything")(Everything)
+    found = registered()
+    assert list(found) == ["scorer", "curve", "slicer", "placer"]
+    assert found["scorer"]["everything"].strategy is Everything
+    assert found["curve"]["window"].strategy is Window
+    definitions = json_schema()["$defs"]
+    for family, tags in found.items():
+        assert [one.schema() for one in tags.values()] == [
+            form for form in definitions[family]["anyOf"] if "title" in form
+        ]
+
+
+def test_a_document_that_was_never_text_may_hold_a_function():
+    assert Policy.from_dict({"scorer": {"type": "embedding", "embed": len}}).scorer.embed is len

@@ -114,7 +114,7 @@ def _count_cap_drops(
 
 def placing(document: Table) -> Check:
     """Build a placer and its input; the check compares the order."""
-    placer = build_placer(document.table("test"), "placer")
+    placer = build_placer(document.table("test"), "placer", document.table("config"))
     scored = build_scored(document.tables("items"))
     expected = document.table("expected")
 

@@ -1,93 +1,132 @@
-"""Scorers, slicers and placers, built from the configuration of a vector."""
+"""Scorers, slicers, placers and pipelines, built from the configuration of a vector by way of a policy document.
+
+A vector's options are the keys of a strategy's document. What the public format spells otherwise is translated here;
+fields that a strategy does not know belong to others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import timedelta
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from cupel._checks import shown
-from cupel.conformance._inputs import instant
 from cupel.conformance._vector import Table
-from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
-from cupel.scorers import (
-    CompositeScorer,
-    DecayScorer,
-    EmbeddingScorer,
-    Exponential,
-    FixedClock,
-    FrequencyScorer,
-    KindScorer,
-    MetadataKeyScorer,
-    MetadataTrustScorer,
-    PriorityScorer,
-    RecencyScorer,
-    ReflexiveScorer,
-    RelevanceScorer,
-    ScaledScorer,
-    Scorer,
-    Step,
-    TagScorer,
-    Window,
-)
-from cupel.slicers import (
-    BestFirstSlice,
-    CountConstrainedKnapsackSlice,
-    CountQuotaEntry,
-    CountQuotaSlice,
-    GreedySlice,
-    KindLimit,
-    KnapsackSlice,
-    OptimalSlice,
-    QuotaEntry,
-    QuotaSlice,
-    ScarcityBehavior,
-    Slicer,
-    StreamSlice,
-)
+from cupel.errors import ConfigurationError, PolicyConfigError
+from cupel.placers import Placer
+from cupel.policy import Policy, registered
+from cupel.scorers import Scorer
+from cupel.slicers import Slicer
 
-_T = TypeVar("_T")
+_PUBLIC: Final = {
+    "scorers": "children",
+    "now": "reference_time",
+    "half_life_seconds": "half_life_secs",
+    "max_age_seconds": "max_age_secs",
+    "scarcity": "scarcity_behavior",
+}
+"""What the public format calls a key of a policy document."""
+_ABSENT: Final[dict[str, Any]] = {"array": [], "object": {}}
+"""What is absent is empty (ruling 11.2)."""
 
 
 def build_scorer(owner: Table, key: str, options: Table) -> Scorer:
     """Build the scorer that a field names, with options from a table."""
-    return _lookup(SCORERS, "scorer", owner, key)(options)
+    return _policy(options, {"scorer": _document("scorer", owner, key, options)}).scorer
 
 
 def build_slicer(owner: Table, key: str, options: Table) -> Slicer:
     """Build the slicer that a field names, with options from a table."""
-    return _lookup(SLICERS, "slicer", owner, key)(options)
+    return _policy(options, {"scorer": "recency", "slicer": _document("slicer", owner, key, options)}).slicer
 
 
-def build_placer(owner: Table, key: str) -> Placer:
-    """Build the placer that a field names."""
-    return _lookup(PLACERS, "placer", owner, key)()
+def build_placer(owner: Table, key: str, options: Table) -> Placer:
+    """Build the placer that a field names, with options from a table."""
+    return _policy(options, {"scorer": "recency", "placer": _document("placer", owner, key, options)}).placer
 
 
-def build_pipeline_scorer(config: Table) -> Scorer:
-    """Build the scorer of a pipeline: one entry stands for itself, several for their weighted average."""
-    entries = _entries(config, "scorers")
+def build_policy(config: Table) -> Policy:
+    """Build the policy of a pipeline: one scorer stands for itself, several for their weighted average."""
+    overflow = config.option("overflow_strategy", "overflow", default="throw")
+    document = {
+        "overflow": overflow.lower() if isinstance(overflow, str) else overflow,
+        "deduplication": config.option("deduplication", default=True),
+    }
+    entries = _weighted(config, "scorers", _without(config, ("scorers",)))
     if not entries:
         raise config.error("scorers", "must name at least one scorer")
-    if len(entries) == 1:
-        return build_scorer(entries[0], "type", entries[0])
-    return _composite_of(entries)
+    several = {"type": "composite", "scorers": entries}
+    document["scorer"] = entries[0]["scorer"] if len(entries) == 1 else several
+    for family in ("slicer", "placer"):
+        if config.has(family):
+            document[family] = _document(family, config, family, config)
+    return _policy(config, document)
 
 
-def _lookup(known: Mapping[str, _T], family: str, owner: Table, key: str) -> _T:
-    """Find what a field names, whether it is spelled with hyphens, underscores or capitals."""
-    name = owner.text(key)
-    spelled = {tag.replace("_", ""): strategy for tag, strategy in known.items()}
+def _policy(config: Table, document: Mapping[str, Any]) -> Policy:
+    """Read a policy; what a strategy refuses is its own error, as if it had been built without a document."""
     try:
-        return spelled[name.replace("_", "").replace("-", "").lower()]
-    except KeyError:
-        raise owner.error(key, f"unknown {family} {shown(name)}, expected one of {', '.join(known)}") from None
+        return Policy.from_dict(document)
+    except PolicyConfigError as error:
+        raise config.error("", f"makes no policy: {error}") from error
+    except ConfigurationError as error:
+        raise error.__cause__ or error from None
 
 
-def _entries(table: Table, *keys: str) -> list[Table]:
-    """Return child strategies: tables with a type, or bare names."""
-    key = next(filter(table.has, keys), keys[0])
-    return [_sharing(child, table) for child in table.tables(key, short="type")]
+def _document(family: str, owner: Table, key: str, options: Table) -> dict[str, Any]:
+    """Return the document of the strategy that a field names, whether with hyphens, underscores or capitals."""
+    name, known = owner.text(key), registered()[family]
+    spelled = {tag.replace("_", ""): tag for tag in known}
+    tag = spelled.get(name.replace("_", "").replace("-", "").lower())
+    if tag is None:
+        raise owner.error(key, f"unknown {family} {shown(name)}, expected one of {', '.join(known)}")
+    document = {"type": tag, **dict(_members(known[tag].schema(), options, tag, family))}
+    if tag == "kind" and options.option("use_default_weights", default=False):
+        document.pop("weights", None)
+    if tag == "decay" and "now" not in document:  # or the system's clock would decide
+        raise options.error("reference_time", "is missing")
+    if tag == "embedding":
+        vectors = options.table("vectors").values
+        document["embed"] = lambda texts: [vectors[text] for text in texts]
+    return document
+
+
+def _members(form: Mapping[str, Any], table: Table, tag: str = "", family: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object that a table sets; a name may say whose it is (`tag_weights`, `inner_slicer`)."""
+    for key, schema in form["properties"].items():
+        names = (f"{tag}_{key}", f"{key}_{family}", _PUBLIC.get(key, key), key)
+        name = next((name for name in names if table.option(name) is not None), None)
+        if key != "type" and name is not None:
+            named = Table({name: table.option(name)}, table.file, table.path)
+            yield key, _value(schema, named, name, _without(table, names), tag)
+        elif key in form["required"] and schema.get("type") in _ABSENT:
+            yield key, _ABSENT[schema["type"]]
+
+
+def _value(schema: Mapping[str, Any], owner: Table, name: str, rest: Table, tag: str) -> Any:
+    """Return a field as a policy document has it; `rest` is where strategies within it find their options."""
+    value = owner.values[name]
+    if "$ref" in schema:
+        family = schema["$ref"].rpartition("/")[2]
+        if isinstance(value, str):
+            return _document(family, owner, name, rest)
+        child = owner.table(name)
+        return _document(family, child, "type", _sharing(child, rest))
+    entry = schema.get("items", {})
+    if "scorer" in entry.get("properties", ()):
+        return _weighted(owner, name, rest)
+    if "properties" in entry:
+        return [dict(_members(entry, row)) for row in owner.tables(name)]
+    if "additionalProperties" in schema and isinstance(value, list):
+        return {row.text(tag): row.need("weight") for row in owner.tables(name)}
+    return value.lower() if "enum" in schema and isinstance(value, str) else value
+
+
+def _weighted(owner: Table, name: str, rest: Table) -> list[dict[str, Any]]:
+    """Return scorers with their weights: tables with a type, or bare names."""
+    return [
+        {"scorer": _document("scorer", row, "type", _sharing(row, rest)), "weight": row.values.get("weight", 1.0)}
+        for row in owner.tables(name, short="type")
+    ]
 
 
 def _sharing(child: Table, table: Table) -> Table:
@@ -95,174 +134,7 @@ def _sharing(child: Table, table: Table) -> Table:
     return Table(child.values, child.file, child.path, table.shared or table)
 
 
-def _composite(table: Table) -> Scorer:
-    return _composite_of(_entries(table, "children", "scorers"))
-
-
-def _composite_of(entries: list[Table]) -> Scorer:
-    return CompositeScorer([(build_scorer(entry, "type", entry), entry.values.get("weight", 1.0)) for entry in entries])
-
-
-def _inner(table: Table, *keys: str, default: str | None = None) -> tuple[Table, str, Table]:
-    """Return where a wrapped strategy is named, and its options: a table's own, or around a bare name ours."""
-    key = next((key for key in keys if table.option(key) is not None), keys[0])
-    value = table.option(key, default=default)
-    if value is None:
-        raise table.error(key, "is missing")
-    named, rest = Table({key: value}, table.file, table.path), _without(table, keys)
-    if isinstance(value, str):
-        return named, key, rest
-    child = named.table(key)
-    return child, "type", _sharing(child, rest)
-
-
-def _without(table: Table, keys: tuple[str, ...]) -> Table:
-    """Return the table without the fields that name the wrapped strategy, or it would wrap itself."""
-    shared = table.shared and _without(table.shared, keys)
-    return Table({k: v for k, v in table.values.items() if k not in keys}, table.file, table.path, shared)
-
-
-def _pairs(table: Table, key: str, name: str) -> dict[str, Any]:
-    """Read weights, written as an array of {name, weight} tables or as one table."""
-    owner = table if table.has(key) or table.shared is None else table.shared
-    if isinstance(owner.values.get(key), Mapping):
-        return dict(owner.table(key).values)
-    return {row.text(name): row.need("weight") for row in owner.tables(key)}
-
-
-def _kind(table: Table) -> Scorer:
-    if table.option("use_default_weights", default=False) or table.option("weights") is None:
-        return KindScorer()
-    return KindScorer(_pairs(table, "weights", "kind"))
-
-
-def _tag(table: Table) -> Scorer:
-    key = "weights" if table.option("tag_weights") is None and table.has("weights") else "tag_weights"
-    return TagScorer(_pairs(table, key, "tag"), case_sensitive=table.option("tag_case_sensitive", default=True))
-
-
-def _scaled(table: Table) -> Scorer:
-    return ScaledScorer(build_scorer(*_inner(table, "inner_scorer", "inner")))
-
-
-def _metadata_trust(table: Table) -> Scorer:
-    return MetadataTrustScorer(table.option("default_score", default=0.5))
-
-
-def _metadata_key(table: Table) -> Scorer:
-    return MetadataKeyScorer(table.need("key"), table.need("value"), table.need("boost"))
-
-
-def _decay(table: Table) -> Scorer:
-    clock = FixedClock(instant(table, "reference_time", table.need("reference_time")))
-    if table.option("curve") is None:
-        raise table.error("curve", "is missing")
-    curve = table.table("curve")
-    shape = _lookup(CURVES, "curve", curve, "type")(curve)
-    return DecayScorer(clock, shape, null_timestamp_score=table.option("null_timestamp_score", default=0.5))
-
-
-def _embedding(table: Table) -> Scorer:
-    vectors = table.table("vectors").values
-
-    def embed(texts: list[str]) -> list[Any]:
-        return [vectors[text] for text in texts]
-
-    return EmbeddingScorer(embed, vector_key=table.option("vector_key"), query=table.option("query"))
-
-
-def _relevance(table: Table) -> Scorer:
-    keys = ("neighbours", "k1", "b", "stem", "stop", "dates", "query", "optional")
-    return RelevanceScorer(**{key: table.option(key) for key in keys if table.option(key) is not None})
-
-
-def _seconds(table: Table, key: str) -> timedelta:
-    try:
-        return timedelta(seconds=table.need(key))
-    except (TypeError, ValueError, OverflowError):
-        raise table.error(key, f"must be a number of seconds, not {shown(table.need(key))}") from None
-
-
-def _step(curve: Table) -> Step:
-    return Step([(_seconds(window, "max_age_secs"), window.need("score")) for window in curve.tables("windows")])
-
-
-def _knapsack(table: Table) -> KnapsackSlice:
-    options = {key: table.option(key) for key in ("bucket_size", "max_cells") if table.option(key) is not None}
-    return KnapsackSlice(**options)
-
-
-def _quota(table: Table) -> Slicer:
-    quotas = [
-        QuotaEntry(row.text("kind"), require=row.option("require", default=0.0), cap=row.option("cap", default=100.0))
-        for row in table.tables("quotas")
-    ]
-    inner = build_slicer(*_inner(table, "inner_slicer", "inner", default="greedy"))
-    return QuotaSlice(quotas, inner, leftover=table.option("leftover", default="leave"))
-
-
-def _count_entries(table: Table) -> list[CountQuotaEntry]:
-    return [
-        CountQuotaEntry(row.text("kind"), row.option("require_count", default=0), row.need("cap_count"))
-        for row in table.tables("entries")
-    ]
-
-
-def _scarcity(table: Table) -> ScarcityBehavior:
-    value = table.option("scarcity_behavior", "scarcity", default="degrade")
-    try:
-        return ScarcityBehavior(value.lower())
-    except (AttributeError, ValueError):
-        raise table.error("scarcity_behavior", f"must be degrade or throw, not {shown(value)}") from None
-
-
-def _count_quota(table: Table) -> Slicer:
-    inner = build_slicer(*_inner(table, "inner_slicer", "inner", default="greedy"))
-    return CountQuotaSlice(_count_entries(table), inner, scarcity=_scarcity(table))
-
-
-def _count_constrained_knapsack(table: Table) -> Slicer:
-    return CountConstrainedKnapsackSlice(_count_entries(table), _knapsack(table), scarcity=_scarcity(table))
-
-
-def _optimal(table: Table) -> Slicer:
-    limits = [KindLimit(**row.values) for row in table.tables("limits")] if table.option("limits") is not None else []
-    options = {key: table.option(key) for key in ("gap", "max_core", "exact") if table.option(key) is not None}
-    return OptimalSlice(limits, scarcity=_scarcity(table), **options)
-
-
-SCORERS: dict[str, Callable[[Table], Scorer]] = {
-    "recency": lambda _: RecencyScorer(),
-    "priority": lambda _: PriorityScorer(),
-    "frequency": lambda _: FrequencyScorer(),
-    "reflexive": lambda _: ReflexiveScorer(),
-    "kind": _kind,
-    "tag": _tag,
-    "composite": _composite,
-    "scaled": _scaled,
-    "metadata_trust": _metadata_trust,
-    "metadata_key": _metadata_key,
-    "decay": _decay,
-    "relevance": _relevance,
-    "embedding": _embedding,
-}
-CURVES: dict[str, Callable[[Table], Exponential | Window | Step]] = {
-    "exponential": lambda curve: Exponential(_seconds(curve, "half_life_secs")),
-    "window": lambda curve: Window(_seconds(curve, "max_age_secs")),
-    "step": _step,
-}
-SLICERS: dict[str, Callable[[Table], Slicer]] = {
-    "greedy": lambda _: GreedySlice(),
-    "best_first": lambda _: BestFirstSlice(),
-    "knapsack": _knapsack,
-    "quota": _quota,
-    "count_quota": _count_quota,
-    "count_constrained_knapsack": _count_constrained_knapsack,
-    "optimal": _optimal,
-    "stream": lambda table: StreamSlice(table.option("batch_size", default=32)),
-}
-PLACERS: dict[str, Callable[[], Placer]] = {
-    "chronological": ChronologicalPlacer,
-    "u_shaped": UShapedPlacer,
-    "system_first": SystemFirst,
-}
+def _without(table: Table, names: tuple[str, ...]) -> Table:
+    """Return the table without the fields that name the strategies within, or they would be within themselves."""
+    shared = table.shared and _without(table.shared, names)
+    return Table({k: v for k, v in table.values.items() if k not in names}, table.file, table.path, shared)

@@ -66,7 +66,7 @@ class Table:
 
     def error(self, key: str, problem: str) -> VectorError:
         """Return the complaint about one field of this table."""
-        return VectorError(self.file, f"{self.path}.{key}" if self.path else key, problem)
+        return VectorError(self.file, ".".join(filter(None, (self.path, key))), problem)
 
     def has(self, key: str) -> bool:
         """Whether the table itself has the field."""

@@ -18,7 +18,7 @@ from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, mismatch
 from cupel.policy._forms import Boolean, Choice, Instant, Integer, Json, Number, Schema, Seconds, Text, ValueForm
 from cupel.policy._record import REQUIRED, Field, Record, construct
-from cupel.policy._registry import CURVES, PLACERS, SCORERS, SLICERS, Document
+from cupel.policy._registry import FAMILIES, Document
 
 _PLAIN: dict[object, Callable[[], ValueForm[Any]]] = {
     bool: Boolean,
@@ -121,7 +121,7 @@ def form_of(annotation: Any, where: str) -> ValueForm[Any]:
 
 
 def _form_of_class(annotation: type[Any]) -> ValueForm[Any] | None:
-    for registry in (SCORERS, SLICERS, PLACERS, CURVES):
+    for registry in FAMILIES:
         if issubclass(annotation, registry.base):
             return registry
     if issubclass(annotation, Enum):

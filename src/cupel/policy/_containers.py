@@ -44,7 +44,7 @@ class OrWord(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ListOf(Generic[T]):
-    """A list whose elements all have one form; `build` turns the list into the attribute's own type."""
+    """A list whose elements all have one form; `build` turns it into the attribute's own type, and a set is sorted."""
 
     element: ValueForm[T]
     build: Callable[[list[T]], Any] = list
@@ -57,7 +57,8 @@ class ListOf(Generic[T]):
         return self.build([self.element.read(entry, at_index(path, i)) for i, entry in enumerate(entries)])
 
     def write(self, value: Any, path: str, /) -> Json:
-        return [self.element.write(entry, at_index(path, i)) for i, entry in enumerate(value)]
+        entries = sorted(value) if isinstance(value, (set, frozenset)) else value
+        return [self.element.write(entry, at_index(path, i)) for i, entry in enumerate(entries)]
 
     def schema(self) -> Schema:
         return {"type": "array", "items": self.element.schema(), **stated(minItems=self.least)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
+from cupel.policy import _placers, _scorers, _slicers  # noqa: F401 - the built-in strategies declare themselves
 from cupel.policy._annotations import Scalar
 from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, placed
@@ -22,8 +22,6 @@ from cupel.policy._forms import Boolean, Choice, Integer, Json, Text
 from cupel.policy._json import format_json
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SCORERS, SLICERS
-from cupel.policy._scorers import add_scorers
-from cupel.policy._slicers import add_slicers_and_placers
 from cupel.policy._toml import format_toml
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
@@ -176,10 +174,6 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-def _build(*, deduplication: bool = True, **parts: Any) -> Policy:
-    return Policy(deduplicate=deduplication, **parts)
-
-
 PIN_RULE: Final = Record(
     PinRule,
     (
@@ -199,7 +193,7 @@ PIN_RULE: Final = Record(
     },
 )
 DOCUMENT: Final = Record(
-    _build,
+    Policy,
     (
         Field("name", Text(), default=None, note="What the policy is called."),
         Field("description", Text(), default=None, note="What the policy is for."),
@@ -207,7 +201,7 @@ DOCUMENT: Final = Record(
         Field("slicer", SLICERS, default=_GREEDY, note="What fits the budget; greedy if left out."),
         Field("placer", PLACERS, default=_CHRONOLOGICAL, note="The final order; chronological if left out."),
         Field("pins", ListOf(PIN_RULE, tuple), default=(), note="Rules that pin items, beside those given as pinned."),
-        Field("deduplication", Boolean(), default=True, get=attrgetter("deduplicate")),
+        Field("deduplication", Boolean(), default=True, argument="deduplicate"),
         Field("overflow", Choice(OverflowStrategy), default=OverflowStrategy.THROW),
     ),
 )
@@ -222,7 +216,3 @@ def _read(document: object) -> Policy:
     if "$schema" in members:  # what editors look for; it says nothing about the policy
         Text().read(members.pop("$schema"), '$["$schema"]')
     return DOCUMENT.read(members, "$")
-
-
-add_scorers()
-add_slicers_and_placers()

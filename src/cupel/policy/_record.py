@@ -22,13 +22,16 @@ REQUIRED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One key of a record: its form, the constructor's default that is left out, and how to read it off the object."""
+    """One key of a record: its form, the constructor's default that is left out, and what a schema says about it."""
 
     key: str
     form: ValueForm[Any]
     default: Any = REQUIRED
-    get: Callable[[Any], Any] | None = None
     note: str = ""
+    argument: str = ""
+    """What the constructor calls it, and the object, if that is not the key."""
+    get: Callable[[Any], Any] | None = None
+    """How to read it off an object that keeps it elsewhere."""
 
     @property
     def required(self) -> bool:
@@ -37,7 +40,7 @@ class Field:
 
     def value_of(self, owner: object) -> Any:
         """The field's value on the object that the record describes."""
-        return (self.get or attrgetter(self.key))(owner)
+        return (self.get or attrgetter(self.argument or self.key))(owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Record(Generic[T]):
         arguments: dict[str, Any] = {}
         for field in self.fields:
             if field.key in members:
-                arguments[field.key] = field.form.read(members[field.key], at_key(path, field.key))
+                arguments[field.argument or field.key] = field.form.read(members[field.key], at_key(path, field.key))
             elif field.required:
                 raise malformed(path, f"the key {field.key!r} is missing")
         return construct(self.build, path, **arguments)

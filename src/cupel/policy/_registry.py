@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from cupel._checks import as_text, shown
 from cupel._wire import at_key
@@ -16,6 +16,7 @@ from cupel.policy._containers import read_object
 from cupel.policy._errors import malformed, mismatch, unknown_word
 from cupel.policy._forms import Json, Schema
 from cupel.policy._plugins import GROUP, load_plugins
+from cupel.policy._record import Field, Record
 from cupel.scorers import Curve, Scorer
 from cupel.slicers import Slicer
 
@@ -33,15 +34,35 @@ class Document(Protocol[T]):
     def schema(self) -> Schema: ...
 
 
+@dataclass(frozen=True, slots=True)
+class RegisteredStrategy:
+    """What a tag stands for: a class, and the form of its document."""
+
+    tag: str
+    strategy: type
+    document: Document[Any] = field(repr=False)
+
+    def schema(self) -> Schema:
+        """Return the JSON Schema of the strategy's document; nested strategies refer to `#/$defs/FAMILY`."""
+        fields = self.document.schema()
+        properties = {"type": {"const": self.tag}, **fields.get("properties", {})}
+        about = {"title": self.tag, "description": (self.strategy.__doc__ or "").strip().partition("\n")[0]}
+        return {**about, **fields, "properties": properties, "required": ["type", *fields.get("required", ())]}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Registry(Generic[T]):
     """The strategies of one family. It is itself a form: a tagged object, or the bare tag where nothing else is set."""
 
     family: str
     base: type[T]
-    _documents: dict[str, Document[T]] = field(default_factory=dict[str, Document[T]])
+    by_tag: dict[str, RegisteredStrategy] = field(default_factory=dict[str, RegisteredStrategy])
     _tags: dict[type, str] = field(default_factory=dict[type, str])
     _lock: Lock = field(default_factory=Lock)
+
+    def declare(self, tag: str, strategy: type[T], *fields: Field, build: Callable[..., T] | None = None) -> None:
+        """Let `tag` stand for `strategy`, whose document has these fields; `build` takes them if the class does not."""
+        self.add(tag, strategy, Record(build or strategy, fields))
 
     def add(self, tag: str, strategy: type, document: Document[T]) -> None:
         """Let `tag` stand for `strategy`; a tag and a class can each be taken only once."""
@@ -51,18 +72,14 @@ class Registry(Generic[T]):
             taken = self._tags.get(strategy)
             if taken == tag:
                 return
-            if tag in self._documents:
+            if tag in self.by_tag:
                 raise PolicyConfigError(f"the {self.family} tag {shown(tag)} is already registered")
             if taken is not None:
                 raise PolicyConfigError(
                     f"{strategy.__name__} is already registered as the {self.family} {shown(taken)}"
                 )
-            self._documents[tag] = document
+            self.by_tag[tag] = RegisteredStrategy(tag, strategy, document)
             self._tags[strategy] = tag
-
-    def tags(self) -> list[str]:
-        """Every registered tag, in the order of registration."""
-        return list(self._documents)
 
     def read(self, value: object, path: str, /) -> T:
         if isinstance(value, str):
@@ -71,7 +88,7 @@ class Registry(Generic[T]):
             raise mismatch(path, f"a {self.family}: a tag or an object with a 'type'", value)
         members = read_object(cast("object", value), path)
         if "type" not in members:
-            raise malformed(path, f"the key 'type' is missing; a {self.family} is one of {', '.join(self.tags())}")
+            raise malformed(path, f"the key 'type' is missing; a {self.family} is one of {', '.join(self.by_tag)}")
         tag = members.pop("type")
         if not isinstance(tag, str):
             raise mismatch(at_key(path, "type"), f"a {self.family} tag", tag)
@@ -85,7 +102,7 @@ class Registry(Generic[T]):
                 f"{type(value).__name__} has no {self.family} tag, so it cannot be written; "
                 f'register it with @register_{self.family}("some_tag") from cupel.policy',
             )
-        fields = self._documents[tag].write(value, path)
+        fields = self.by_tag[tag].document.write(value, path)
         return {"type": tag, **fields} if fields else tag
 
     def schema(self) -> Schema:
@@ -93,41 +110,39 @@ class Registry(Generic[T]):
 
     def definition(self) -> Schema:
         """The whole family as a JSON Schema: the bare tags, then one object a tag."""
-        objects: list[Schema] = []
-        bare: list[str] = []
-        for strategy, tag in self._tags.items():
-            fields = self._documents[tag].schema()
-            required = fields.get("required", [])
-            properties = {"type": {"const": tag}, **fields.get("properties", {})}
-            about = {"title": tag, "description": _first_line(strategy)}
-            objects.append({**about, **fields, "properties": properties, "required": ["type", *required]})
-            if not required:
-                bare.append(tag)
+        objects = [entry.schema() for entry in self.by_tag.values()]
+        bare = [one["title"] for one in objects if one["required"] == ["type"]]
         return {"anyOf": [*([{"enum": bare}] if bare else []), *objects]}
 
     def _document(self, tag: str, path: str) -> Document[T]:
-        known = self._documents.get(tag)
-        if known is not None:
-            return known
-        failures = load_plugins()  # a plug-in may bring the tag; nobody else pays for looking
-        known = self._documents.get(tag)
-        if known is None:
-            own = f"; one of your own is found through the entry-point group {GROUP!r} or after --import MODULE"
-            raise unknown_word(
-                path, f"{self.family} type", tag, self.tags(), own + "".join(f"; {it}" for it in failures)
-            )
-        return known
-
-
-def _first_line(strategy: type) -> str:
-    """What a strategy's docstring says first, for an editor to show."""
-    return (strategy.__doc__ or "").strip().partition("\n")[0]
+        if tag not in self.by_tag:
+            failures = load_plugins()  # a plug-in may bring the tag; nobody else pays for looking
+            if tag not in self.by_tag:
+                own = f"; one of your own is found through the entry-point group {GROUP!r} or after --import MODULE"
+                hint = own + "".join(f"; {failure}" for failure in failures)
+                raise unknown_word(path, f"{self.family} type", tag, self.by_tag, hint)
+        return self.by_tag[tag].document
 
 
 SCORERS: Registry[Scorer] = Registry("scorer", Scorer)
 SLICERS: Registry[Slicer] = Registry("slicer", Slicer)
 PLACERS: Registry[Placer] = Registry("placer", Placer)
 CURVES: Registry[Curve] = Registry("curve", Curve)
+FAMILIES: Final[tuple[Registry[Any], ...]] = (SCORERS, CURVES, SLICERS, PLACERS)
+
+
+def registered() -> dict[str, dict[str, RegisteredStrategy]]:
+    """Return what every tag stands for, by family, in the order of registration.
+
+    Those of a plug-in are among them once a document has named one.
+
+    >>> from cupel.policy import registered
+    >>> list(registered())
+    ['scorer', 'curve', 'slicer', 'placer']
+    >>> registered()["placer"]["u_shaped"].strategy
+    <class 'cupel.placers._u_shaped.UShapedPlacer'>
+    """
+    return {registry.family: dict(registry.by_tag) for registry in FAMILIES}
 
 
 def register_scorer(tag: str) -> Callable[[C], C]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cupel.policy._forms import Schema
 from cupel.policy._plugins import load_plugins
 from cupel.policy._policy import DOCUMENT
-from cupel.policy._registry import CURVES, PLACERS, SCORERS, SLICERS
+from cupel.policy._registry import FAMILIES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,5 +24,5 @@ def json_schema() -> Schema:
         "title": "cupel policy",
         **document,
         "properties": {"$schema": {"type": "string"}, **document["properties"]},
-        "$defs": {registry.family: registry.definition() for registry in (SCORERS, CURVES, SLICERS, PLACERS)},
+        "$defs": {registry.family: registry.definition() for registry in FAMILIES},
     }

@@ -1,10 +1,10 @@
-"""The documents of the built-in scorers and decay curves."""
+"""The documents of the built-in scorers and decay curves, one declaration each."""
 
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
-from operator import attrgetter, itemgetter
+from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
 from cupel._checks import shown
@@ -18,7 +18,6 @@ from cupel.scorers import (
     ENGLISH,
     Clock,
     CompositeScorer,
-    Curve,
     DecayScorer,
     EmbeddingScorer,
     Exponential,
@@ -32,7 +31,6 @@ from cupel.scorers import (
     ReflexiveScorer,
     RelevanceScorer,
     ScaledScorer,
-    Scorer,
     Step,
     SystemClock,
     TagScorer,
@@ -40,23 +38,6 @@ from cupel.scorers import (
 )
 
 _SYSTEM_CLOCK: Final = SystemClock()
-
-
-def _pair(first: str, second: str) -> Any:
-    """A constructor of 2-tuples from two named fields."""
-
-    def build(**named: Any) -> tuple[Any, Any]:
-        return named[first], named[second]
-
-    return build
-
-
-def _composite(scorers: list[tuple[Scorer, float]]) -> CompositeScorer:
-    return CompositeScorer(scorers)
-
-
-def _decay(curve: Curve, now: Clock = _SYSTEM_CLOCK, **rest: float) -> DecayScorer:
-    return DecayScorer(now, curve, **rest)
 
 
 class _FixedNow:
@@ -75,9 +56,14 @@ class _FixedNow:
 
 
 class _Loaded:
-    """A function by its module and name; a document never imports anything, so the module must have been."""
+    """A function by its module and name; a document never imports anything, so the module must have been.
+
+    A document that was never text may hold the function itself.
+    """
 
     def read(self, value: object, path: str, /) -> Any:
+        if callable(value):
+            return value
         name = Text().read(value, path)
         module, _, attribute = name.partition(":")
         found = getattr(sys.modules.get(module), attribute, None) if attribute else None
@@ -111,91 +97,83 @@ class _Stem:
         return {"type": ["boolean", "string"]}
 
 
-def _exponential(half_life_seconds: timedelta) -> Exponential:
-    return Exponential(half_life_seconds)
-
-
-def _window(max_age_seconds: timedelta) -> Window:
-    return Window(max_age_seconds)
-
-
-_QUERY_NOTE: Final = "A query for every run that brings none; usually the run brings it."
-_VECTOR_NOTE: Final = "Where items bring their own vectors in their metadata."
-_NOW_NOTE: Final = "A fixed clock; without it the system clock decides."
 _UNIT: Final = Number(least=0, most=1)
 _WEIGHT: Final = Number(least=0)
 _POSITIVE: Final = Number(above=0)
 _DURATION: Final = Seconds(positive=True)
-_QUERY: Final = Text(can_be_blank=False)
+_QUERY: Final = Field(
+    "query",
+    Text(can_be_blank=False),
+    default=None,
+    note="A query for every run that brings none; usually the run brings it.",
+)
 _WEIGHTED: Final = Record(
-    _pair("scorer", "weight"),
+    lambda scorer, weight: (scorer, weight),
     (Field("scorer", SCORERS, get=itemgetter(0)), Field("weight", _POSITIVE, get=itemgetter(1))),
 )
 _STEP: Final = Record(
-    _pair("max_age_seconds", "score"),
+    lambda max_age_seconds, score: (max_age_seconds, score),
     (Field("max_age_seconds", _DURATION, get=itemgetter(0)), Field("score", Number(), get=itemgetter(1))),
 )
 
 
-def add_scorers() -> None:
-    """Fill the two registries."""
-    for tag, plain in (
-        ("recency", RecencyScorer),
-        ("priority", PriorityScorer),
-        ("frequency", FrequencyScorer),
-        ("reflexive", ReflexiveScorer),
-    ):
-        SCORERS.add(tag, plain, Record(plain))
-    kind_weights = MapOf(_WEIGHT, keys=Text(can_be_blank=False))
-    SCORERS.add("kind", KindScorer, Record(KindScorer, (Field("weights", kind_weights, default=None),)))
-    tag_fields = (Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", Boolean(), default=True))
-    SCORERS.add("tag", TagScorer, Record(TagScorer, tag_fields))
-    composite_fields = (Field("scorers", ListOf(_WEIGHTED, least=1), get=attrgetter("entries")),)
-    SCORERS.add("composite", CompositeScorer, Record(_composite, composite_fields))
-    SCORERS.add("scaled", ScaledScorer, Record(ScaledScorer, (Field("inner", SCORERS),)))
-    trust_fields = (Field("default_score", _UNIT, default=0.5),)
-    SCORERS.add("metadata_trust", MetadataTrustScorer, Record(MetadataTrustScorer, trust_fields))
-    key_fields = (Field("key", Text()), Field("value", Text()), Field("boost", _POSITIVE))
-    SCORERS.add("metadata_key", MetadataKeyScorer, Record(MetadataKeyScorer, key_fields))
-    decay_fields = (
-        Field("now", _FixedNow(), default=_SYSTEM_CLOCK, get=attrgetter("clock"), note=_NOW_NOTE),
-        Field("curve", CURVES),
-        Field("null_timestamp_score", _UNIT, default=0.5),
-    )
-    SCORERS.add("decay", DecayScorer, Record(_decay, decay_fields))
-    embedding_fields = (
-        Field("embed", _Loaded(), note="The function, as module:name; its module has to be imported."),
-        Field("vector_key", Text(can_be_empty=False), default=None, note=_VECTOR_NOTE),
-        Field("query", _QUERY, default=None, note=_QUERY_NOTE),
-    )
-    SCORERS.add("embedding", EmbeddingScorer, Record(EmbeddingScorer, embedding_fields))
-    SCORERS.add("relevance", RelevanceScorer, Record(RelevanceScorer, _relevance_fields()))
+SCORERS.declare("recency", RecencyScorer)
+SCORERS.declare("priority", PriorityScorer)
+SCORERS.declare("frequency", FrequencyScorer)
+SCORERS.declare("reflexive", ReflexiveScorer)
+SCORERS.declare("kind", KindScorer, Field("weights", MapOf(_WEIGHT, keys=Text(can_be_blank=False)), default=None))
+SCORERS.declare("tag", TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", Boolean(), default=True))
+SCORERS.declare("composite", CompositeScorer, Field("scorers", ListOf(_WEIGHTED, least=1), argument="entries"))
+SCORERS.declare("scaled", ScaledScorer, Field("inner", SCORERS))
+SCORERS.declare("metadata_trust", MetadataTrustScorer, Field("default_score", _UNIT, default=0.5))
+SCORERS.declare(
+    "metadata_key", MetadataKeyScorer, Field("key", Text()), Field("value", Text()), Field("boost", _POSITIVE)
+)
+SCORERS.declare(
+    "decay",
+    DecayScorer,
+    Field(
+        "now",
+        _FixedNow(),
+        default=_SYSTEM_CLOCK,
+        note="A fixed clock; without it the system clock decides.",
+        argument="clock",
+    ),
+    Field("curve", CURVES),
+    Field("null_timestamp_score", _UNIT, default=0.5),
+    build=partial(DecayScorer, clock=_SYSTEM_CLOCK),
+)
+SCORERS.declare(
+    "embedding",
+    EmbeddingScorer,
+    Field("embed", _Loaded(), note="The function, as module:name; its module has to be imported."),
+    Field(
+        "vector_key",
+        Text(can_be_empty=False),
+        default=None,
+        note="Where items bring their own vectors in their metadata.",
+    ),
+    _QUERY,
+)
+SCORERS.declare(
+    "relevance",
+    RelevanceScorer,
+    Field("method", OneOf(("bm25",)), default="bm25"),
+    Field(
+        "neighbours",
+        Number(least=0, below=1),
+        default=0.0,
+        note="The share of its score that an item passes on; below 1.",
+    ),
+    Field("k1", Number(least=0, most=1000), default=1.2),
+    Field("b", _UNIT, default=0.75),
+    Field("stem", _Stem(), default=True, note="English, the language named, or false for words as they are."),
+    Field("stop", ListOf(Text()), default=ENGLISH),
+    Field("dates", Boolean(), default=True),
+    _QUERY,
+    Field("optional", Boolean(), default=False, note="Without a query, score everything 0 instead of refusing."),
+)
 
-    half_life = (Field("half_life_seconds", _DURATION, get=attrgetter("half_life")),)
-    CURVES.add("exponential", Exponential, Record(_exponential, half_life))
-    max_age = (Field("max_age_seconds", _DURATION, get=attrgetter("max_age")),)
-    CURVES.add("window", Window, Record(_window, max_age))
-    CURVES.add("step", Step, Record(Step, (Field("windows", ListOf(_STEP, least=1)),)))
-
-
-def _relevance_fields() -> tuple[Field, ...]:
-    return (
-        Field("method", OneOf(("bm25",)), default="bm25"),
-        Field(
-            "neighbours",
-            Number(least=0, below=1),
-            default=0.0,
-            note="The share of its score that an item passes on; below 1.",
-        ),
-        Field("k1", Number(least=0, most=1000), default=1.2),
-        Field("b", _UNIT, default=0.75),
-        Field("stem", _Stem(), default=True, note="English, the language named, or false for words as they are."),
-        Field("stop", ListOf(Text()), default=ENGLISH, get=lambda scorer: _sorted_unless_default(scorer.stop)),
-        Field("dates", Boolean(), default=True),
-        Field("query", _QUERY, default=None, note=_QUERY_NOTE),
-        Field("optional", Boolean(), default=False, note="Without a query, score everything 0 instead of refusing."),
-    )
-
-
-def _sorted_unless_default(stop: frozenset[str]) -> frozenset[str] | list[str]:
-    return stop if stop == ENGLISH else sorted(stop)
+CURVES.declare("exponential", Exponential, Field("half_life_seconds", _DURATION, argument="half_life"))
+CURVES.declare("window", Window, Field("max_age_seconds", _DURATION, argument="max_age"))
+CURVES.declare("step", Step, Field("windows", ListOf(_STEP, least=1)))

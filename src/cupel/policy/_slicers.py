@@ -1,16 +1,16 @@
-"""The documents of the built-in slicers and placers."""
+"""The documents of the built-in slicers, one declaration each."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
-from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
 from cupel.policy._annotations import OneOf
 from cupel.policy._containers import ListOf, OrWord
 from cupel.policy._forms import Boolean, Choice, Integer, Number, Text
 from cupel.policy._record import Field, Record
-from cupel.policy._registry import PLACERS, SLICERS
+from cupel.policy._registry import SLICERS
 from cupel.slicers import (
     BestFirstSlice,
     CountConstrainedKnapsackSlice,
@@ -23,19 +23,38 @@ from cupel.slicers import (
     QuotaEntry,
     QuotaSlice,
     ScarcityBehavior,
-    Slicer,
     StreamSlice,
 )
 
 _DEFAULT: Final = KnapsackSlice()
-_KIND: Final = Text(can_be_blank=False)
+_KIND: Final = Field("kind", Text(can_be_blank=False))
 _COUNT: Final = Integer(least=0)
 _PERCENTAGE: Final = Number(least=0, most=100)
-_BUCKET_SIZE: Final = OrWord(Integer(least=1), "auto", "auto")
-_MAX_CELLS: Final = OrWord(Integer(least=1), "unlimited", None)
-_LEFTOVER_NOTE: Final = "Whether what a kind does not use is offered to the others."
-_GAP_NOTE: Final = "How far below the best a selection may be, as a share of the total."
-_MAX_CELLS_NOTE: Final = 'The largest table allowed; "unlimited" (or null) lifts the guard.'
+_INNER: Final = Field("inner", SLICERS, default=GreedySlice())
+_SCARCITY: Final = Field("scarcity", Choice(ScarcityBehavior), default=ScarcityBehavior.DEGRADE)
+_BUCKET_SIZE: Final = Field("bucket_size", OrWord(Integer(least=1), "auto", "auto"), _DEFAULT.bucket_size)
+_MAX_CELLS: Final = Field(
+    "max_cells",
+    OrWord(Integer(least=1), "unlimited", None),
+    _DEFAULT.max_cells,
+    note='The largest table allowed; "unlimited" (or null) lifts the guard.',
+)
+_QUOTA: Final = Record(
+    QuotaEntry, (_KIND, Field("require", _PERCENTAGE, default=0.0), Field("cap", _PERCENTAGE, default=100.0))
+)
+_ENTRIES: Final = Field(
+    "entries", ListOf(Record(CountQuotaEntry, (_KIND, Field("require_count", _COUNT), Field("cap_count", _COUNT))))
+)
+_LIMIT: Final = Record(
+    KindLimit,
+    (
+        _KIND,
+        Field("min_count", _COUNT, default=0),
+        Field("max_count", _COUNT, default=None),
+        Field("min_tokens", _COUNT, default=0),
+        Field("max_tokens", _COUNT, default=None),
+    ),
+)
 
 
 def _count_knapsack(
@@ -44,64 +63,43 @@ def _count_knapsack(
     return CountConstrainedKnapsackSlice(entries, KnapsackSlice(**knapsack), scarcity=scarcity)
 
 
-def _optimal(scarcity: Field) -> Record[Slicer]:
-    limit = Record(
-        KindLimit,
-        (
-            Field("kind", _KIND),
-            Field("min_count", _COUNT, 0),
-            Field("max_count", _COUNT, None),
-            Field("min_tokens", _COUNT, 0),
-            Field("max_tokens", _COUNT, None),
-        ),
-    )
-    fields = (
-        Field("limits", ListOf(limit), ()),
-        Field("gap", Number(least=0, below=1), 0.005, note=_GAP_NOTE),
-        Field("max_core", _COUNT, 400, note="The most undecided candidates that branch and bound may decide on."),
-        Field("exact", Boolean(), True, note="false needs no solver, and is meant for plain items and forms."),  # noqa: FBT003
-        scarcity,
-    )
-    return Record(OptimalSlice, fields)
-
-
-def add_slicers_and_placers() -> None:
-    """Fill the two registries."""
-    SLICERS.add("greedy", GreedySlice, Record(GreedySlice))
-    SLICERS.add("best_first", BestFirstSlice, Record(BestFirstSlice))
-    knapsack_fields = (
-        Field("bucket_size", _BUCKET_SIZE, _DEFAULT.bucket_size),
-        Field("max_cells", _MAX_CELLS, _DEFAULT.max_cells, note=_MAX_CELLS_NOTE),
-    )
-    SLICERS.add("knapsack", KnapsackSlice, Record(KnapsackSlice, knapsack_fields))
-    inner = Field("inner", SLICERS, default=GreedySlice())
-    quota = Record(
-        QuotaEntry,
-        (Field("kind", _KIND), Field("require", _PERCENTAGE, default=0.0), Field("cap", _PERCENTAGE, default=100.0)),
-    )
-    leftover = Field("leftover", OneOf(("leave", "share")), default="leave", note=_LEFTOVER_NOTE)
-    SLICERS.add("quota", QuotaSlice, Record(QuotaSlice, (Field("quotas", ListOf(quota)), inner, leftover)))
-    count = Record(
-        CountQuotaEntry,
-        (Field("kind", _KIND), Field("require_count", _COUNT), Field("cap_count", _COUNT)),
-    )
-    entries = Field("entries", ListOf(count))
-    scarcity = Field("scarcity", Choice(ScarcityBehavior), default=ScarcityBehavior.DEGRADE)
-    SLICERS.add("count_quota", CountQuotaSlice, Record(CountQuotaSlice, (entries, inner, scarcity)))
-    own_knapsack_fields = (
-        entries,
-        Field("bucket_size", _BUCKET_SIZE, _DEFAULT.bucket_size, attrgetter("knapsack.bucket_size")),
-        Field("max_cells", _MAX_CELLS, _DEFAULT.max_cells, attrgetter("knapsack.max_cells"), _MAX_CELLS_NOTE),
-        scarcity,
-    )
-    SLICERS.add(
-        "count_constrained_knapsack",
-        CountConstrainedKnapsackSlice,
-        Record(_count_knapsack, own_knapsack_fields),
-    )
-    SLICERS.add("optimal", OptimalSlice, _optimal(scarcity))
-    SLICERS.add("stream", StreamSlice, Record(StreamSlice, (Field("batch_size", Integer(least=1), default=32),)))
-    PLACERS.add("chronological", ChronologicalPlacer, Record(ChronologicalPlacer))
-    PLACERS.add("u_shaped", UShapedPlacer, Record(UShapedPlacer))
-    system_first: Record[Placer] = Record(SystemFirst, (Field("inner", PLACERS, default=ChronologicalPlacer()),))
-    PLACERS.add("system_first", SystemFirst, system_first)
+SLICERS.declare("greedy", GreedySlice)
+SLICERS.declare("best_first", BestFirstSlice)
+SLICERS.declare("knapsack", KnapsackSlice, _BUCKET_SIZE, _MAX_CELLS)
+SLICERS.declare(
+    "quota",
+    QuotaSlice,
+    Field("quotas", ListOf(_QUOTA)),
+    _INNER,
+    Field(
+        "leftover",
+        OneOf(("leave", "share")),
+        default="leave",
+        note="Whether what a kind does not use is offered to the others.",
+    ),
+)
+SLICERS.declare("count_quota", CountQuotaSlice, _ENTRIES, _INNER, _SCARCITY)
+SLICERS.declare(
+    "count_constrained_knapsack",
+    CountConstrainedKnapsackSlice,
+    _ENTRIES,
+    replace(_BUCKET_SIZE, get=attrgetter("knapsack.bucket_size")),
+    replace(_MAX_CELLS, get=attrgetter("knapsack.max_cells")),
+    _SCARCITY,
+    build=_count_knapsack,
+)
+SLICERS.declare(
+    "optimal",
+    OptimalSlice,
+    Field("limits", ListOf(_LIMIT), default=()),
+    Field(
+        "gap",
+        Number(least=0, below=1),
+        default=0.005,
+        note="How far below the best a selection may be, as a share of the total.",
+    ),
+    Field("max_core", _COUNT, default=400, note="The most undecided candidates that branch and bound may decide on."),
+    Field("exact", Boolean(), default=True, note="false needs no solver, and is meant for plain items and forms."),
+    _SCARCITY,
+)
+SLICERS.declare("stream", StreamSlice, Field("batch_size", Integer(least=1), default=32))
