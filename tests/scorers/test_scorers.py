@@ -33,7 +33,7 @@ from cupel import (
     Window,
 )
 from cupel.errors import ScorerConfigError
-from cupel.scorers import DEFAULT_KIND_WEIGHTS, checked_scores
+from cupel.scorers import DEFAULT_KIND_WEIGHTS
 from cupel.scorers._curves import Curve
 
 if TYPE_CHECKING:
@@ -465,7 +465,7 @@ def test_a_clock_that_lies_is_named() -> None:
 @pytest.mark.parametrize("number", [1, True, Decimal("0.5"), Fraction(1, 2)])
 def test_numbers_of_any_kind_become_floats(number: object) -> None:
     items = hinted(0)
-    assert [type(score) for score in checked_scores(Constant(number), items)] == [float]
+    assert [type(score) for score in Constant(number).checked_scores(items)] == [float]
     assert type(CompositeScorer([(Constant(number), 1)]).score(items[0], items)) is float
 
 
@@ -473,18 +473,18 @@ def test_numbers_of_any_kind_become_floats(number: object) -> None:
 def test_a_score_that_is_no_number_names_the_scorer(breach: object) -> None:
     items = hinted(0)
     with pytest.raises(StrategyContractError, match="Constant broke its contract: a score must be a number, got"):
-        checked_scores(Constant(breach), items)
+        Constant(breach).checked_scores(items)
     with pytest.raises(StrategyContractError, match="Constant broke its contract"):
         CompositeScorer([(Constant(breach), 1)]).score(items[0], items)
 
 
 def test_a_score_beyond_a_double_names_the_scorer() -> None:
     with pytest.raises(StrategyContractError, match="Constant broke its contract: a score must fit a double"):
-        checked_scores(Constant(10**400), hinted(0))
+        Constant(10**400).checked_scores(hinted(0))
 
 
 def test_numbers_of_several_kinds_all_become_floats() -> None:
-    scores = checked_scores(Constant(0.5, 1, Fraction(1, 4)), hinted(0, 0, 0))
+    scores = Constant(0.5, 1, Fraction(1, 4)).checked_scores(hinted(0, 0, 0))
     assert [(score, type(score)) for score in scores] == [(0.5, float), (1.0, float), (0.25, float)]
 
 
@@ -502,12 +502,12 @@ def test_a_pass_of_the_wrong_length_names_the_scorer(count: int, monkeypatch: py
     monkeypatch.setattr(Wrong, "count", count)
     says = f"Wrong broke its contract: score_all returned {count} scores for 2 items"
     with pytest.raises(StrategyContractError, match=says):
-        checked_scores(Wrong(), hinted(0, 0))
+        Wrong().checked_scores(hinted(0, 0))
 
 
 def test_a_pass_of_hundreds_is_as_long_as_its_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "count", 400)
-    assert checked_scores(Wrong(), hinted(*[0.0] * 400)) == [0.5] * 400
+    assert Wrong().checked_scores(hinted(*[0.0] * 400)) == [0.5] * 400
 
 
 def test_a_scorer_that_scores_nothing_cannot_be_built() -> None:

@@ -18,7 +18,7 @@ from cupel.pipeline._recording import SILENCE, Recording, Watch
 from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._stages import rank
-from cupel.scorers import Breakdowns
+from cupel.scorers import ScoreBreakdown
 from cupel.slicers import Chooser, within_relations
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from cupel.diagnostics import SelectionReport
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._place import Placed
-    from cupel.scorers import ScoreBreakdown
     from cupel.slicers import Selection
 else:
     Pipeline = "Pipeline"  # `help` looks the annotations of a struct up; the class would be imported in a circle
@@ -84,11 +83,11 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         """Take the scores of items apart; None for one that was not scored, such as a pinned one."""
         wanted = as_tuple("items", items, ContextItem)
         scoreable = self._classified.scoreable
-        positions = {id(item): position for position, item in enumerate(scoreable)}
-        scored = Breakdowns(self.pipeline.scorer, scoreable) if scoreable else None
-        return [
-            scored.at(positions[id(item)]) if scored is not None and id(item) in positions else None for item in wanted
-        ]
+        places = {id(item): position for position, item in enumerate(scoreable)}
+        positions = [places[id(item)] for item in wanted if id(item) in places]
+        scored = ScoreBreakdown.of(self.pipeline.scorer, scoreable, positions) if positions else []
+        found = {id(breakdown.item): breakdown for breakdown in scored}
+        return [found.get(id(item)) for item in wanted]
 
     def with_query(self, query: str) -> PreparedSelection:
         """Return the same items scored for another query; what the scorer knows about their words is used again.

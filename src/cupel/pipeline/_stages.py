@@ -9,7 +9,6 @@ import msgspec
 from cupel._columns import Candidates, descending
 from cupel._relations import are_related, read_relations
 from cupel.pipeline._deduplicate import find_copies
-from cupel.scorers import checked_scores
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,7 +22,7 @@ def rank(pipeline: Pipeline, classified: Classified, watch: Watch, known: Collec
     """Score, deduplicate and sort what was classified; contents that are `known` count as copies."""
     scoreable = classified.scoreable
     # Without items the scorer is not called (ruling 3.7); it gets a list of its own, to do with as it likes.
-    scores = checked_scores(pipeline.scorer, [*scoreable]) if scoreable else []
+    scores = pipeline.scorer.checked_scores([*scoreable]) if scoreable else []
     candidates = Candidates(scoreable, scores, classified.tokens)
     watch.scored(candidates)
     related = are_related(classified.pinned + classified.scoreable)

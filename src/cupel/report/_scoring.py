@@ -25,7 +25,6 @@ from cupel.scorers import (
     ScaledScorer,
     Scorer,
     TagScorer,
-    checked_scores,
 )
 
 _RANKS: Final[dict[type[Scorer], str]] = {RecencyScorer: "when", PriorityScorer: "priority"}
@@ -96,7 +95,7 @@ class _Forms:
 
     def column(self, scorer: Scorer, places: Sequence[int]) -> list[float]:
         """Return what a scorer says of the items at some positions."""
-        return checked_scores(scorer, [self._items[at] for at in places]) if places else []
+        return scorer.checked_scores([self._items[at] for at in places]) if places else []
 
 
 def _reads_a_clock(scorer: Scorer) -> bool:

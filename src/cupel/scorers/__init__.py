@@ -1,7 +1,7 @@
 """Scorers decide how relevant each item is."""
 
-from cupel.scorers._base import Scorer, checked_scores
-from cupel.scorers._breakdown import Breakdowns, ScoreBreakdown, ScorePart
+from cupel.scorers._base import Scorer
+from cupel.scorers._breakdown import ScoreBreakdown, ScorePart
 from cupel.scorers._composite import CompositeScorer
 from cupel.scorers._curves import Curve, Exponential, Step, Window
 from cupel.scorers._decay import Clock, DecayScorer, FixedClock, SystemClock
@@ -21,7 +21,6 @@ from cupel.scorers._words import ENGLISH
 __all__ = [
     "DEFAULT_KIND_WEIGHTS",
     "ENGLISH",
-    "Breakdowns",
     "Clock",
     "CompositeScorer",
     "Curve",
@@ -45,5 +44,4 @@ __all__ = [
     "SystemClock",
     "TagScorer",
     "Window",
-    "checked_scores",
 ]

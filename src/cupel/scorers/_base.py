@@ -42,6 +42,22 @@ class Scorer(Strategy):
         score = self.score
         return [score(item, items) for item in items]
 
+    def checked_scores(self, items: Sequence[ContextItem]) -> list[float]:
+        """Run `score_all` over a non-empty pass and hold it to its contract: one number for each item, as floats."""
+        scores = self.score_all(items)
+        if type(self).score_all is PassScorer.score_all:
+            return scores
+        name = type(self).__name__
+        try:
+            count = len(scores)
+        except TypeError:
+            raise StrategyContractError(name, f"score_all must return a list of numbers, got {shown(scores)}") from None
+        if count != len(items):
+            raise StrategyContractError(name, f"score_all returned {count} scores for {len(items)} items")
+        if countOf(map(type, scores), float) == count and isinstance(scores, list):
+            return scores
+        return [_as_score(name, score) for score in scores]
+
     def bind(self, query: str) -> Scorer:
         """Return the scorer for one query: itself, unless it or a scorer inside it asks what the query is."""
         checked_query(query)
@@ -99,30 +115,13 @@ class PeerlessScorer(PassScorer):
     score_all = PassScorer.score_all
 
 
-def checked_scores(scorer: Scorer, items: Sequence[ContextItem]) -> list[float]:
-    """Run a scorer over a non-empty pass and make sure that it kept its contract: one number an item, as floats."""
-    scores = scorer.score_all(items)
-    if type(scorer).score_all is PassScorer.score_all:
-        return scores
-    try:
-        count = len(scores)
-    except TypeError:
-        breach = f"score_all must return a list of numbers, got {shown(scores)}"
-        raise StrategyContractError(type(scorer).__name__, breach) from None
-    if count != len(items):
-        raise StrategyContractError(type(scorer).__name__, f"score_all returned {count} scores for {len(items)} items")
-    if countOf(map(type, scores), float) == count and isinstance(scores, list):
-        return scores
-    return [_as_score(scorer, score) for score in scores]
-
-
-def _as_score(scorer: Scorer, score: object) -> float:
+def _as_score(scorer: str, score: object) -> float:
     """Turn what a scorer returned for one item into a float: numbers of any kind pass, anything else is a breach."""
     to_float = getattr(type(score), "__float__", None)
     if to_float is None:
         breach = f"a score must be a number, got {type(score).__name__}: {shown(score)}"
-        raise StrategyContractError(type(scorer).__name__, breach)
+        raise StrategyContractError(scorer, breach)
     try:
         return float(to_float(score))
     except OverflowError:
-        raise StrategyContractError(type(scorer).__name__, "a score must fit a double, got a larger integer") from None
+        raise StrategyContractError(scorer, "a score must fit a double, got a larger integer") from None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from cupel.scorers._base import Scorer, checked_scores
+from cupel.scorers._base import Scorer
 from cupel.scorers._composite import CompositeScorer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from cupel.model import ContextItem
 
@@ -54,6 +54,12 @@ class ScoreBreakdown:
     part: ScorePart
     """The pipeline's scorer."""
 
+    @classmethod
+    def of(cls, scorer: Scorer, items: Sequence[ContextItem], positions: Iterable[int]) -> list[Self]:
+        """Take the scores of a whole pass apart, for the items at these positions; each scorer inside is asked once."""
+        scored = _Scored(scorer, items)
+        return [cls(items[position], scored.part(position)) for position in positions]
+
     @property
     def score(self) -> float:
         """The item's score."""
@@ -74,20 +80,6 @@ class ScoreBreakdown:
         return said if self.density is None else f"{said}; {self.density:.4g} a token"
 
 
-class Breakdowns:
-    """The scores of a whole pass, taken apart: each scorer inside is asked once."""
-
-    __slots__ = ("_items", "_tree")
-
-    def __init__(self, scorer: Scorer, items: Sequence[ContextItem]) -> None:
-        self._items = items
-        self._tree = _Scored(scorer, items)
-
-    def at(self, position: int) -> ScoreBreakdown:
-        """Return the breakdown for the item at a position."""
-        return ScoreBreakdown(self._items[position], self._tree.part(position))
-
-
 class _Scored:
     """A scorer with its scores, and the scorers inside it with theirs."""
 
@@ -95,7 +87,7 @@ class _Scored:
 
     def __init__(self, scorer: Scorer, items: Sequence[ContextItem]) -> None:
         self._name = type(scorer).__name__
-        self._scores = checked_scores(scorer, list(items))
+        self._scores = scorer.checked_scores([*items])
         children: Sequence[Scorer] = getattr(scorer, "children", ())
         self._weights: list[tuple[float | None, float]] = [(None, 0.0)] * len(children)
         if isinstance(scorer, CompositeScorer):

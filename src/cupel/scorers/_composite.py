@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cupel._checks import as_list, shown, wrong_type
 from cupel.errors import ScorerConfigError
-from cupel.scorers._base import PassScorer, Scorer, checked_scores
+from cupel.scorers._base import PassScorer, Scorer
 from cupel.scorers._graph import refuse_cycles
 from cupel.scorers._weights import positive
 
@@ -67,7 +67,7 @@ class CompositeScorer(PassScorer):
         # One pass of each child, summed in the order of the entries (ruling 1.1).
         totals: list[float] = []
         for (scorer, _), weight in zip(self.entries, self.normalized_weights, strict=True):
-            scores = checked_scores(scorer, items)
+            scores = scorer.checked_scores(items)
             if totals:
                 totals = [total + score * weight for total, score in zip(totals, scores, strict=True)]
             else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cupel._checks import as_instance, as_tuple
 from cupel.model import ContextItem
-from cupel.scorers._base import PassScorer, Scorer, checked_scores
+from cupel.scorers._base import PassScorer, Scorer
 from cupel.scorers._graph import refuse_cycles
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ScaledScorer(PassScorer):
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         if not items:
             return []
-        raw = checked_scores(self.inner, items)
+        raw = self.inner.checked_scores(items)
         ordered = [score for score in raw if not isnan(score)] if isnan(sum(raw)) else raw
         low, high = min(ordered, default=inf), max(ordered, default=-inf)
         if low == high:

@@ -17,7 +17,6 @@ from cupel.diagnostics import (
     NegativeTokens,
     SelectionReport,
 )
-from cupel.scorers import checked_scores
 from cupel.session._result import SessionResult
 from cupel.session._things import things_of
 
@@ -50,7 +49,7 @@ class Turn:
         self.items = [item for item in pool if item.tokens >= 0]
         self.unusable = [item for item in pool if item.tokens < 0]
         scorer = pipeline.scorer if query is None else pipeline.scorer.bind(query)
-        self.scores = checked_scores(scorer, self.items) if self.items else []
+        self.scores = scorer.checked_scores(self.items) if self.items else []
         first_new = len(self.items) - sum(1 for item in new if item.tokens >= 0)
         things = things_of(self.items, self.scores, range(first_new, len(self.items)), known)
         self.pinned = pipeline.pinned(self.items)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from cupel.scorers import checked_scores
 from cupel.testing import strategies
 from cupel.testing._search import attempt, copied, listed, same, search, violation
 
@@ -103,7 +102,7 @@ def _must_agree(scorer: Scorer, case: _Case, scores: list[float], when: str, rep
 
 
 def _score_all(scorer: Scorer, case: _Case, items: list[ContextItem]) -> list[float]:
-    return attempt(scorer, case, lambda: checked_scores(scorer, items) if items else [])
+    return attempt(scorer, case, lambda: scorer.checked_scores(items) if items else [])
 
 
 def _bits(scores: list[float]) -> list[bytes]:

@@ -23,7 +23,6 @@ from cupel.integrations.messages._memory import Memory
 from cupel.integrations.messages._selection import Request
 from cupel.integrations.messages._sendable import sendable
 from cupel.integrations.messages._turn import Turn
-from cupel.scorers import checked_scores
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Prices
@@ -177,7 +176,7 @@ class MessageSession(Remembering, Generic[M]):
         if self._pipeline is None or not items:
             return self._pieces.values()
         scorer = self._pipeline.bind(history.asked() if self._query is None else self._query).scorer
-        scores = checked_scores(scorer, items)
+        scores = scorer.checked_scores(items)
         return [
             sum(scores[unit] for unit in piece.units if scores[unit] > 0) * max(piece.tokens, 1) ** _SIZE
             for piece in pieces
