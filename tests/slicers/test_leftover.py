@@ -12,8 +12,10 @@ from cupel import (
     QuotaEntry,
     QuotaSlice,
     ReflexiveScorer,
+    ScoredItem,
     SlicerConfigError,
 )
+from cupel._columns import Candidates
 from cupel.diagnostics import BudgetExceeded, QuotaCapExceeded
 
 
@@ -70,3 +72,10 @@ def test_what_a_required_kind_without_candidates_does_not_use_is_shared_too():
 def test_refused(value, error, says):
     with pytest.raises(error, match=says):
         QuotaSlice([], leftover=value)
+
+
+def test_a_negative_count_is_no_matter_of_caps():
+    columns = Candidates.of([ScoredItem(item("broken", -1, "ToolOutput", 0.9), 0.9), ScoredItem(ITEMS[2], 0.7)])
+    selection = QuotaSlice([QuotaEntry("ToolOutput", cap=1)], leftover="share").fit(columns)(ContextBudget(100, 100))
+    assert selection.explain(0) is None
+    assert selection.explain(1) == QuotaCapExceeded("ToolOutput", 1, 30)

@@ -12,6 +12,7 @@ from cupel import (
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
+    KnapsackSlice,
     Pipeline,
     ReflexiveScorer,
     analytics,
@@ -44,9 +45,7 @@ def test_a_line_of_rivals_is_counted_once(backwards: bool) -> None:
     count = 200
     weights = [random.Random(count).randint(1, 9) for _ in range(count)]
     items = [ContextItem(str(n), weight, future_relevance_hint=1 - n / count) for n, weight in enumerate(weights)]
-    slicer = CountConstrainedKnapsackSlice([])
-    chooser: Any = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).prepare(items).chooser
-    knapsack = chooser.rest_chooser
+    knapsack: Any = Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice()).prepare(items).chooser
     table = Table.of(knapsack, 400, Work(10**12))
     asked = [Wanted(n, frozenset(range(n)), 5) for n in range(5, count)]
     work = Work(10**12)

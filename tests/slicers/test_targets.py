@@ -236,6 +236,12 @@ def test_a_column_is_shared_like_each_of_its_targets(limits, masses, targets):
                 assert sharing.may_give(kind, share) <= target
 
 
+def test_even_a_column_of_nothing_is_shared_without_wrapping():
+    sharing = Sharing([None], [10**20], [])
+    [(shares, _)] = sharing.shares(sharing.column(np.array([0, 0])))
+    assert shares.tolist() == [0, 0]
+
+
 def test_shares_up_to_the_doubles_are_those_of_doubles_and_exact_beyond():
     entry = QuotaEntry("Message", 29, 57)
     assert entry.limits(100) == (28, 56)

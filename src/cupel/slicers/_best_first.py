@@ -40,8 +40,6 @@ class BestFirstSlice(FittingSlicer):
 class BestFirstChooser(GreedyChooser):
     """Fills budgets in the order of the scores."""
 
-    __slots__ = ()
-
     def _merits(self) -> list[float]:
         return self._scores
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_instance, as_integer, shown
+from cupel._checks import as_integer, shown
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextKind
 from cupel.slicers._entries import as_kind
@@ -51,8 +51,3 @@ class CountQuotaEntry:
                 f"got require_count={shown(self.require_count)}, cap_count={shown(self.cap_count)}"
             )
             raise SlicerConfigError(msg)
-
-
-def check_scarcity(scarcity: object) -> None:
-    """Make sure that a scarcity behaviour is one."""
-    as_instance("scarcity", scarcity, ScarcityBehavior)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cupel._columns import descending
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
@@ -11,16 +12,18 @@ from cupel.errors import ScarcityError
 from cupel.model import ContextBudget
 from cupel.slicers._base import Chooser, Reach, Selection, Span
 from cupel.slicers._count import ScarcityBehavior
-from cupel.slicers._partition import kind_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from cupel._columns import Candidates
     from cupel._targets import Targets, Wanted, Work
     from cupel.diagnostics import ExclusionReason
     from cupel.slicers._base import Slicer
-    from cupel.slicers._count import CountQuotaEntry
+    from cupel.slicers._count_constrained_knapsack import CountConstrainedKnapsackSlice
+    from cupel.slicers._count_quota import CountQuotaSlice
+
+CountSlicer: TypeAlias = "CountQuotaSlice | CountConstrainedKnapsackSlice"
 
 
 class CountChooser(Chooser):
@@ -30,62 +33,34 @@ class CountChooser(Chooser):
     apart by position, so that one object listed twice counts twice (ruling 5.34).
     """
 
-    __slots__ = (
-        "_candidates",
-        "_caps",
-        "_entries",
-        "_gone",
-        "_keys",
-        "_lines",
-        "_name",
-        "_scarcity",
-        "_shortfalls",
-        "committed",
-        "committed_tokens",
-        "resort",
-        "rest",
-        "rest_chooser",
-        "room",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        candidates: Candidates,
-        entries: Sequence[CountQuotaEntry],
-        inner: Slicer,
-        scarcity: ScarcityBehavior,
-        *,
-        resort: bool,
-    ) -> None:
-        self._name = name
+    def __init__(self, slicer: CountSlicer, candidates: Candidates, inner: Slicer, *, resort: bool) -> None:
+        self._name = type(slicer).__name__
         self._candidates = candidates
-        self._keys = kind_keys(candidates)
-        self._caps = {entry.kind.key: entry.cap_count for entry in entries}
-        self._entries = entries
-        self._scarcity = scarcity
-        self._lines: dict[int, tuple[list[int], int]] | None = None
-        self.resort = resort
-        self._commit(entries)
+        self._keys = [item.kind.key for item in candidates.items]
+        self._entries = slicer.entries
+        self._caps = {entry.kind.key: entry.cap_count for entry in slicer.entries}
+        self._scarcity = slicer.scarcity
+        self._resort = resort
+        self._commit()
         # Negative counts take no part (ruling 5.4).
-        self.rest = [place for place, cost in enumerate(candidates.tokens) if place not in self._gone and cost >= 0]
-        self.rest_chooser = inner.fit(candidates.part(self.rest))
+        self._rest = [place for place, cost in enumerate(candidates.tokens) if place not in self._gone and cost >= 0]
+        self._inner = inner.fit(candidates.part(self._rest))
 
-    def _commit(self, entries: Sequence[CountQuotaEntry]) -> None:
+    def _commit(self) -> None:
         """Take the best of each kind that is required, whatever the budget."""
-        best = self._best({entry.kind.key: entry.require_count for entry in entries if entry.require_count > 0})
-        self.committed: list[int] = []
-        self.room = dict(self._caps)
+        best = self._best({entry.kind.key: entry.require_count for entry in self._entries if entry.require_count > 0})
+        self._committed: list[int] = []
+        self._room = dict(self._caps)
         shortfalls: list[CountRequirementShortfall] = []
-        for entry in entries:
+        for entry in self._entries:
             taken = best.get(entry.kind.key, [])
-            self.committed.extend(taken)
-            self.room[entry.kind.key] -= len(taken)
+            self._committed.extend(taken)
+            self._room[entry.kind.key] -= len(taken)
             if len(taken) < entry.require_count:
                 shortfalls.append(CountRequirementShortfall(entry.kind.value, entry.require_count, len(taken)))
         self._shortfalls = tuple(shortfalls)
-        self.committed_tokens = sum(self._candidates.tokens[position] for position in self.committed)
-        self._gone = set(self.committed)
+        self._committed_tokens = sum(self._candidates.tokens[position] for position in self._committed)
+        self._gone = set(self._committed)
 
     def _best(self, missing: dict[str, int]) -> dict[str, list[int]]:
         """Find so many of each kind, from the highest score down; negative counts take no part (ruling 5.4)."""
@@ -106,10 +81,10 @@ class CountChooser(Chooser):
         """Choose for one budget; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
         if not self._candidates.items or budget.target_tokens <= 0:
             return Selection([], explain=lambda position: self._cap_reached(position, self._caps, budget))
-        self.check_supply()
-        room = dict(self.room)
+        self._check_supply()
+        room = dict(self._room)
         keys = self._keys
-        chosen = list(self.committed)
+        chosen = list(self._committed)
         for position in self._filled(budget):
             key = keys[position]
             left = room.get(key)
@@ -120,7 +95,7 @@ class CountChooser(Chooser):
             chosen.append(position)
         return Selection(chosen, self._shortfalls, lambda position: self._cap_reached(position, room, budget))
 
-    def check_supply(self) -> None:
+    def _check_supply(self) -> None:
         """Make sure that there are as many candidates as required, where that is a must."""
         if self._shortfalls and self._scarcity is ScarcityBehavior.THROW:
             short = self._shortfalls[0]
@@ -128,17 +103,17 @@ class CountChooser(Chooser):
 
     def _filled(self, budget: ContextBudget) -> list[int]:
         """Let the inner slicer fill what the committed items leave of the target."""
-        return [self.rest[index] for index in self._ranked(self.rest_chooser(self._rest_budget(budget)).chosen)]
+        return [self._rest[index] for index in self._ranked(self._inner(self._rest_budget(budget)).chosen)]
 
     def _ranked(self, chosen: list[int]) -> list[int]:
         """Put what the inner slicer chose into the order in which the caps look at it."""
-        if not self.resort:
+        if not self._resort:
             return chosen
-        ranks = descending([self._candidates.scores[self.rest[index]] for index in chosen])
+        ranks = descending([self._candidates.scores[self._rest[index]] for index in chosen])
         return [chosen[rank] for rank in ranks]
 
     def _rest_budget(self, budget: ContextBudget) -> ContextBudget:
-        rest = max(0, budget.target_tokens - self.committed_tokens)
+        rest = max(0, budget.target_tokens - self._committed_tokens)
         return ContextBudget(budget.max_tokens, min(rest, budget.max_tokens))
 
     def _cap_reached(self, position: int, room: dict[str, int], budget: ContextBudget) -> ExclusionReason | None:
@@ -154,23 +129,25 @@ class CountChooser(Chooser):
         target = budget.target_tokens
         if target <= 0:
             return Span(target, 1 if self._candidates.items else None)
-        inner = self.rest_chooser.span(self._rest_budget(budget))
-        start = max(1, inner.start + self.committed_tokens) if target > self.committed_tokens else 1
-        return Span(start, None if inner.stop is None else inner.stop + self.committed_tokens)
+        inner = self._inner.span(self._rest_budget(budget))
+        start = max(1, inner.start + self._committed_tokens) if target > self._committed_tokens else 1
+        return Span(start, None if inner.stop is None else inner.stop + self._committed_tokens)
 
     @property
     def order(self) -> list[int] | None:
         """What is committed, then the rest as the inner slicer, or the score, has it."""
-        inner = self.rest_chooser.order
-        return None if inner is None else self.committed + [self.rest[index] for index in self._ranked(inner)]
+        inner = self._inner.order
+        return None if inner is None else self._committed + [self._rest[index] for index in self._ranked(inner)]
 
     def reach(self) -> Reach | None:
         """Follow the inner slicer, shifted by what is committed, which smaller targets choose all the same."""
-        inner = self.rest_chooser.reach()
-        if inner is None or inner.within > 0 or not self.committed:
-            return inner if inner is None or inner.within == 0 else None
-        committed = self.committed_tokens
-        return Reach(inner.settled + committed, committed + 1, frozenset(self.committed), inner.sure)
+        inner = self._inner.reach()
+        if inner is None or inner.within > 0:
+            return None
+        if not self._committed:
+            return inner
+        committed = self._committed_tokens
+        return Reach(inner.settled + committed, committed + 1, frozenset(self._committed), inner.sure)
 
     def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
         """Follow the inner slicer, with those of the kind that come first as rivals for the room under the cap."""
@@ -179,41 +156,52 @@ class CountChooser(Chooser):
         key = self._keys[wanted.position]
         if any(self._keys[rival] != key for rival in wanted.rivals):
             return None  # whose cap may leave out what the inner slicer chose
-        committed = wanted.rivals.intersection(self.committed)
-        rivals = frozenset(bisect_left(self.rest, rival) for rival in wanted.rivals - committed)
+        committed = wanted.rivals.intersection(self._committed)
         room = wanted.room - len(committed)
         if room <= 0:
             return NEVER
-        if wanted.position in self.committed:
+        if wanted.position in self._committed:
             return Stretches([1])
-        index = bisect_left(self.rest, wanted.position)
-        own = self.room.get(key)
-        if own is not None:
-            line = self._line_before(index)
-            if line is None or (len(line) >= own and len(rivals) >= room and rivals != line):
-                return None  # an order that is not known, or two caps that count different items
-            if len(line) >= own:
-                rivals, room = line, min(own, room) if len(rivals) >= room else own
-        if room <= 0:
+        place, *rivals = (bisect_left(self._rest, one) for one in (wanted.position, *wanted.rivals - committed))
+        of_rest = self._under_cap(Wanted(place, frozenset(rivals), room), self._room.get(key))
+        if of_rest is None:
+            return None
+        if of_rest.room <= 0:
             return NEVER
-        left = max(1, highest - self.committed_tokens)
-        inner = self.rest_chooser.targets(Wanted(index, rivals, room), left, work)
-        return None if inner is None else Shifted(inner, self.committed_tokens)
+        inner = self._inner.targets(of_rest, max(1, highest - self._committed_tokens), work)
+        return None if inner is None else Shifted(inner, self._committed_tokens)
 
-    def _line_before(self, index: int) -> frozenset[int] | None:
-        """Return those of the rest which the cap of an index's kind meets before it; None if they change."""
+    def _under_cap(self, wanted: Wanted, cap: int | None) -> Wanted | None:
+        """Count as rivals those whom the cap of the kind meets first; None where that cannot be said."""
+        if cap is None:
+            return wanted
         if self._lines is None:
-            order = self.rest_chooser.order
-            if order is None:
-                return None
-            self._lines = {}
-            lines: dict[str, list[int]] = {}
-            for each in self._ranked(order):
-                line = lines.setdefault(self._keys[self.rest[each]], [])
-                self._lines[each] = (line, len(line))
-                line.append(each)
-        line, ahead = self._lines.get(index, ([], 0))  # what no target chooses stands in no line
-        return frozenset(line[:ahead])
+            return None
+        line, place = self._lines.get(wanted.position, ([], 0))  # what no target chooses stands in no line
+        if place < cap:
+            return wanted
+        before = frozenset(line[:place])
+        if len(wanted.rivals) < wanted.room:
+            return wanted._replace(rivals=before, room=cap)
+        # Two caps can be counted as one only if they count the same items.
+        return wanted._replace(room=min(cap, wanted.room)) if wanted.rivals == before else None
+
+    @cached_property
+    def _lines(self) -> dict[int, tuple[list[int], int]] | None:
+        """For each of the rest its line and its place there: in which order the cap of a kind meets those of it.
+
+        None if the order depends on the target.
+        """
+        order = self._inner.order
+        if order is None:
+            return None
+        places: dict[int, tuple[list[int], int]] = {}
+        lines: dict[str, list[int]] = {}
+        for index in self._ranked(order):
+            line = lines.setdefault(self._keys[self._rest[index]], [])
+            places[index] = (line, len(line))
+            line.append(index)
+        return places
 
     def refused(self, work: Work) -> Targets | None:
         """A shortfall refuses every target there is; otherwise the inner slicer's refusals are shifted."""
@@ -221,16 +209,16 @@ class CountChooser(Chooser):
 
         if self._shortfalls and self._scarcity is ScarcityBehavior.THROW and self._candidates.items:
             return Stretches([1])
-        inner = self.rest_chooser.refused(work)
-        return None if inner is None else Shifted(inner, self.committed_tokens)
+        inner = self._inner.refused(work)
+        return None if inner is None else Shifted(inner, self._committed_tokens)
 
     def effort(self, target: int) -> int:
         """Filling the rest is most of it."""
-        return self.rest_chooser.effort(max(0, target - self.committed_tokens))
+        return self._inner.effort(max(0, target - self._committed_tokens))
 
     def replay(self, kinds: Mapping[str, int]) -> dict[str, Any] | None:
         """The script commits, fills and counts."""
-        inner = self.rest_chooser.replay(kinds)
+        inner = self._inner.replay(kinds)
         if inner is None:
             return None
         entries = [
@@ -248,5 +236,5 @@ class CountChooser(Chooser):
             "entries": entries,
             "inner": inner,
             "scarcity": self._scarcity.value,
-            "resort": self.resort,
+            "resort": self._resort,
         }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cupel._checks import wrong_type
+from cupel._checks import as_instance, wrong_type
 from cupel.slicers._base import FittingSlicer
-from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior, check_scarcity
+from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior
 from cupel.slicers._entries import checked_entries
 from cupel.slicers._knapsack import KnapsackSlice
 from cupel.slicers._related_count import count_chooser
@@ -48,10 +48,9 @@ class CountConstrainedKnapsackSlice(FittingSlicer):
         object.__setattr__(self, "entries", checked_entries("entries", self.entries, CountQuotaEntry))
         if not isinstance(self.knapsack, KnapsackSlice):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("knapsack", "a KnapsackSlice", self.knapsack)
-        check_scarcity(self.scarcity)
+        as_instance("scarcity", self.scarcity, ScarcityBehavior)
 
     def _fit(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
-        name = "CountConstrainedKnapsackSlice"
         # The knapsack returns items from last to first; the caps must see the highest scores first (ruling 5.27).
-        return count_chooser(name, candidates, self.entries, self.knapsack, self.scarcity, resort=True)
+        return count_chooser(self, candidates, self.knapsack, resort=True)

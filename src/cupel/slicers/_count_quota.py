@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cupel._checks import as_instance
 from cupel.errors import SlicerConfigError
 from cupel.slicers._base import FittingSlicer, Slicer
-from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior, check_scarcity
-from cupel.slicers._entries import check_inner, checked_entries
+from cupel.slicers._count import CountQuotaEntry, ScarcityBehavior
+from cupel.slicers._entries import checked_entries
 from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._knapsack import KnapsackSlice
 from cupel.slicers._related_count import count_chooser
@@ -47,8 +48,8 @@ class CountQuotaSlice(FittingSlicer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entries", checked_entries("entries", self.entries, CountQuotaEntry))
-        check_inner(self.inner)
-        check_scarcity(self.scarcity)
+        as_instance("inner", self.inner, Slicer)
+        as_instance("scarcity", self.scarcity, ScarcityBehavior)
         if isinstance(self.inner, KnapsackSlice):
             msg = (
                 "inner: CountQuotaSlice does not work with KnapsackSlice; use GreedySlice as the inner slicer, "
@@ -58,4 +59,4 @@ class CountQuotaSlice(FittingSlicer):
 
     def _fit(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
-        return count_chooser("CountQuotaSlice", candidates, self.entries, self.inner, self.scarcity, resort=False)
+        return count_chooser(self, candidates, self.inner, resort=False)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from cupel._checks import as_instance, as_tuple
+from cupel._checks import as_tuple
 from cupel.errors import InvalidItemError, SlicerConfigError
 from cupel.model import ContextKind
-from cupel.slicers._base import Slicer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,8 +38,3 @@ def checked_entries(field: str, entries: Iterable[E], entry_type: type[E]) -> tu
             raise SlicerConfigError(msg)
         seen[entry.kind] = entry.kind.value
     return frozen
-
-
-def check_inner(inner: object) -> None:
-    """Make sure that an inner slicer is one."""
-    as_instance("inner", inner, Slicer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from sys import float_info
 from typing import TYPE_CHECKING, Any
 
@@ -45,27 +46,31 @@ class GreedySlice(FittingSlicer):
 class GreedyChooser(Chooser):
     """Fills budgets in one fixed order."""
 
-    __slots__ = ("_backward", "_order", "_scores", "_smallest", "_tokens")
-
     def __init__(self, scores: list[float], tokens: list[int]) -> None:
         self._scores = scores
         self._tokens = tokens
-        self._smallest = min(tokens) if tokens else 0
-        self._order: list[int] | None = None
-        self._backward: tuple[BackwardFill, dict[int, int]] | None = None
+        self._smallest = min(tokens, default=0)
 
     @property
     def order(self) -> list[int]:
         """Positions in the order in which they are tried."""
-        return self._in_order()
+        return self._ranking
 
-    def _in_order(self) -> list[int]:
-        if self._order is None:
-            tokens = self._tokens
-            order = descending(self._merits())
-            # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
-            self._order = order if self._smallest >= 0 else [place for place in order if tokens[place] >= 0]
-        return self._order
+    @cached_property
+    def _ranking(self) -> list[int]:
+        ranking = descending(self._merits())
+        if self._smallest >= 0:
+            return ranking
+        # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
+        return [position for position in ranking if self._tokens[position] >= 0]
+
+    @cached_property
+    def _backward(self) -> tuple[BackwardFill, dict[int, int]]:
+        """The fill from its end, and the rank of each position."""
+        from cupel.slicers._fill_back import BackwardFill  # brings NumPy
+
+        fill = BackwardFill([self._tokens[position] for position in self._ranking])
+        return fill, {position: rank for rank, position in enumerate(self._ranking)}
 
     def _merits(self) -> list[float]:
         return _densities(self._scores, self._tokens)
@@ -77,7 +82,7 @@ class GreedyChooser(Chooser):
         if remaining <= 0:
             return Selection(chosen)
         tokens, smallest = self._tokens, self._smallest
-        for position in self._in_order():
+        for position in self._ranking:
             cost = tokens[position]
             if cost <= remaining:
                 chosen.append(position)
@@ -107,11 +112,6 @@ class GreedyChooser(Chooser):
 
     def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
         """Work back from the item to what may be left before the first."""
-        from cupel.slicers._fill_back import BackwardFill  # brings NumPy
-
-        if self._backward is None:
-            ranks = {position: rank for rank, position in enumerate(self.order)}
-            self._backward = BackwardFill([self._tokens[position] for position in self.order]), ranks
         fill, ranks = self._backward
         rank = ranks.get(wanted.position)
         rivals = {ranks[position] for position in wanted.rivals if position in ranks}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_finite, as_flag, as_integer, shown
+from cupel._checks import as_finite, as_flag, as_instance, as_integer, shown
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextKind
 from cupel.slicers._base import FittingSlicer
-from cupel.slicers._count import ScarcityBehavior, check_scarcity
+from cupel.slicers._count import ScarcityBehavior
 from cupel.slicers._entries import as_kind, checked_entries
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class OptimalSlice(FittingSlicer):
         object.__setattr__(self, "gap", gap)
         object.__setattr__(self, "max_core", as_integer("max_core", self.max_core, least=0, error=SlicerConfigError))
         object.__setattr__(self, "exact", as_flag("exact", self.exact))
-        check_scarcity(self.scarcity)
+        as_instance("scarcity", self.scarcity, ScarcityBehavior)
         if self.exact:
             from cupel._optimum import check_solver  # brings the solver, which few need
 

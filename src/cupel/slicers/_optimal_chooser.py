@@ -15,7 +15,6 @@ from cupel.diagnostics import (
 from cupel.errors import ScarcityError
 from cupel.slicers._base import Chooser, Reach, Selection, Span
 from cupel.slicers._count import ScarcityBehavior
-from cupel.slicers._partition import kind_keys
 from cupel.slicers._scaling import scaled_score
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from cupel._columns import Candidates
     from cupel._optimum import Answer
-    from cupel._relations import Relations
+    from cupel._relations import Form, Relations
     from cupel.diagnostics import ExclusionReason, Proof
     from cupel.model import ContextBudget
     from cupel.slicers._optimal import KindLimit, OptimalSlice
@@ -35,86 +34,68 @@ _NANOSECONDS = 20_000
 class OptimalChooser(Chooser):
     """Solves one problem for one target at a time."""
 
-    __slots__ = ("_blocks", "_candidates", "_everything", "_exclusive", "_floors", "_kinds", "_slicer")
-
     def __init__(self, slicer: OptimalSlice, candidates: Candidates) -> None:
         self._slicer = slicer
         self._candidates = candidates
+        self._effort = Effort(slicer.gap, slicer.max_core, slicer.exact)
         self._kinds = {limit.kind.key: place for place, limit in enumerate(slicer.limits)}
+        self._caps = [Cap(limit.max_count, limit.max_tokens) for limit in slicer.limits]
         self._floors = [floor for place, limit in enumerate(slicer.limits) for floor in _floors(place, limit)]
         self._exclusive: list[tuple[int, ...]] = []
+        kinds = [self._kinds.get(item.kind.key, -1) for item in candidates.items]
         if candidates.relations is None:
-            self._blocks = list(self._plain())
+            self._blocks = list(self._plain(kinds))
         else:
-            self._blocks = self._related(candidates.relations)
+            self._blocks = self._related(kinds, candidates.relations)
         largest = (
             max(option.tokens for option in member.options) for block in self._blocks for member in block.members
         )
-        self._everything = sum(largest)
+        self._everything = max(1, sum(largest))
         """What all candidates need in their largest forms; more room changes nothing."""
 
-    def _plain(self) -> Iterator[Block]:
+    def _plain(self, kinds: list[int]) -> Iterator[Block]:
         """Make a block of each candidate that a choice may gain from."""
         needed = {floor.kind for floor in self._floors}
         tokens, scores = self._candidates.tokens, self._candidates.scores
-        kinds = self._kind_places()
         for position, (cost, score, kind) in enumerate(zip(tokens, scores, kinds, strict=True)):
             value = scaled_score(score)
             if cost == 0 or (cost > 0 and (value or kind in needed)):
                 yield Block((Member((Option(value, cost, position),), kind),))
 
-    def _related(self, relations: Relations) -> list[Block]:
+    def _related(self, kinds: list[int], relations: Relations) -> list[Block]:
         """Make a block of each unit that can be in; what a unit requires comes before it."""
-        kinds = self._kind_places()
         blocks: list[Block] = []
         place_of: dict[int, int] = {}
         for number, unit in enumerate(relations.units):
             if unit.is_open:
                 place_of[number] = len(blocks)
-                members = tuple(
-                    self._member(
-                        (
-                            Option(scaled_score(form.value), form.tokens, form.position)
-                            for form in relations.things[thing].forms
-                        ),
-                        kinds[relations.things[thing].positions[0]],
-                    )
-                    for thing in unit.things
-                )
+                things = [relations.things[thing] for thing in unit.things]
+                members = tuple(self._member(thing.forms, kinds[thing.positions[0]]) for thing in things)
                 blocks.append(Block(members, tuple(place_of[other] for other in unit.requires)))
         for rivals in relations.exclusive.values():
             units = (relations.unit_of[thing] for thing in rivals)
             self._exclusive.append(tuple(place_of[unit] for unit in units if unit in place_of))
         return blocks
 
-    def _member(self, options: Iterable[Option], kind: int) -> Member:
+    def _member(self, forms: Iterable[Form], kind: int) -> Member:
         """Leave out options that cost no less than another and are worth no more, unless tokens are wanted."""
-        options = tuple(options)
+        options = [Option(scaled_score(form.value), form.tokens, form.position) for form in forms]
         if any(floor.in_tokens and floor.kind == kind for floor in self._floors):
-            return Member(options, kind)
+            return Member(tuple(options), kind)
         kept: list[Option] = []
         for option in sorted(options, key=lambda one: (one.tokens, -one.value, one.position)):
             if not kept or option.value > kept[-1].value:
                 kept.append(option)
         return Member(tuple(kept), kind)
 
-    def _kind_places(self) -> list[int]:
-        """Return the place of each candidate's kind among the limits, or -1."""
-        if not self._kinds:
-            return [-1] * len(self._candidates)
-        return [self._kinds.get(key, -1) for key in kind_keys(self._candidates)]
-
     def __call__(self, budget: ContextBudget) -> Selection:
         """Solve for one target; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
-        target = min(budget.target_tokens, max(1, self._everything))
+        target = min(budget.target_tokens, self._everything)
         if target <= 0 or not self._candidates.items:
             return Selection(
                 [], explain=lambda position: self._limit_reached(position, [], budget), certificate=_NOTHING
             )
-        slicer = self._slicer
-        caps = [Cap(limit.max_count, limit.max_tokens) for limit in slicer.limits]
-        problem = Problem(self._blocks, target, self._exclusive, caps, self._floors)
-        answer = solve(problem, Effort(slicer.gap, slicer.max_core, slicer.exact))
+        answer = solve(Problem(self._blocks, target, self._exclusive, self._caps, self._floors), self._effort)
         chosen = sorted(option.position for option in answer.taken)
         counts, tokens = self._shortfalls(answer)
         return Selection(
@@ -129,8 +110,7 @@ class OptimalChooser(Chooser):
             return "limit"
         if answer.value == answer.bound:
             return "optimal"
-        effort = Effort(self._slicer.gap, self._slicer.max_core, self._slicer.exact)
-        return "within gap" if answer.bound <= effort.reach(answer.value) else "limit"
+        return "within gap" if answer.bound <= self._effort.reach(answer.value) else "limit"
 
     def _shortfalls(
         self, answer: Answer
@@ -157,9 +137,8 @@ class OptimalChooser(Chooser):
         place = self._kinds.get(kind.key)
         if place is None or cost > budget.target_tokens:
             return None
-        if relations is not None and not set(relations.things[relations.thing_of[position]].positions).isdisjoint(
-            chosen
-        ):
+        forms = () if relations is None else relations.things[relations.thing_of[position]].positions
+        if not set(forms).isdisjoint(chosen):
             return None  # another form is in, and that is the reason
         limit = self._slicer.limits[place]
         costs = [candidates.tokens[one] for one in chosen if candidates.items[one].kind.key == kind.key]
@@ -171,13 +150,13 @@ class OptimalChooser(Chooser):
 
     def span(self, budget: ContextBudget) -> Span:
         """Know only that nothing changes once everything fits."""
-        if budget.target_tokens >= max(1, self._everything):
-            return Span(max(1, self._everything), None)
+        if budget.target_tokens >= self._everything:
+            return Span(self._everything, None)
         return super().span(budget)
 
     def reach(self) -> Reach:
         """Settle where everything fits; a choice never costs more than its target."""
-        return Reach(max(1, self._everything))
+        return Reach(self._everything)
 
     def effort(self, target: int) -> int:
         """Count on a relaxation, which is most of the time unless there is a core to search."""

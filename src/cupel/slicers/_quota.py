@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import TYPE_CHECKING, Literal
 
-from cupel._checks import as_finite, as_text, is_number, shown, wrong_type
+from cupel._checks import as_finite, as_instance, as_text, is_number, shown, wrong_type
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextKind
-from cupel.slicers._base import Chooser, FittingSlicer, Slicer
-from cupel.slicers._entries import as_kind, check_inner, checked_entries
+from cupel.slicers._base import FittingSlicer, Slicer
+from cupel.slicers._entries import as_kind, checked_entries
 from cupel.slicers._greedy import GreedySlice
-from cupel.slicers._leftover import LeftoverChooser
-from cupel.slicers._quota_chooser import QuotaChooser
+from cupel.slicers._quota_chooser import LeftoverChooser, QuotaChooser
 from cupel.slicers._shares import portion
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class QuotaSlice(FittingSlicer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quotas", checked_entries("quotas", self.quotas, QuotaEntry))
-        check_inner(self.inner)
+        as_instance("inner", self.inner, Slicer)
         if as_text("leftover", self.leftover) not in ("leave", "share"):
             msg = f"leftover must be 'leave' or 'share', got {shown(self.leftover)}"
             raise SlicerConfigError(msg)
@@ -93,7 +92,7 @@ class QuotaSlice(FittingSlicer):
             msg = f"quotas: the required percentages must not add up to more than 100, got {total!r}"
             raise SlicerConfigError(msg)
 
-    def _fit(self, candidates: Candidates) -> Chooser:
+    def _fit(self, candidates: Candidates) -> QuotaChooser:
         """Split the candidates by kind and let the inner slicer see each part once."""
-        divided = QuotaChooser(candidates, self.quotas, self.inner)
-        return divided if self.leftover == "leave" else LeftoverChooser(divided, candidates)
+        chooser = QuotaChooser if self.leftover == "leave" else LeftoverChooser
+        return chooser(candidates, self.quotas, self.inner)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -22,35 +24,34 @@ def portion(percent: float, target: Number) -> Number:
     Where doubles cannot tell targets apart, the product is exact instead: no share exceeds what it is a share of.
     """
     if not isinstance(target, int):
-        return _portions(percent, target)
+        import numpy as np
+
+        if target.dtype == np.object_:
+            return np.array([portion(percent, int(one)) for one in target], np.object_)
+        return np.floor(percent / 100.0 * target).astype(np.int64)
     if target <= _EXACT:
         return floor(percent / 100.0 * target)
     numerator, denominator = (percent / 100.0).as_integer_ratio()
     return numerator * target // denominator
 
 
-def _portions(percent: float, targets: NDArray[Any]) -> NDArray[Any]:
-    import numpy as np
+class Line(NamedTuple):
+    """A line that a share keeps to, up to some tokens of rounding."""
 
-    if targets.dtype == np.object_:
-        return np.array([portion(percent, int(target)) for target in targets], np.object_)
-    return np.floor(percent / 100.0 * targets).astype(np.int64)
+    slope: Fraction
+    slack: Fraction
 
 
+@dataclass(frozen=True)
 class Sharing:
-    """How targets are shared among kinds: their entries, if they have one, and the tokens they offer.
+    """How targets are shared among kinds."""
 
-    `absent` are the entries of kinds without candidates.
-    """
-
-    __slots__ = ("_lines", "_steady_from", "absent", "entries", "masses")
-
-    def __init__(self, entries: list[QuotaEntry | None], masses: list[int], absent: list[QuotaEntry]) -> None:
-        self.entries = entries
-        self.masses = masses
-        self.absent = absent
-        self._steady_from: int | None = None
-        self._lines: list[list[Line]] | None = None
+    entries: list[QuotaEntry | None]
+    """Each kind's entry, if it has one."""
+    masses: list[int]
+    """The tokens that each kind offers."""
+    absent: list[QuotaEntry]
+    """The entries of kinds without candidates."""
 
     def shares(self, target: Number) -> list[tuple[Number, Number]]:
         """Return the tokens and the cap of each kind; written so that a column of targets takes the same way."""
@@ -73,29 +74,22 @@ class Sharing:
         """Return the targets in a type in which sharing them cannot wrap."""
         import numpy as np
 
-        largest = int(targets.max(initial=0))
+        largest = int(targets.max(initial=1))
         if largest <= _EXACT and largest * (sum(self.masses) + 1) < _SAFE:
             return targets.astype(np.int64)
         return np.array([int(target) for target in targets], np.object_)
 
     # ---- what can be said about all targets at once ------------------------------------------------------------------
 
-    @property
+    @cached_property
     def steady_from(self) -> int:
         """From this target on it is settled which kinds have a part in what nobody requires."""
-        if self._steady_from is None:
-            gaps = [_fraction(entry.cap) - _fraction(entry.require) for entry in self.entries if entry is not None]
-            self._steady_from = max((ceil(3 / gap) for gap in gaps if gap > 0), default=1)
-        return self._steady_from
+        gaps = [_fraction(entry.cap) - _fraction(entry.require) for entry in self.entries if entry is not None]
+        return max((ceil(3 / gap) for gap in gaps if gap > 0), default=1)
 
-    @property
+    @cached_property
     def lines(self) -> list[list[Line]]:
         """For each kind the lines whose lowest its share follows: what it is given, and its cap."""
-        if self._lines is None:
-            self._lines = self._find_lines()
-        return self._lines
-
-    def _find_lines(self) -> list[list[Line]]:
         present = [entry for entry in self.entries if entry is not None]
         free = max(Fraction(0), 1 - sum(_fraction(entry.require) for entry in (*present, *self.absent)))
         masses = [
@@ -134,13 +128,6 @@ class Sharing:
     def may_give(self, kind: int, tokens: int) -> int:
         """Return a target below which a kind, if the sharing is steady and its share grows, has fewer tokens."""
         return max(floor((tokens - line.slack) / line.slope) for line in self.lines[kind])
-
-
-class Line(NamedTuple):
-    """A line that a share keeps to, up to some tokens of rounding."""
-
-    slope: Fraction
-    slack: Fraction
 
 
 def _fraction(percent: float) -> Fraction:
