@@ -118,7 +118,7 @@ async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
     if not isinstance(found, AsyncIterable):
         plain: object = found
         if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("what a source gives", "an iterable of items", plain)
+            raise wrong_type("what a source gives", "an iterable of items", found)
         found = _one_by_one(found)
     entries: list[Any] = []
     async with opened(found) as iterator:
