@@ -4,10 +4,10 @@ Run it after changing a command: python scripts/cli_reference.py. A test compare
 """
 
 import argparse
-from importlib import import_module
 from pathlib import Path
 
 from cupel.cli._main import COMMANDS
+from cupel.cli._parser import parser_of
 
 PAGE = Path(__file__).parents[1] / "docs/reference/command-line.md"
 INTRODUCTION = """\
@@ -24,16 +24,10 @@ selection at this budget, or a check failed; **2** the arguments or the input ca
 def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION]
-    for name, (location, summary) in COMMANDS.items():
-        module = import_module(location)
-        parser = argparse.ArgumentParser(prog=f"cupel {name}")
-        module.configure(parser)
-        parts.append(f"\n## cupel {name}\n\n{described(module.__doc__ or summary)}\n{options(parser)}")
+    for name in COMMANDS:
+        parser = parser_of(name)
+        parts.append(f"\n## cupel {name}\n\n{(parser.description or '').strip()}\n\n{options(parser)}")
     return "".join(parts)
-
-
-def described(text: str) -> str:
-    return text.strip() + "\n"
 
 
 def options(parser: argparse.ArgumentParser) -> str:

@@ -80,6 +80,13 @@ def test_every_command_takes_them(cupel, session, arguments):
         ("policy describe tool-us", "did you mean 'tool-use'?"),
         ("select session.jsonl --budget 9 --tokens tiktoken-o200k_base", "did you mean 'tiktoken:o200k_base'?"),
         ("selct", "did you mean 'select'?"),
+        ("select session.jsonl --bugdet 100", "error: unknown option --bugdet; did you mean '--budget'?"),
+        (
+            "select session.jsonl --budget 9 --input_format=csv",
+            "unknown option --input_format; did you mean '--input-f",
+        ),
+        ("policy show chat --fromat toml", "unknown option --fromat; did you mean '--format'?"),
+        ("select session.jsonl --xyzzy", "error: unknown option --xyzzy\n"),
         ("xyzzy", "unknown command 'xyzzy' (commands: "),
         ("select session.jsonl --budget 9 --policy xyzzy", "neither a file nor a preset (presets: "),
     ],
@@ -88,6 +95,13 @@ def test_likely_names_are_offered(cupel, session, arguments, says):
     outcome = cupel(*arguments.split())
     assert outcome.code == 2
     assert says in outcome.err
+
+
+def test_starts_of_options_and_values_with_dashes_are_no_misspellings(cupel, session):
+    whole = cupel("select", session, "--budget", "4000", "--format", "json")
+    assert cupel("select", "--bud", "4000", "--form=json", "--", session).out == whole.out
+    page = cupel("inspect", session, "--budget", "4000", "--format", "json", "--title", "--not an option")
+    assert page.json["title"] == "--not an option"
 
 
 class TestImport:

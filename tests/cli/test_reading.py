@@ -36,12 +36,18 @@ line",4,,,,0.5,2026-03-12T09:00:00+01:00,,,
 '''
 
 
-def words(text: str) -> int:
-    return len(text.split())
+class Words:
+    def count(self, text: str, /) -> int:
+        return len(text.split())
+
+
+class Hundred:
+    def count(self, text: str, /) -> int:
+        return 100
 
 
 def read(*sources, **options):
-    return read_items([str(source) for source in sources], lambda: words, **options)
+    return read_items([str(source) for source in sources], Words(), **options)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +108,9 @@ def test_missing_counts_are_counted_and_given_ones_kept(folder):
     assert found.counted == 1
 
 
-def test_the_counter_is_made_only_when_it_is_needed(folder):
+def test_nothing_is_counted_that_brings_its_count(folder):
     (folder / "a.jsonl").write_text('{"content": "x", "tokens": 1}\n')
-
-    def explode():
-        raise AssertionError
-
-    assert len(read_items(["a.jsonl"], explode).items) == 1
+    assert read("a.jsonl").counted == 0
 
 
 BAD = """\
@@ -201,7 +203,7 @@ def test_a_large_file_is_read_behind_a_progress_bar(folder, monkeypatch, name):
 
     text = {"a.jsonl": '{"content": "x", "tokens": 1}\n' * 999, "a.csv": "content,tokens\n" + "x,1\n" * 999}
     (folder / name).write_text(text.get(name, json.dumps([{"content": "x", "tokens": 1}] * 999)))
-    monkeypatch.setattr("cupel.cli._reading._LARGE", 1)
+    monkeypatch.setattr("cupel.cli._sources._LARGE", 1)
     monkeypatch.setattr("sys.stderr", Terminal())
     assert len(read(name).items) == 999
     assert "reading" in sys.stderr.getvalue()
@@ -281,7 +283,7 @@ HISTORIES = {
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES)
 def test_messages_of_every_format(tmp_path, name, history):
     """A call and its result are one item; the counter of the command counts."""
-    found = read_items([_written(tmp_path, name, history)], lambda: lambda text: 100)
+    found = read_items([_written(tmp_path, name, history)], Hundred())
     assert [item.content.split(":")[0] for item in found.items] == ["user", "assistant"]
     assert "seen" in found.items[1].content
     assert all(item.tokens > 100 for item in found.items)
@@ -291,14 +293,14 @@ def test_messages_of_every_format(tmp_path, name, history):
 def test_a_history_with_something_else_in_it(tmp_path):
     path = _written(tmp_path, "lines.jsonl", [*HISTORIES["openai"], ROWS[0]])
     with pytest.raises(InputError) as caught:
-        read_items([path], lambda: len)
+        read_items([path], Words())
     assert [fault.message for fault in caught.value.faults] == ["expected a message"]
 
 
 def test_a_message_that_no_provider_knows(tmp_path):
     path = _written(tmp_path, "list.json", [{"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}])
     with pytest.raises(InputError, match="narrator"):
-        read_items([path], lambda: len)
+        read_items([path], Words())
 
 
 def test_items_are_pinned_by_number(cupel, session):
@@ -322,23 +324,23 @@ CHATS = [{"id": name, "messages": history} for name, history in HISTORIES.items(
 @pytest.mark.parametrize(("wanted", "expected"), [("1", 0), ("3", 2), ("anthropic", 1)])
 def test_one_of_many_conversations(tmp_path, name, wanted, expected):
     path = _written(tmp_path, name, CHATS)
-    found = read_items([path], lambda: len, conversation=wanted)
+    found = read_items([path], Words(), conversation=wanted)
     assert found.messages == CHATS[expected]["messages"]
     if wanted.isdigit():
         bare = _written(tmp_path, name, list(HISTORIES.values()))
-        assert read_items([bare], lambda: len, conversation=wanted).items == found.items
+        assert read_items([bare], Words(), conversation=wanted).items == found.items
 
 
 @pytest.mark.parametrize("rows", [CHATS, list(HISTORIES.values())], ids=["objects", "lists"])
 def test_conversations_from_standard_input(monkeypatch, rows):
     text = "".join(json.dumps(row) + "\n" for row in rows)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert read_items(["-"], lambda: len, conversation="2").messages == HISTORIES["anthropic"]
+    assert read_items(["-"], Words(), conversation="2").messages == HISTORIES["anthropic"]
 
 
 def test_the_only_conversation_need_not_be_chosen(tmp_path):
     path = _written(tmp_path, "lines.jsonl", CHATS[:1])
-    assert read_items([path], lambda: len).messages == CHATS[0]["messages"]
+    assert read_items([path], Words()).messages == CHATS[0]["messages"]
 
 
 @pytest.mark.parametrize(
@@ -356,7 +358,7 @@ def test_the_only_conversation_need_not_be_chosen(tmp_path):
 def test_a_choice_that_cannot_be_made(tmp_path, rows, wanted, message):
     path = _written(tmp_path, "lines.jsonl", rows)
     with pytest.raises(ConfigurationError, match=message) as caught:
-        read_items([path], lambda: len, conversation=wanted)
+        read_items([path], Words(), conversation=wanted)
     assert len(str(caught.value)) < 300
 
 
@@ -365,8 +367,8 @@ def test_bad_records_among_messages_are_skipped_if_asked(tmp_path, rows):
     path = Path(_written(tmp_path, "lines.jsonl", rows))
     path.write_text(path.read_text() + "{not json\n7\n")
     with pytest.raises(InputError, match=r"2 bad records; nothing was written\. Leave them out with --skip-bad"):
-        read_items([str(path)], lambda: len, conversation="1" if rows is CHATS else None)
-    found = read_items([str(path)], lambda: len, skip_bad=True, conversation="1" if rows is CHATS else None)
+        read_items([str(path)], Words(), conversation="1" if rows is CHATS else None)
+    found = read_items([str(path)], Words(), skip_bad=True, conversation="1" if rows is CHATS else None)
     assert found.skipped == 2
     assert found.items
 
@@ -374,7 +376,7 @@ def test_bad_records_among_messages_are_skipped_if_asked(tmp_path, rows):
 def test_a_history_that_cannot_be_read_is_not_skipped(tmp_path):
     path = _written(tmp_path, "list.json", [{"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}])
     with pytest.raises(InputError, match="narrator") as caught:
-        read_items([path], lambda: len, skip_bad=True)
+        read_items([path], Words(), skip_bad=True)
     assert "--skip-bad" not in str(caught.value)
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from cupel.cli._reading import read_items
 from cupel.demo import session_items, session_policy, session_text
+from cupel.tokens import default_counter
 
 
 def test_it_is_what_the_command_reads(tmp_path):
     file = tmp_path / "session.jsonl"
     file.write_text(session_text(), encoding="utf-8")
-    assert read_items([str(file)], lambda: len).items == session_items()
+    assert read_items([str(file)], default_counter()).items == session_items()
 
 
 def test_it_shows_what_selections_are_about():

@@ -20,7 +20,8 @@ from typing import Final
 
 from cupel.batch import BatchError, BatchFailedError, BatchSummary, run_batch
 from cupel.cli._numbers import whole_number
-from cupel.cli._options import add_budget, add_policy, read_budget, read_policy
+from cupel.cli._options import add_budget, add_policy, add_quiet, read_budget
+from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
 from cupel.report import plural
 
@@ -28,13 +29,13 @@ SOME_FAILED: Final = 3
 """Exit code for a finished job with rows in the errors file."""
 RESUMABLE: Final = 4
 """Exit code for a job that stopped on the way: what it has done is kept."""
-_EPILOG: Final = """\
-examples:
+EXAMPLES: Final = """\
   cupel batch requests.parquet -o windows.parquet --policy rag
   cupel batch requests.jsonl -o windows.jsonl --budget 8000 --report
   cupel batch chats.jsonl -o windows.jsonl --budget 8000
   cupel batch requests.parquet -o windows.parquet --engine dask --scheduler tcp://10.0.0.1:8786
-
+"""
+EXIT_CODES: Final = """\
 exit codes:
   0    done
   2    the arguments or the input cannot be used; nothing was written
@@ -45,15 +46,13 @@ exit codes:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EPILOG
     parser.add_argument(
         "requests", metavar="REQUESTS", help="a .parquet, .jsonl, .jsonl.gz or .jsonl.zst file of requests, or -"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", required=True, help="a .parquet or .jsonl file")
     parser.add_argument("--report", action="store_true", help="write each selection's report too, as JSON")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON to standard output")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress and no summary on standard error")
+    add_quiet(parser, "no progress and no summary on standard error")
     add_policy(parser)
     add_budget(parser, required=False)
     running = parser.add_argument_group("running")

@@ -7,11 +7,13 @@ Put it where your shell looks: `cupel completion bash > ~/.local/share/bash-comp
 from __future__ import annotations
 
 import argparse
-import json
-from importlib import import_module
+import re
 from typing import Any, NamedTuple
 
-from cupel.cli._options import describe, preset_names
+from cupel.cli._items_out import print_json
+from cupel.cli._main import COMMANDS
+from cupel.cli._parser import parser_of
+from cupel.cli._policies import preset_names
 
 
 class Option(NamedTuple):
@@ -24,7 +26,6 @@ class Option(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(parser)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to write for")
     parser.add_argument(
         "--format",
@@ -38,11 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the script."""
     commands = described_commands()
     if args.format == "json":
-        print(
-            json.dumps(
-                {name: [option._asdict() for option in options] for name, (_, options) in commands.items()}, indent=2
-            )
-        )
+        print_json({name: [option._asdict() for option in options] for name, (_, options) in commands.items()})
         return 0
     writers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     print(writers[args.shell](commands), end="")
@@ -51,14 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def described_commands() -> dict[str, tuple[str, list[Option]]]:
     """Return every command's summary and options, read off its parser."""
-    from cupel.cli._main import COMMANDS
-
-    described: dict[str, tuple[str, list[Option]]] = {}
-    for name, (location, summary) in COMMANDS.items():
-        parser = argparse.ArgumentParser(prog=f"cupel {name}")
-        import_module(location).configure(parser)
-        described[name] = (summary, _options(parser))
-    return described
+    return {name: (summary, _options(parser_of(name))) for name, (_, summary) in COMMANDS.items()}
 
 
 def _options(parser: argparse.ArgumentParser) -> list[Option]:
@@ -76,16 +66,8 @@ def _options(parser: argparse.ArgumentParser) -> list[Option]:
 
 
 def _short(text: Any) -> str:
-    return (
-        str(text or "")
-        .split(";")[0]
-        .split("(")[0]
-        .strip()
-        .replace("'", "")
-        .replace("`", "")
-        .replace("[", "")
-        .replace("]", "")
-    )
+    """Return the help up to its first aside, without characters that a shell would read."""
+    return re.sub("['`\\[\\]]", "", re.split("[;(]", str(text or ""))[0].strip())
 
 
 def _bash(commands: dict[str, tuple[str, list[Option]]]) -> str:

@@ -1,16 +1,14 @@
-"""Run conformance vectors (TOML files) and say which level of conformance they show.
-
-Exit code: 0 all passed, 1 some failed, 2 something could not be read.
-"""
+"""Run conformance vectors (TOML files) and say which level of conformance they show."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
+from cupel.cli._items_out import print_json
 from cupel.conformance import SuiteReport, VectorResult, run_suite
+from cupel.report import plural
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the vectors, print what they show, and return the exit code."""
     report = run_suite(args.paths)
     if args.json:
-        print(json.dumps(report.to_dict(), ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(report.to_dict())
     else:
         _print_text(report, verbose=args.verbose)
     if report.unreadable:
@@ -46,7 +44,7 @@ def _print_text(report: SuiteReport, *, verbose: bool) -> None:
 
 
 def _summary(report: SuiteReport) -> str:
-    total = f"{len(report.results)} vector{'' if len(report.results) == 1 else 's'}"
+    total = plural(len(report.results), "vector")
     unreadable = f", {len(report.unreadable)} unreadable" if report.unreadable else ""
     return f"{total}: {len(report.passed)} passed, {len(report.failed)} failed{unreadable} — {report.level.value}"
 

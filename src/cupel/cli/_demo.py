@@ -8,35 +8,50 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import webbrowser
 from collections import Counter
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import Any, Final
 
-from cupel.cli._inspect import page
-from cupel.cli._items_out import to_json
+from cupel.cli._inspect import conversation_ways
+from cupel.cli._items_out import print_json, tokens_of
 from cupel.cli._numbers import token_count
-from cupel.cli._options import NamedPolicy, add_format, describe, make_counter, preset, preset_names
-from cupel.cli._reading import read_items
-from cupel.cli._turns import conversation_ways
+from cupel.cli._options import add_format
+from cupel.cli._policies import preset_names, read_policy
+from cupel.cli._reading import NamedCounter, read_items
 from cupel.cli._writing import write_whole
 from cupel.demo import BUDGET, conversation, policy_text, session_items, session_policy, session_text
 from cupel.diagnostics import SelectionReport
 from cupel.evaluation import Recording, Replay, read_recordings, replay
-from cupel.model import ContextBudget
+from cupel.model import ContextBudget, ContextItem
 from cupel.policy import Policy
-from cupel.report import Cell, Column, Table, plural, print_table, reason_name, summary
+from cupel.report import (
+    Cell,
+    Column,
+    Table,
+    Variant,
+    page_payload,
+    plural,
+    print_table,
+    reason_name,
+    render_page,
+    summary,
+)
 
-_WINDOW = 10_000
+_WINDOW: Final = 10_000
 """The window of the conversation: about a third of it."""
+EXAMPLES: Final = """\
+  cupel demo
+  cupel demo --budget 2500 -o /tmp/demo --open
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(parser, "  cupel demo\n  cupel demo --budget 2500 -o /tmp/demo --open")
-    add_format(parser, ("text", "json"))
+    add_format(parser)
     parser.add_argument(
         "--budget",
         type=token_count,
@@ -57,48 +72,62 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Select, print and write."""
+    files = _Files(args.output)
     budget = ContextBudget(args.budget, args.budget)
-    folder: Path = args.output
-    session, policy_file, page_file = folder / "session.jsonl", folder / "policy.toml", folder / "page.html"
-    chat = folder / "conversation.json"
-    originals = {session: session_text(), policy_file: policy_text(), chat: _chat_text()}
-    own = [file for file, text in originals.items() if _edited(file, text)]
-    recordings = read_recordings(chat) if chat in own else [Recording(conversation())]
-    replayed = replay(recordings, conversation_ways(), _WINDOW)
-    items = read_items([str(session)], lambda: make_counter(None)).items if session in own else session_items()
-    start = Policy.load(policy_file) if policy_file in own else session_policy()
-    report = start.pipeline().dry_run(items, budget)
-    policies = [NamedPolicy(start, start.name or policy_file.stem, f"--policy {policy_file}")]
-    policies += [NamedPolicy(preset(name), name, f"--policy {name}") for name in preset_names()]
-    title = "An agent hunts a flaky test"
-    text = page(
+    replayed = replay(files.recordings(), conversation_ways(), _WINDOW)
+    items, policy = files.items(), files.policy()
+    report = policy.pipeline().dry_run(items, budget)
+    name = policy.name or files.policy_file.stem
+    start = Variant(policy, name, f"--policy {shlex.quote(str(files.policy_file))}")
+    payload = page_payload(
         items,
         budget,
-        policies,
-        title=title,
-        sources=[str(session)],
+        [start, *(read_policy(preset, ()) for preset in preset_names())],
+        title="An agent hunts a flaky test",
+        source=shlex.quote(str(files.session)),
         fixed_window=False,
-        turns=replayed.page_payload(),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, original in originals.items():
-        if file in own:
-            print(f"kept {file}, which was edited; delete it to have the original again", file=sys.stderr)
-        else:
-            write_whole(file, original)
-    write_whole(page_file, text)
+    files.write(render_page(payload | {"turns": replayed.page_payload()}))
     if args.format == "json":
-        print(to_json(_document(report, budget, folder), indent=2))
+        print_json(_document(report, budget, files))
     else:
-        _print_replay(replayed, chat)
-        _print(report, budget, policies[0].name, (session, policy_file, page_file))
+        _print_replay(replayed, files.chat)
+        _print(report, budget, name, files)
     if args.open:
-        webbrowser.open(page_file.resolve().as_uri())
+        webbrowser.open(files.page.resolve().as_uri())
     return 0
 
 
-def _chat_text() -> str:
-    return json.dumps(conversation(), ensure_ascii=False, indent=1) + "\n"
+class _Files:
+    """The files of the demonstration; one that the user has edited stands for the original."""
+
+    def __init__(self, folder: Path) -> None:
+        self.session, self.policy_file = folder / "session.jsonl", folder / "policy.toml"
+        self.chat, self.page = folder / "conversation.json", folder / "page.html"
+        self._told = conversation()
+        chat_text = json.dumps(self._told, ensure_ascii=False, indent=1) + "\n"
+        self._originals = {self.session: session_text(), self.policy_file: policy_text(), self.chat: chat_text}
+        originals = self._originals.items()
+        self._edited = [file for file, text in originals if file.exists() and file.read_bytes() != text.encode()]
+
+    def items(self) -> list[ContextItem]:
+        if self.session in self._edited:
+            return read_items([str(self.session)], NamedCounter()).items
+        return session_items()
+
+    def policy(self) -> Policy:
+        return Policy.load(self.policy_file) if self.policy_file in self._edited else session_policy()
+
+    def recordings(self) -> list[Recording]:
+        return read_recordings(self.chat) if self.chat in self._edited else [Recording(self._told)]
+
+    def write(self, page: str) -> None:
+        self.page.parent.mkdir(parents=True, exist_ok=True)
+        for file, text in (self._originals | {self.page: page}).items():
+            if file in self._edited:
+                print(f"kept {file}, which was edited; delete it to have the original again", file=sys.stderr)
+            else:
+                write_whole(file, text)
 
 
 def _print_replay(found: Replay, chat: Path) -> None:
@@ -123,22 +152,16 @@ def _print_replay(found: Replay, chat: Path) -> None:
     print(f"Try also:  {_command()} replay {chat} --budget {found.budget}\n")
 
 
-def _edited(file: Path, original: str) -> bool:
-    """Tell whether a file is there and is not what an earlier run wrote."""
-    return file.exists() and file.read_bytes() != original.encode()
-
-
-def _print(report: SelectionReport, budget: ContextBudget, name: str, files: tuple[Path, Path, Path]) -> None:
-    session, policy, page_file = files
+def _print(report: SelectionReport, budget: ContextBudget, name: str, files: _Files) -> None:
     candidates = plural(report.total_candidates, "item")
     print(f"The same session as {candidates} of many kinds, and one window that holds a fraction of them.\n")
     print_table(_by_kind(report))
     print()
     print(summary(report, budget, name))
-    print(f"\nThe page:  {page_file}  (open it in a browser; in One window, move the budget and switch the policy)")
-    command = _command()
-    print(f"Try also:  {command} explain {session} --budget {budget.target_tokens} --policy {policy} --counterfactual")
-    print(f"           {command} compare {session} --budget {budget.target_tokens} --policy chat --policy rag")
+    print(f"\nThe page:  {files.page}  (open it in a browser; in One window, move the budget and switch the policy)")
+    asked = f"{files.session} --budget {budget.target_tokens}"
+    print(f"Try also:  {_command()} explain {asked} --policy {files.policy_file} --counterfactual")
+    print(f"           {_command()} compare {asked} --policy chat --policy rag")
 
 
 def _command() -> str:
@@ -175,13 +198,13 @@ def _by_kind(report: SelectionReport) -> Table:
     return table
 
 
-def _document(report: SelectionReport, budget: ContextBudget, folder: Path) -> dict[str, Any]:
+def _document(report: SelectionReport, budget: ContextBudget, files: _Files) -> dict[str, Any]:
     return {
         "budget": budget.to_dict(),
         "included": len(report.included),
         "excluded": len(report.excluded),
-        "total_tokens": sum(entry.item.tokens for entry in report.included),
-        "page": str(folder / "page.html"),
-        "session": str(folder / "session.jsonl"),
-        "policy": str(folder / "policy.toml"),
+        "total_tokens": tokens_of(report),
+        "page": str(files.page),
+        "session": str(files.session),
+        "policy": str(files.policy_file),
     }

@@ -8,29 +8,30 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from cupel.cli._items_out import to_json
-from cupel.cli._measuring import add_cases, read_all_cases, share, shown_progress, span
-from cupel.cli._options import add_format, add_policy, describe, read_policy
+from cupel.cli._items_out import print_json
+from cupel.cli._measuring import add_cases, read_all_cases, span
+from cupel.cli._numbers import share
+from cupel.cli._options import add_format, add_policy
+from cupel.cli._policies import read_policy
+from cupel.cli._progress import progress_bar
 from cupel.evaluation import Estimate, Evaluation, compare, evaluate
 from cupel.report import Cell, Column, Table, plural, print_table
+
+EXAMPLES: Final = """\
+  cupel evaluate cases.jsonl --policy chat --policy mine.toml
+  cupel evaluate cases.jsonl --budget 2000 --policy mine.toml --fail-below 80%
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(
-        parser,
-        "  cupel evaluate cases.jsonl --policy chat --policy mine.toml\n"
-        "  cupel evaluate cases.jsonl --budget 2000 --policy mine.toml --fail-below 80%",
-    )
     add_cases(parser)
     add_policy(parser, several=True)
-    add_format(parser, ("text", "json"))
+    add_format(parser)
     parser.add_argument(
-        "--fail-below",
-        type=share,
-        metavar="SHARE",
-        help="exit with 1 if a policy keeps a smaller share than this",
+        "--fail-below", type=share, metavar="SHARE", help="exit with 1 if a policy keeps a smaller share than this"
     )
 
 
@@ -40,12 +41,12 @@ def run(args: argparse.Namespace) -> int:
     cases = read_all_cases(args)
     found: list[Evaluation] = []
     for one in policies:
-        with shown_progress(f"evaluating {one.name}", "cases", quiet=args.quiet) as show:
+        with progress_bar(f"evaluating {one.name}", "cases", quiet=args.quiet) as show:
             found.append(evaluate(one.policy, cases, name=one.name, seed=args.seed, on_progress=show))
     comparisons = [compare(found[0], other, seed=args.seed) for other in found[1:]]
     if args.format == "json":
         evaluations = [evaluation.to_dict() for evaluation in found]
-        print(to_json({"evaluations": evaluations, "comparisons": [one.to_dict() for one in comparisons]}, indent=2))
+        print_json({"evaluations": evaluations, "comparisons": [one.to_dict() for one in comparisons]})
     else:
         _print(found)
         for comparison in comparisons:

@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from cupel.analytics import Counterfactual, counterfactuals
-from cupel.cli._items_out import to_json
-from cupel.cli._options import (
-    add_budget,
-    add_format,
-    add_items,
-    add_policy,
-    add_query,
-    describe,
-    read_budget,
-    read_input,
-    read_policy,
-)
-from cupel.diagnostics import IncludedItem, SelectionReport
+from cupel.cli._items_out import print_json
+from cupel.cli._options import add_selection, read_budget
+from cupel.cli._policies import read_policy
+from cupel.cli._reading import read_input
+from cupel.diagnostics import ExcludedItem, IncludedItem, SelectionReport
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import PreparedSelection
 from cupel.report import Cell, Column, Table, excluded_words, included_words, preview, print_table, summary
+from cupel.scorers import ScoreBreakdown
+
+_COLUMNS: Final = (
+    Column("", number=True),
+    Column("in"),
+    Column("kind"),
+    Column("tokens", number=True),
+    Column("score", number=True),
+    Column("item", flexible=True),
+    Column("why"),
+)
+EXAMPLES: Final = """\
+  cupel explain session.jsonl --budget 8000
+  cupel explain session.jsonl --budget 8000 --counterfactual --only out
+  cupel explain session.jsonl --budget 8000 --format json | jq '.excluded[].reason'
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(
-        parser,
-        "  cupel explain session.jsonl --budget 8000\n"
-        "  cupel explain session.jsonl --budget 8000 --counterfactual --only out\n"
-        "  cupel explain session.jsonl --budget 8000 --format json | jq '.excluded[].reason'",
-    )
-    add_items(parser)
-    add_budget(parser)
-    add_policy(parser)
-    add_query(parser)
-    add_format(parser, ("text", "json"))
+    add_selection(parser, ("text", "json"))
     parser.add_argument("--only", choices=("in", "out"), help="show only the items that are in, or out")
     parser.add_argument(
         "--counterfactual",
@@ -54,17 +52,14 @@ def run(args: argparse.Namespace) -> int:
     """Explain and print."""
     chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
-    items = read_input(args)
+    items = read_input(args).items
     prepared = chosen.policy.pipeline().prepare(items)
     report = prepared.dry_run(budget)
-    found = _admissions(prepared, budget, report) if args.counterfactual else None
+    told = list(_told(args, prepared, report, budget))
     if args.format == "json":
-        document = _document(report, items, budget, chosen.name, found)
-        if args.breakdown:
-            _add_breakdowns(document, report)
-        print(to_json(document, indent=2))
+        print_json({"policy": chosen.name, "budget": budget.to_dict(), **_document(report, items, told)})
         return 0
-    print_table(_table(report, args.only, found, breakdown=args.breakdown))
+    print_table(_table(told, args))
     print(summary(report, budget, chosen.name), file=sys.stderr)
     for short in report.count_requirement_shortfalls:
         print(
@@ -73,37 +68,35 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _admissions(
-    prepared: PreparedSelection, budget: ContextBudget, report: SelectionReport
-) -> dict[int, Counterfactual]:
-    """Find, for each item (by `id`) left out, how many tokens more in budget and window would let it in."""
+class _Told(NamedTuple):
+    """An item of the report, and what was asked about it besides."""
+
+    entry: IncludedItem | ExcludedItem
+    admission: Counterfactual | None
+    """How many tokens more in budget and window would let it in, if it is out."""
+    breakdown: ScoreBreakdown | None
+
+
+def _told(
+    args: argparse.Namespace, prepared: PreparedSelection, report: SelectionReport, budget: ContextBudget
+) -> Iterator[_Told]:
     left_out = [entry.item for entry in report.excluded]
-    return {id(found.item): found for found in counterfactuals(prepared, budget, left_out)}
+    found = counterfactuals(prepared, budget, left_out) if args.counterfactual else []
+    admissions = {id(one.item): one for one in found}
+    breakdowns = report.breakdowns() if args.breakdown else [None] * len(report)
+    for entry, parts in zip(report, breakdowns, strict=True):
+        admission = admissions.get(id(entry.item)) if isinstance(entry, ExcludedItem) else None
+        yield _Told(entry, admission, parts)
 
 
-def _table(
-    report: SelectionReport, only: str | None, found: dict[int, Counterfactual] | None, *, breakdown: bool
-) -> Table:
-    columns = [
-        Column("", number=True),
-        Column("in"),
-        Column("kind"),
-        Column("tokens", number=True),
-        Column("score", number=True),
-        Column("item", flexible=True),
-        Column("why"),
-    ]
-    if found is not None:
-        columns.append(Column("gets in with", number=True))
-    if breakdown:
-        columns.append(Column("score is"))
-    said = report.breakdowns() if breakdown else [None] * len(report)
-    table = Table(columns)
-    for entry, parts in zip(report, said, strict=True):
+def _table(told: Iterable[_Told], args: argparse.Namespace) -> Table:
+    asked = {Column("gets in with", number=True): args.counterfactual, Column("score is"): args.breakdown}
+    table = Table([*_COLUMNS, *(column for column, wanted in asked.items() if wanted)])
+    for entry, admission, breakdown in told:
         inside = isinstance(entry, IncludedItem)
-        if only is not None and inside != (only == "in"):
+        if args.only is not None and inside != (args.only == "in"):
             continue
-        cells: list[Cell | str] = [
+        table.add(
             Cell(str(len(table.rows) + 1), "soft"),
             Cell("in", "good") if inside else Cell("out", "bad"),
             preview(entry.item.kind.value, 16),
@@ -111,43 +104,28 @@ def _table(
             f"{entry.score:.3f}",
             preview(entry.item.content),
             Cell(included_words(entry) if isinstance(entry, IncludedItem) else excluded_words(entry.reason), "soft"),
-        ]
-        if found is not None:
-            cells.append(_admission(found, entry.item, inside=inside))
-        if breakdown:
-            cells.append("" if parts is None else str(parts))
-        table.add(*cells)
+            *([_admitted(admission)] if args.counterfactual else []),
+            *(["" if breakdown is None else str(breakdown)] if args.breakdown else []),
+        )
     return table
 
 
-def _admission(found: dict[int, Counterfactual], item: ContextItem, *, inside: bool) -> Cell | str:
-    if inside:
+def _admitted(admission: Counterfactual | None) -> Cell | str:
+    if admission is None:
         return ""
-    answer = found[id(item)]
-    if answer.extra_tokens is None:
-        return Cell("–" if answer.exact else "?", "soft")
-    return f"{'' if answer.exact else '≤ '}+{answer.extra_tokens:,}"
+    if admission.extra_tokens is None:
+        return Cell("–" if admission.exact else "?", "soft")
+    return f"{'' if admission.exact else '≤ '}+{admission.extra_tokens:,}"
 
 
-def _add_breakdowns(document: dict[str, Any], report: SelectionReport) -> None:
-    for form, parts in zip(document["included"] + document["excluded"], report.breakdowns(), strict=True):
-        if parts is not None:
-            form["breakdown"] = parts.to_dict()
-
-
-def _document(
-    report: SelectionReport,
-    items: Sequence[ContextItem],
-    budget: ContextBudget,
-    policy: str,
-    found: dict[int, Counterfactual] | None,
-) -> dict[str, Any]:
+def _document(report: SelectionReport, items: Sequence[ContextItem], told: Iterable[_Told]) -> dict[str, Any]:
     """Return the report's wire form, with the positions of the items in the input beside it."""
     positions = {id(item): position for position, item in enumerate(items)}
     document = report.to_dict()
-    for form, entry in zip(document["included"] + document["excluded"], report, strict=True):
+    for form, (entry, admission, breakdown) in zip(document["included"] + document["excluded"], told, strict=True):
         form["position"] = positions[id(entry.item)]
-        if found is not None and not isinstance(entry, IncludedItem):
-            form["extra_tokens"] = found[id(entry.item)].extra_tokens
-            form["exact"] = found[id(entry.item)].exact
-    return {"policy": policy, "budget": budget.to_dict(), **document}
+        if admission is not None:
+            form |= {"extra_tokens": admission.extra_tokens, "exact": admission.exact}
+        if breakdown is not None:
+            form["breakdown"] = breakdown.to_dict()
+    return document

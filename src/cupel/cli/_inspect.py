@@ -11,49 +11,34 @@ import argparse
 import shlex
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from cupel.cli._compare import chosen_policies
 from cupel.cli._items_out import to_json
-from cupel.cli._options import (
-    NamedPolicy,
-    add_budget,
-    add_format,
-    add_items,
-    add_policy,
-    add_query,
-    describe,
-    make_counter,
-    read_budget,
-    read_policy,
-    read_whole_input,
-    reading_flags,
-)
+from cupel.cli._options import add_selection, read_budget
+from cupel.cli._policies import policies_to_compare, read_policy
 from cupel.cli._progress import progress_bar
-from cupel.cli._reading import Counting
-from cupel.cli._turns import turns_of
+from cupel.cli._reading import NamedCounter, read_input, reading_flags
+from cupel.cli._sources import title_of
 from cupel.cli._writing import write_whole
-from cupel.model import ContextBudget, ContextItem
-from cupel.report import Variant, page_payload, render_page
+from cupel.evaluation import AppendWay, EvaluationError, FitWay, Recording, SessionWay, Way, replay
+from cupel.policy import Policy
+from cupel.report import page_payload, render_page
+from cupel.tokens import TokenCounter
 
 _MOST_MESSAGES: Final = 2_000
 """Every turn is a selection of its own: the time grows with the square of the messages."""
+EXAMPLES: Final = """\
+  cupel inspect session.jsonl --budget 8000 -o page.html --open
+  cupel inspect session.jsonl --budget 8000 --policy chat --policy mine.toml -o page.html
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(
-        parser,
-        "  cupel inspect session.jsonl --budget 8000 -o page.html --open\n"
-        "  cupel inspect session.jsonl --budget 8000 --policy chat --policy mine.toml -o page.html",
-    )
-    add_items(parser)
-    add_budget(parser)
-    add_policy(parser, several=True)
-    add_query(parser)
-    add_format(parser, ("html", "json"))
+    add_selection(parser, ("html", "json"), several=True)
     parser.add_argument(
         "-o",
         "--output",
@@ -72,23 +57,8 @@ def run(args: argparse.Namespace) -> int:
         needs = "--open needs -o FILE" if args.open else "write the page to a file: -o page.html"
         print(f"cupel inspect: error: {needs}", file=sys.stderr)
         return 2
-    policies = chosen_policies(args.policy or ["chat"], args.overrides, args.query)
-    budget = read_budget(args)
-    found = read_whole_input(args)
-    title = args.title or ", ".join(Path(name).name if name != "-" else "standard input" for name in args.items[:3])
-    turns = _turns(args, found.messages) if found.messages else None
-    with progress_bar("computing", "policies") as show:
-        text = page(
-            found.items,
-            budget,
-            policies,
-            title=title,
-            sources=[*args.items, *reading_flags(args)],
-            fixed_window=args.max is not None,
-            form=args.format,
-            turns=turns,
-            on_progress=lambda done, total: show(done, total, 0),
-        )
+    payload = _payload(args)
+    text = render_page(payload) if args.format == "html" else to_json(payload, indent=1) + "\n"
     if args.output is None:
         sys.stdout.write(text)
         return 0
@@ -99,40 +69,49 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _turns(args: argparse.Namespace, messages: list[object]) -> dict[str, Any] | None:
-    """Replay a conversation with the first of the policies that were named, or with the session's own."""
+def _payload(args: argparse.Namespace) -> dict[str, Any]:
+    """Compute what the page shows: the items and, if they are a conversation, its turns."""
+    policies = policies_to_compare(args.policy or ["chat"], args.overrides, args.query)
+    budget = read_budget(args)
+    found = read_input(args)
+    turns = _turns(args, found.messages) if found.messages else None
+    with progress_bar("computing", "policies") as show:
+        payload = page_payload(
+            found.items,
+            budget,
+            policies,
+            title=args.title or title_of(args.items),
+            source=shlex.join([*args.items, *reading_flags(args)]),
+            fixed_window=args.max is not None,
+            on_progress=show,
+        )
+    return payload if turns is None else {**payload, "turns": turns}
+
+
+def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, Any] | None:
+    """Replay a conversation with the first of the policies that were named, or with the session's own.
+
+    Its turns are the model's calls, or its answers where it calls nothing; None if it never speaks.
+    """
     if len(messages) > _MOST_MESSAGES:
         command = shlex.join(["cupel", "replay", *args.items, "--budget", str(args.budget), "--page", "turns.html"])
         print(f"left out the turns of {len(messages):,} messages; for a page of them: {command}", file=sys.stderr)
         return None
     policy = read_policy(args.policy[0], args.overrides).policy if args.policy else None
-    counter = Counting(make_counter(args.tokens)) if args.tokens else None
+    counter = NamedCounter(args.tokens) if args.tokens else None
+    ways, recording = conversation_ways(policy, counter), Recording(messages)
     with progress_bar("replaying", "turns") as show:
-        return turns_of(messages, args.budget, policy, counter, lambda done, total: show(done, total, 0))
+        for answers in (False, True):
+            with suppress(EvaluationError):
+                found = replay(recording, ways, args.budget, counter=counter, answers=answers, on_progress=show)
+                return found.page_payload()
+    return None
 
 
-def page(
-    items: list[ContextItem],
-    budget: ContextBudget,
-    policies: list[NamedPolicy],
-    *,
-    title: str,
-    sources: list[str],
-    fixed_window: bool,
-    form: str = "html",
-    turns: dict[str, Any] | None = None,
-    on_progress: Callable[[int, int], object] | None = None,
-) -> str:
-    """Return the page, or the data behind it."""
-    payload = page_payload(
-        items,
-        budget,
-        [Variant(one.policy, one.name, one.flags) for one in policies],
-        title=title,
-        source=shlex.join(sources),
-        fixed_window=fixed_window,
-        on_progress=on_progress,
-    )
-    if turns is not None:
-        payload["turns"] = turns
-    return render_page(payload) if form == "html" else to_json(payload, indent=1) + "\n"
+def conversation_ways(policy: Policy | None = None, counter: TokenCounter | None = None) -> dict[str, Way]:
+    """Return a session, and what it is measured against; without a policy each way has its own default."""
+    return {
+        "dropping nothing": AppendWay(),
+        "choosing anew every turn": FitWay(policy, counter),
+        "a session": SessionWay(policy, options={"counter": counter}),
+    }

@@ -29,15 +29,19 @@ def as_jsonl(included: Sequence[IncludedItem]) -> str:
 
 def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
     """Return the items and the facts about the selection; the result can be read back as ITEMS."""
-    tokens = sum(entry.item.tokens for entry in report.included)
     document = {
         "policy": policy,
         "budget": budget.to_dict(),
-        "total_tokens": tokens,
+        "total_tokens": tokens_of(report),
         "total_candidates": report.total_candidates,
         "items": [item_to_dict(entry.item) for entry in report.included],
     }
     return to_json(document, indent=2) + "\n"
+
+
+def tokens_of(report: SelectionReport) -> int:
+    """Return the tokens of what is in."""
+    return sum(entry.item.tokens for entry in report.included)
 
 
 def as_markdown(included: Sequence[IncludedItem]) -> str:
@@ -49,6 +53,11 @@ def as_markdown(included: Sequence[IncludedItem]) -> str:
         heading = f"### {number}. {visible(entry.item.kind.value)}, {plural(entry.item.tokens, 'token')}"
         parts.append(f"{heading}\n\n{fence}text\n{entry.item.content}\n{fence}\n")
     return "\n".join(parts)
+
+
+def print_json(value: Any) -> None:
+    """Print a document for other programs."""
+    print(to_json(value, indent=2))
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

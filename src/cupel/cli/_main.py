@@ -1,13 +1,13 @@
 """The entry point: one lazily imported module per command.
 
-A command module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code.
+A command module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code. Its
+docstring, `EXAMPLES` and, if they are its own, `EXIT_CODES` are what `--help` says.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 
 from cupel.errors import CupelError, SelectionError
 
@@ -25,10 +25,7 @@ COMMANDS = {
     "inspect": ("cupel.cli._inspect", "write the interactive page"),
     "batch": ("cupel.cli._batch", "select for every request in a file, on all cores or on a cluster"),
     "evaluate": ("cupel.cli._evaluate", "measure how much of what is needed a policy keeps"),
-    "replay": (
-        "cupel.cli._replay",
-        "replay recorded conversations with other windows: what they cost and keep",
-    ),
+    "replay": ("cupel.cli._replay", "replay recorded conversations with other windows: what they cost and keep"),
     "tune": ("cupel.cli._tune", "search for better settings of a policy, and judge them on unseen cases"),
     "demo": ("cupel.cli._demo", "try it all on a session that ships with cupel"),
     "policy": ("cupel.cli._policy", "show, validate or describe policy documents"),
@@ -40,9 +37,9 @@ NO = 1
 """Exit code for a question that was understood and answered with no: no selection at this budget, a failed check."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
-_LONGEST = 2_000
 UNUSABLE = 2
 """Exit code for input or arguments that cannot be used; argparse has the same."""
+_LONGEST = 2_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _stand_in_for_closed_streams()
     _tolerate(sys.stdout)
     try:
-        code = _run(name, arguments[1:])
+        from cupel.cli._parser import parser_of
+
+        args = parser_of(name).parse_args(arguments[1:])
+        code = int(args.run(args))
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe has seen enough; keep the interpreter's own flush quiet too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -72,17 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses it twice gets no traceback of the end
         return INTERRUPTED
     return code
-
-
-def _run(name: str, arguments: list[str]) -> int:
-    """Import a command, let it describe its arguments, and carry it out."""
-    import argparse
-
-    location, summary = COMMANDS[name]
-    module = import_module(location)
-    parser = argparse.ArgumentParser(prog=f"cupel {name}", description=module.__doc__ or summary)
-    module.configure(parser)
-    return int(module.run(parser.parse_args(arguments)))
 
 
 def _short(message: str) -> str:
@@ -126,10 +115,8 @@ def _explain(arguments: list[str]) -> int:
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     command: str | None = parser.parse_args(arguments[:1]).command
     if command is not None:
-        from difflib import get_close_matches
+        from cupel.cli._parser import did_you_mean
 
-        close = get_close_matches(str(command), list(COMMANDS), n=1)
-        likely = f"; did you mean {close[0]!r}?" if close else ""
-        parser.error(f"unknown command {command!r}{likely} (commands: {', '.join(COMMANDS)})")
+        parser.error(f"unknown command {command!r}{did_you_mean(command, COMMANDS)} (commands: {', '.join(COMMANDS)})")
     parser.print_help(sys.stderr)
     return UNUSABLE

@@ -40,3 +40,18 @@ def whole_number(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected zero or more, got {shown(value)}")
     return value
+
+
+def share(text: str) -> float:
+    """Read a share from 0 to 1, or a percentage.
+
+    >>> share("0.9"), share("90%")
+    (0.9, 0.9)
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a share such as 0.9 or 90%, got {shown(text)}") from None
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, got {shown(text)}")
+    return value

@@ -5,38 +5,42 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+from typing import Final
 
-from cupel import presets
-from cupel.cli._items_out import to_json
-from cupel.cli._options import add_format, describe, preset, preset_names
+from cupel.cli._items_out import print_json
+from cupel.cli._options import add_format
+from cupel.cli._policies import preset, preset_names
+
+EXAMPLES: Final = """\
+  cupel presets
+  cupel policy show rag --format toml
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(parser, "  cupel presets\n  cupel policy show rag --format toml")
-    add_format(parser, ("text", "json"))
+    add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """List them."""
+    about = {name: _about(name) for name in preset_names()}
     if args.format == "json":
-        rows = [
-            {"name": name, "about": _about(name), "policy": json.loads(preset(name).to_json())}
-            for name in preset_names()
-        ]
-        print(to_json(rows, indent=2))
+        print_json(
+            [
+                {"name": name, "about": words, "policy": json.loads(preset(name)().to_json())}
+                for name, words in about.items()
+            ]
+        )
         return 0
-    width = max(map(len, preset_names()))
-    for name in preset_names():
-        first, *rest = _about(name).split("\n")
-        print(f"{name:<{width}}  {first}")
-        for line in rest:
-            print(f"{'':<{width}}  {line}")
+    width = max(map(len, about))
+    for name, words in about.items():
+        for number, line in enumerate(words.split("\n")):
+            print(f"{name if number == 0 else '':<{width}}  {line}")
     return 0
 
 
 def _about(name: str) -> str:
     """Return the preset's own words, without its example."""
-    text = inspect.getdoc(getattr(presets, name.replace("-", "_"))) or ""
-    kept = [line for line in text.split(">>>")[0].strip().split("\n") if line]
-    return "\n".join(kept)
+    text = inspect.getdoc(preset(name)) or ""
+    return "\n".join(line for line in text.split(">>>")[0].strip().split("\n") if line)

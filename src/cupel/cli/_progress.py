@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
-Show: TypeAlias = Callable[[int, int, int], None]
-"""Takes how much is done, how much there is, and how much of the done had been done before."""
 _SECONDS_BETWEEN_LINES: Final = 0.2
 _SECONDS_BETWEEN_BEATS: Final = 30.0
+
+
+class Show(Protocol):
+    """Takes how much is done, how much there is, and how much of the done had been done before."""
+
+    def __call__(self, done: int, total: int, before: int = 0) -> None: ...
 
 
 @contextmanager
 def progress_bar(doing: str, unit: str, *, quiet: bool = False) -> Generator[Show, None, None]:
     """Return a function that shows progress with its rate and the time left: by rich if installed, else as a line."""
     if quiet:
-        yield lambda _done, _total, _before: None
+        yield lambda done, total, before=0: None  # noqa: ARG005
         return
     if not sys.stderr.isatty():
         yield _heartbeat(doing, unit)
@@ -36,7 +40,7 @@ def progress_bar(doing: str, unit: str, *, quiet: bool = False) -> Generator[Sho
 def _heartbeat(doing: str, unit: str) -> Show:
     start = beat = monotonic()
 
-    def show(done: int, total: int, before: int) -> None:
+    def show(done: int, total: int, before: int = 0) -> None:
         nonlocal beat
         now = monotonic()
         if now - beat >= _SECONDS_BETWEEN_BEATS:
@@ -63,7 +67,7 @@ def _rich(doing: str, unit: str) -> Generator[Show, None, None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(doing, total=None, rate="")
 
-        def show(done: int, total: int, before: int) -> None:
+        def show(done: int, total: int, before: int = 0) -> None:
             rate = (done - before) / max(monotonic() - start, 1e-9)
             progress.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s" if done > before else "")
 
@@ -76,7 +80,7 @@ def _plain(doing: str, unit: str) -> Generator[Show, None, None]:
     drawn = 0.0
     width = 0
 
-    def show(done: int, total: int, before: int) -> None:
+    def show(done: int, total: int, before: int = 0) -> None:
         nonlocal drawn, width
         now = monotonic()
         if now - drawn < _SECONDS_BETWEEN_LINES and done < total:

@@ -15,14 +15,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cupel.cli._items_out import to_json
-from cupel.cli._measuring import share, shown_progress
-from cupel.cli._numbers import token_count, whole_number
-from cupel.cli._options import NamedPolicy, add_format, add_policy, describe, read_policy
+from cupel.cli._items_out import print_json
+from cupel.cli._numbers import share, token_count, whole_number
+from cupel.cli._options import add_format, add_policy, add_quiet
+from cupel.cli._policies import read_policy
+from cupel.cli._progress import progress_bar
+from cupel.cli._sources import title_of
 from cupel.cli._writing import write_whole
 from cupel.errors import ConfigurationError
 from cupel.evaluation import AppendWay, Figures, FitWay, Replay, SessionWay, TailWay, Way, read_recordings, replay
-from cupel.report import Cell, Column, Table, plural, print_table, render_page
+from cupel.report import Cell, Column, Table, Variant, plural, print_table, render_page
 from cupel.session import Prices
 
 WAYS: Final = ("append", "tail", "fit", "session")
@@ -32,15 +34,15 @@ PRICES: Final[dict[str, Callable[[], Prices]]] = {
     "automatic-paid": Prices.automatic_paid,
 }
 
+EXAMPLES: Final = """\
+  cupel replay sessions.jsonl.gz --budget 16000 --prices marked
+  cupel replay sessions.jsonl --budget 16k --policy mine.toml --way fit --fail-below 90%
+  cupel replay chat.json --budget 8000 --page turns.html
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(
-        parser,
-        "  cupel replay sessions.jsonl.gz --budget 16000 --prices marked\n"
-        "  cupel replay sessions.jsonl --budget 16k --policy mine.toml --way fit --fail-below 90%\n"
-        "  cupel replay chat.json --budget 8000 --page turns.html",
-    )
     parser.add_argument(
         "sessions",
         metavar="SESSIONS",
@@ -73,9 +75,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="write a page too: every turn, its cost and its request"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress on standard error")
+    add_quiet(parser)
     add_policy(parser, several=True)
-    add_format(parser, ("text", "json"))
+    add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,20 +89,19 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigurationError(msg)
     prices = PRICES[args.prices]()
     ways = _ways(args.ways or WAYS, policies, prices, args.worth)
-    with shown_progress("replaying", "turns", quiet=args.quiet) as show:
+    with progress_bar("replaying", "turns", quiet=args.quiet) as show:
         found = replay(recordings, ways, args.budget, prices=prices, every=args.every, on_progress=show)
     if args.page is not None:
-        title = ", ".join(Path(name).name if name != "-" else "standard input" for name in args.sessions[:3])
-        write_whole(args.page, render_page({"title": title, "turns": found.page_payload()}))
+        write_whole(args.page, render_page({"title": title_of(args.sessions), "turns": found.page_payload()}))
         print(f"wrote {args.page}", file=sys.stderr)
     if args.format == "json":
-        print(to_json(found.to_dict(), indent=2))
+        print_json(found.to_dict())
     else:
         _print(found, len(recordings))
     return _checked(found.figures, args.fail_above, args.fail_below)
 
 
-def _ways(names: Sequence[str], policies: Sequence[NamedPolicy], prices: Prices, worth: float) -> dict[str, Way]:
+def _ways(names: Sequence[str], policies: Sequence[Variant], prices: Prices, worth: float) -> dict[str, Way]:
     ways: dict[str, Way] = {}
     if "append" in names:
         ways["append"] = AppendWay()

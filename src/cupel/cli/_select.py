@@ -8,45 +8,34 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
 from cupel.cli._items_out import as_json, as_jsonl, as_markdown, as_text
-from cupel.cli._options import (
-    add_budget,
-    add_format,
-    add_items,
-    add_policy,
-    add_query,
-    describe,
-    read_budget,
-    read_input,
-    read_policy,
-)
+from cupel.cli._options import add_quiet, add_selection, read_budget
+from cupel.cli._policies import read_policy
+from cupel.cli._reading import read_input
 from cupel.cli._writing import write_whole
 from cupel.report import summary
+
+EXAMPLES: Final = """\
+  cupel select session.jsonl --budget 8000
+  cupel select docs/ --budget 4000 --policy rag --format markdown
+  cat items.json | cupel select - --budget 8000 --set slicer=knapsack --format jsonl > window.jsonl
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(
-        parser,
-        "  cupel select session.jsonl --budget 8000\n"
-        "  cupel select docs/ --budget 4000 --policy rag --format markdown\n"
-        "  cat items.json | cupel select - --budget 8000 --set slicer=knapsack --format jsonl > window.jsonl",
-    )
-    add_items(parser)
-    add_budget(parser)
-    add_policy(parser)
-    add_query(parser)
-    add_format(parser, ("text", "json", "jsonl", "markdown"))
+    add_selection(parser, ("text", "json", "jsonl", "markdown"))
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write here instead of to standard output")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no summary on standard error")
+    add_quiet(parser, "no summary on standard error")
 
 
 def run(args: argparse.Namespace) -> int:
     """Select and print."""
     chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
-    report = chosen.policy.pipeline().dry_run(read_input(args), budget)
+    report = chosen.policy.pipeline().dry_run(read_input(args).items, budget)
     match args.format:
         case "json":
             text = as_json(report, budget, chosen.name)

@@ -7,44 +7,32 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from cupel.analytics import SweepRow, find_min_budget_for, sweep
-from cupel.cli._items_out import to_json
+from cupel.cli._items_out import print_json
 from cupel.cli._numbers import token_count, whole_number
-from cupel.cli._options import (
-    add_budget,
-    add_format,
-    add_items,
-    add_policy,
-    add_query,
-    describe,
-    read_budget,
-    read_input,
-    read_policy,
-)
+from cupel.cli._options import add_selection, read_budget
+from cupel.cli._policies import read_policy
+from cupel.cli._reading import read_input
 from cupel.diagnostics import item_to_dict
 from cupel.errors import InvalidBudgetError, InvalidItemError, SelectionError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
 from cupel.report import Cell, Column, Table, plural, preview, print_table
 
+EXAMPLES: Final = """\
+  cupel simulate session.jsonl --budget 8000
+  cupel simulate session.jsonl --budget 8000 --slack 1000
+  cupel simulate session.jsonl --budget 8000 --item 'System prompt'
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(
-        parser,
-        "  cupel simulate session.jsonl --budget 8000\n"
-        "  cupel simulate session.jsonl --budget 8000 --slack 1000\n"
-        "  cupel simulate session.jsonl --budget 8000 --item 'System prompt'",
-    )
-    add_items(parser)
-    add_budget(parser)
-    add_policy(parser)
-    add_query(parser)
-    add_format(parser, ("text", "json"))
+    add_selection(parser, ("text", "json"))
     group = parser.add_argument_group("questions")
     group.add_argument("--steps", type=whole_number, default=16, metavar="N", help="budgets in the sweep; default: 16")
     group.add_argument(
@@ -67,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Simulate and print."""
     chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
-    items = read_input(args)
+    items = read_input(args).items
     pipeline = chosen.policy.pipeline()
     target = None if args.item is None else _find(items, args.item)
     rows = sweep(pipeline, items, _budgets(items, budget, args.steps, args.to, fixed=args.max is not None))
@@ -82,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         document = _document(budget, rows, slack)
         if target is not None:
             document["item"] = {"content": target.content, "min_budget": least}
-        print(to_json(document, indent=2))
+        print_json(document)
         return 0
     print_table(_chart(rows, budget, len(items)))
     print()

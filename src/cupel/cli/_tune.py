@@ -9,31 +9,34 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
-from cupel.cli._items_out import to_json
-from cupel.cli._measuring import add_cases, read_all_cases, shown_progress, span
+from cupel.cli._items_out import print_json
+from cupel.cli._measuring import add_cases, read_all_cases, span
 from cupel.cli._numbers import whole_number
-from cupel.cli._options import add_format, add_policy, describe, read_policy
+from cupel.cli._options import add_format, add_policy
+from cupel.cli._policies import read_policy
+from cupel.cli._progress import progress_bar
 from cupel.cli._writing import write_whole
 from cupel.errors import ConfigurationError
 from cupel.evaluation import Tuning, tune
 from cupel.policy import Policy
 from cupel.report import Cell, Column, Table, plural, print_table
 
+EXAMPLES: Final = """\
+  cupel tune cases.jsonl --policy mine.toml -o better.toml
+  cupel tune cases.jsonl --policy rag --trials 200 --format json
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    describe(
-        parser,
-        "  cupel tune cases.jsonl --policy mine.toml -o better.toml\n"
-        "  cupel tune cases.jsonl --policy rag --trials 200 --format json",
-    )
     add_cases(parser)
     add_policy(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write a better policy here, .toml or .json")
     parser.add_argument("--trials", type=whole_number, default=60, metavar="N", help="candidates to try; default: 60")
     parser.add_argument("--folds", type=whole_number, default=5, metavar="N", help="folds of the cases; default: 5")
-    add_format(parser, ("text", "json"))
+    add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     if output is not None and output.suffix.lower() not in {".toml", ".json"}:
         raise ConfigurationError(f"-o {output}: a policy file ends in .toml or .json")
     cases = read_all_cases(args)
-    with shown_progress("tuning", "cases", quiet=args.quiet) as show:
+    with progress_bar("tuning", "cases", quiet=args.quiet) as show:
         found = tune(chosen.policy, cases, trials=args.trials, folds=args.folds, seed=args.seed, on_progress=show)
     if args.format == "json":
-        print(to_json(found.to_dict(), indent=2))
+        print_json(found.to_dict())
     else:
         _print(found, chosen.name)
     if not found.gained:
