@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from cupel import (
     CompositeScorer,
     ConfigurationError,
     ContextBudget,
+    ContextItem,
     Policy,
     Prices,
     RecencyScorer,
@@ -438,6 +440,21 @@ def test_a_policy_says_what_messages_are_worth() -> None:
     assert any(asked[at] in turn.messages for at in naming)
     other = MessageSession[Message](budget, Policy(RelevanceScorer()), query="load_1", forms=False, **OPTIONS)
     assert other.fit(asked).messages != turn.messages
+
+
+def test_a_scorer_sees_what_it_knows_again_as_the_same_objects() -> None:
+    """An index that follows a growing pool by identity is not built anew, though the system prompt is pinned."""
+    pools: list[Sequence[ContextItem]] = []
+
+    class Watching(RecencyScorer):
+        def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+            pools.append(items)
+            return super().score_all(items)
+
+    walk(MessageSession(10_000, Policy(Watching()), **OPTIONS), conversation(3, turns=8))
+    assert pools[0][0].pinned
+    for before, after in pairwise(pools):
+        assert all(one is other or one.pinned != other.pinned for one, other in zip(before, after, strict=False))
 
 
 def test_marks_stand_where_the_next_request_will_look_for_them() -> None:

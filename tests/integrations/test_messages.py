@@ -555,7 +555,7 @@ def test_mixed_formats_are_refused(history: list[Any]):
         ),
         (([{"role": "owner", "content": "Hi"}], 10), InvalidItemError, r"messages\[0\].role must be one of .*'owner'"),
         (([user([5])], 10), TypeError, r"messages\[0\].content\[0\] must be an object, got int: 5"),
-        (([user("Hi")], "10"), TypeError, "budget must be an integer or a ContextBudget, got str: '10'"),
+        (([user("Hi")], "10"), TypeError, "budget must be a ContextBudget or an integer, got str: '10'"),
     ],
 )
 def test_bad_input_is_named(arguments: tuple[Any, ...], error: type[Exception], message: str):

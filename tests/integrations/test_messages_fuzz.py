@@ -15,9 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Policy, RecencyScorer, ReflexiveScorer
-from cupel.integrations.messages import Fitted, PinnedMessagesExceedBudgetError, fit, from_items, to_items
-from cupel.integrations.messages._dialect import FRAMEWORK
-from cupel.integrations.messages._fit import fit_view
+from cupel.integrations.messages import (
+    Fitted,
+    Framework,
+    PinnedMessagesExceedBudgetError,
+    fit,
+    from_items,
+    to_items,
+)
 from cupel.integrations.messages._parts import texts_in, thinks, with_texts
 from cupel.shorten import head_tail
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
@@ -117,13 +122,14 @@ class Expectation:
 
 def test_what_a_framework_gets_suits_every_model() -> None:
     """Frameworks translate one history for any provider: paired as OpenAI wants it, with ends as Anthropic does."""
+    plain: Framework[Any] = Framework(dict, list, dict)
 
     @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
     @given(BY_PROVIDER["openai"])
     def run(messages: list[Any]) -> None:
         for budget in (15, 60, 300, 10**6):
             try:
-                fitted = fit_view(messages, budget, dialect=FRAMEWORK, view=dict, counter=COUNTER)
+                fitted = plain.fit(messages, budget, counter=COUNTER)
             except PinnedMessagesExceedBudgetError:
                 continue
             sent = [m if m.get("tool_calls") != [] else {**m, "tool_calls": None} for m in fitted.messages]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cupel import ConfigurationError, InvalidItemError
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError, fit, from_items, to_items
+from cupel.integrations.messages import Framework, PinnedMessagesExceedBudgetError, fit, from_items, to_items
 from tests.integrations.histories import THINKING
 from tests.integrations.provider_rules import alternation, violations
 from tests.integrations.test_messages import (
@@ -72,12 +72,9 @@ def test_an_opening_that_does_not_fit_gives_way_to_one_that_does():
 
 
 def test_framework_histories_keep_the_running_result_too():
-    from cupel.integrations.messages._dialect import FRAMEWORK
-    from cupel.integrations.messages._fit import fit_view
-
     thought = {"role": "assistant", "content": None, "reasoning": "Hm.", "tool_calls": calling("a")["tool_calls"]}
     history = [user("Hi"), thought, result("a"), calling("b"), result("b", "x" * 400), calling("c"), result("c")]
-    fitted = fit_view(history, 100, dialect=FRAMEWORK, view=dict, counter=COUNTER)
+    fitted = Framework(dict, list, dict).fit(history, 100, counter=COUNTER)
     assert [history.index(message) for message in fitted.messages] == [0, 1, 2, 5, 6]
 
 
@@ -377,7 +374,7 @@ def test_input_of_the_wrong_shape_is_named_shortly(message: Any, error: type[Exc
         ({"counter": len}, r"counter must be a TokenCounter, an object with a method count\(text\), got"),
         ({"tools": "search"}, "tools must be a list of tools, got str: 'search'"),
         ({"provider": ["openai"]}, "provider must be a string, got list"),
-        ({"budget": True}, "budget must be an integer or a ContextBudget, got bool: True"),
+        ({"budget": True}, "budget must be a ContextBudget or an integer, got bool: True"),
     ],
 )
 def test_options_of_the_wrong_type_are_named(options: dict[str, Any], message: str):

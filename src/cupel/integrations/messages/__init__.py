@@ -5,18 +5,17 @@ reasoning from what it led to, or the conversation from its system prompt. `to_i
 halves. `MessageSession` does so turn by turn, and keeps the provider's prompt cache.
 """
 
-from cupel.integrations.messages._dialect import Provider
-from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
-from cupel.integrations.messages._fit import Dropped, Fitted, fit
+from cupel.integrations.messages._dialect import Provider, provider_of
+from cupel.integrations.messages._fit import fit
 from cupel.integrations.messages._framework import FitOptions, Framework
 from cupel.integrations.messages._history import POSITIONS_KEY
 from cupel.integrations.messages._items import from_items, to_items
 from cupel.integrations.messages._parts import Part
 from cupel.integrations.messages._pins import SystemMessages
 from cupel.integrations.messages._policy import newest_first
-from cupel.integrations.messages._provider import provider_of
+from cupel.integrations.messages._results import Dropped, Fitted, Turn
+from cupel.integrations.messages._selection import PinnedMessagesExceedBudgetError
 from cupel.integrations.messages._session import MessageSession
-from cupel.integrations.messages._turn import Turn
 from cupel.slicers import BestFirstSlice
 
 __all__ = [

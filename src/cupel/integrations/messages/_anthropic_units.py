@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cupel.integrations.messages._hosted import hold_hosted
 from cupel.integrations.messages._reading import NO_CALL, NO_RESULT, TWO_CALLS
-from cupel.integrations.messages._unit import Unit, holders, unit_of
+from cupel.integrations.messages._unit import Unit, forbid_repeated_calls, holders, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def group(readings: Sequence[Reading]) -> list[Unit]:
     """Assistant turns with the results of their calls, work of server tools from beginning to end, other messages."""
     units = hold_hosted(_turns(readings), readings)
-    _forbid_repeated_calls(units, readings)
+    forbid_repeated_calls(units, readings)
     _forbid_blank_end(units, readings)
     _place_system(units, readings)
     return units
@@ -55,17 +55,6 @@ def _turn_flaw(calls: list[str], results: list[str], *, ends_thinking: bool) -> 
     if set(results) - set(calls):
         return NO_CALL
     return "thinking without the block that must follow it" if ends_thinking else None
-
-
-def _forbid_repeated_calls(units: Sequence[Unit], readings: Sequence[Reading]) -> None:
-    """Ids must be unique in a request: of two exchanges with one id only the newest can be sent."""
-    seen: set[str] = set()
-    for unit in reversed(units):
-        calls = [call for position in unit.positions for call in readings[position].calls]
-        if seen.intersection(calls) or len(set(calls)) < len(calls):
-            unit.spoil(TWO_CALLS)
-        if unit.flaw is None:
-            seen.update(calls)
 
 
 def _forbid_blank_end(units: Sequence[Unit], readings: Sequence[Reading]) -> None:

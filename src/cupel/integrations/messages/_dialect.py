@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from cupel._checks import shown
+from cupel._checks import shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages import _anthropic, _openai, _responses
-from cupel.integrations.messages._plain import fields, is_sequence, wrong_type
+from cupel.integrations.messages._plain import fields, is_sequence, plain, plain_message
 from cupel.integrations.messages._tools import anthropic_tools, openai_tools, schema_tokens
 
 if TYPE_CHECKING:
@@ -83,6 +83,20 @@ _RESPONSES_PARTS = frozenset(("input_text", "output_text", "input_image", "input
 _EITHER_PARTS = frozenset(("input_audio", "refusal"))
 """Parts that both of OpenAI's formats have."""
 _OPENAI_FIELDS = ("audio", "function_call", "refusal", "tool_calls")
+
+
+def provider_of(
+    messages: Sequence[object], *, system: object = None, tools: Sequence[object] | None = None
+) -> Provider:
+    """Return the format of a history, as `fit` recognises it; one that any format would take counts as Anthropic's.
+
+    >>> provider_of([{"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"}])
+    'openai-responses'
+    """
+    if not is_sequence(messages):
+        raise wrong_type("messages", "a list of messages", messages)
+    views = [plain_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    return cast("Provider", dialect_of(views, None, system=system, tools=plain(tools, "tools")).name)
 
 
 def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object, tools: object) -> Dialect:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cupel._planning import Step
-from cupel.integrations.messages._entries import BEGUN, CUT, Piece
-from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
+from cupel.integrations.messages._entries import Piece
+from cupel.integrations.messages._forms import BEGUN, CUT
 from cupel.integrations.messages._parts import OUTPUTS, texts_in
 
 if TYPE_CHECKING:
@@ -31,9 +31,11 @@ class Draft:
     items: list[ContextItem]
     source: Pieces
     pieces: list[Piece]
-    values: list[float]
-    last: Sequence[Entry]
-    recent: float
+    values: list[float] = field(default_factory=list[float])
+    """What each piece is worth."""
+    last: Sequence[Entry] = ()
+    """The last request."""
+    recent: float = 0.0
     """The newest pieces within this share of the room stay whole."""
     barred: dict[int, str] = field(default_factory=dict[int, str])
     """Pieces that cannot be sent, or not beside the others, with the reason."""
@@ -62,16 +64,8 @@ class Draft:
             step = self._legal(decide, added)
             if step is not None:
                 return step, self._sent(step)
-        raise self._too_large()
-
-    def _too_large(self) -> PinnedMessagesExceedBudgetError:
-        """The error for a request that cannot be made: what must be sent, part by part."""
-        history, request = self.request.history, self.request
-        parts = [(item.content.partition(":")[0], item.tokens) for item in request.fixed]
         units = [unit for index in sorted(self.must) for unit in self.pieces[index].units]
-        parts += [(history.describe(unit), self.items[unit].tokens) for unit in units]
-        fixed = sum(item.tokens for item in request.fixed)
-        return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), fixed + request.room, tuple(parts))
+        raise self.request.too_large({unit: self.items[unit].tokens for unit in units})
 
     def _new(self) -> set[int]:
         """Everything behind the newest piece of the last request."""

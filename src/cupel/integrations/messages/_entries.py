@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from cupel._checks import as_text
 from cupel._planning import Candidate, Entry, Option
-from cupel.integrations.messages._outputs import cut, telling
-from cupel.integrations.messages._parts import OUTPUTS, texts_in, thinks
+from cupel.integrations.messages._forms import BEGUN, CUT, SHORT, WHOLE, Form
 from cupel.integrations.messages._traces import Traces
 
 if TYPE_CHECKING:
-    from cupel.integrations.messages._history import History, Shorter
-    from cupel.shorten import Shortener
+    from cupel.integrations.messages._forms import Shortening
+    from cupel.integrations.messages._history import History
 
-WHOLE, SHORT, CUT, BEGUN = "", "short", "cut:", "begun"
-"""Names of forms: a message as it is, its standard short form, one for a limit of its own, and one that has grown."""
 _WORTH = 0.9
-_SHRINKS = 0.85
-"""A form that keeps more of the tokens is not worth changing a message for."""
+"""What a shorter form is worth of the whole."""
 _LEAST_LIMIT, _PARTS = 300, 20
 """A text has a short form if it takes more tokens than this, and than one of so many parts of the window."""
-
-
-class Form(NamedTuple):
-    """A form of a piece: its tokens, and the messages that are other in it, by position."""
-
-    tokens: int
-    messages: dict[int, Shorter]
 
 
 @dataclass(slots=True)
@@ -73,12 +61,8 @@ class Pieces:
     Everything here is a function of the history and the window, so another process finds the same.
     """
 
-    def __init__(
-        self, shortener: Shortener | None, *, shortens: bool, window: int, parts: Collection[str] = OUTPUTS
-    ) -> None:
-        self._shortener = shortener
-        self._shortens = shortens
-        self._parts = parts
+    def __init__(self, shortening: Shortening | None, window: int) -> None:
+        self._shortening = shortening
         self._limit = max(_LEAST_LIMIT, window // _PARTS)
         self._traces = Traces()
         self._forms: dict[str, dict[str, Form]] = {}
@@ -90,16 +74,15 @@ class Pieces:
             self._traces, self._forms = Traces(), {}
         for piece in pieces[len(self._traces.keys) :]:
             self._forms[piece.key] = piece.forms
-            if self._shortens:
-                self._shorten(piece, history, SHORT, self._limit)
+            self._shorten(piece, history, SHORT, self._limit)
             shown, asked = _texts(piece, history)
             self._traces.add(piece.key, piece.tokens, shown=shown, asked=asked)
-        wanted = {entry.key: entry.form for entry in last if entry.form.startswith(CUT)}
+        wanted = {entry.key: entry.form.removeprefix(CUT) for entry in last if entry.form.startswith(CUT)}
         for piece in pieces:
             piece.forms = self._forms[piece.key]
-            name = wanted.get(piece.key)
-            if self._shortens and name is not None and name[len(CUT) :].isdecimal():
-                self.cut(piece, history, int(name[len(CUT) :]))
+            limit = wanted.get(piece.key, "")
+            if limit.isdecimal():
+                self.cut(piece, history, int(limit))
         return pieces
 
     def values(self) -> list[float]:
@@ -109,40 +92,15 @@ class Pieces:
     def cut(self, piece: Piece, history: History, limit: int) -> str | None:
         """Give a piece a form of its own, with outputs of at most so many tokens each, and return the form's name."""
         name = f"{CUT}{limit}"
-        if self._shortens and name not in piece.forms:
+        if name not in piece.forms:
             self._shorten(piece, history, name, limit)
         return name if name in piece.forms else None
 
     def _shorten(self, piece: Piece, history: History, name: str, limit: int) -> None:
-        messages: dict[int, Shorter] = {}
-        saved = 0
-        parts = OUTPUTS if name != SHORT or self._is_fixed(piece, history) else self._parts
-        for position in piece.positions:
-            known = history.known[position]
-            texts = texts_in(known.view, parts)
-            forms = [self._form(text, limit, name, history) for text in texts]
-            if forms == texts:
-                continue
-            shorter = history.with_texts(position, forms, parts)
-            if shorter is not None and shorter.tokens < known.tokens:
-                saved += known.tokens - shorter.tokens
-                messages[position] = shorter
-        if saved and (name != SHORT or piece.tokens - saved <= _SHRINKS * piece.tokens):
-            piece.forms[name] = Form(piece.tokens - saved, messages)
-
-    def _is_fixed(self, piece: Piece, history: History) -> bool:
-        """Whether words and calls of a piece stand beside reasoning, and stay as they are."""
-        return self._parts != OUTPUTS and any(thinks(history.known[position].view) for position in piece.positions)
-
-    def _form(self, text: str, limit: int, name: str, history: History) -> str:
-        counter = history.counter
-        if self._shortener is not None:
-            form = as_text("what forms returned", self._shortener(text, limit))
-            if name == SHORT or counter.count(form) <= limit:
-                return form or text
-        if name == SHORT:
-            return telling(text, limit, counter=counter, known=self._traces.rarity) or text
-        return cut(text, limit, counter=counter) or text
+        if self._shortening is not None:
+            form = self._shortening.form(history, piece.positions, name, limit, self._traces.rarity)
+            if form is not None:
+                piece.forms[name] = form
 
 
 def grown(last: Sequence[Entry], pieces: Sequence[Piece], history: History) -> tuple[Entry, ...]:

@@ -2,69 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cupel._checks import as_function
-from cupel.diagnostics import ExclusionReason, SelectionReport
-from cupel.errors import ConfigurationError
-from cupel.integrations.messages._history import History, Options, fixed_items, read_history
+from cupel.integrations.messages._forms import shortening_of
+from cupel.integrations.messages._history import Options, read_history
 from cupel.integrations.messages._parts import OUTPUTS, checked_parts
-from cupel.integrations.messages._plain import wrong_type
-from cupel.integrations.messages._policy import newest_first
+from cupel.integrations.messages._policy import as_pipeline
+from cupel.integrations.messages._results import Fitted, dropped_from
 from cupel.integrations.messages._selection import Request
-from cupel.integrations.messages._sendable import sendable
-from cupel.integrations.messages._shortening import Shortening, select_shortened
-from cupel.model import ContextBudget, ContextItem
-from cupel.pipeline import Pipeline
-from cupel.policy import Policy
+from cupel.integrations.messages._shortening import lengthened, shorter_units, with_shorter
+from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
-    from cupel.integrations.messages._dialect import Dialect, Provider
-    from cupel.integrations.messages._history import Shorter
+    from cupel.integrations.messages._dialect import Provider
+    from cupel.integrations.messages._history import History
     from cupel.integrations.messages._media import ImageTokens
     from cupel.integrations.messages._parts import Part
     from cupel.integrations.messages._pins import SystemMessages
-    from cupel.integrations.messages._plain import JSON
+    from cupel.pipeline import Pipeline
+    from cupel.policy import Policy
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
 M = TypeVar("M")
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped(Generic[M]):
-    """Messages that were left out together, and why."""
-
-    messages: list[M]
-    positions: tuple[int, ...]
-    """Where they stood in the history."""
-    item: ContextItem
-    """The candidate that stood for them in the selection."""
-    reason: ExclusionReason
-    """A `Filtered` reason names the provider's rule that forbids them; any other is the selection's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted(Generic[M]):
-    """A history that fits."""
-
-    messages: list[M]
-    """The caller's own messages, unchanged and in their original order; SDK objects as the dicts that can be sent."""
-    report: SelectionReport
-    """Every unit with its score and reason, the request's fixed costs among the pinned."""
-    total_tokens: int
-    """Tokens of the whole request as counted: messages, system prompt, tools and framing."""
-    dropped: list[Dropped[M]]
-    """What was left out, in its original order."""
-    provider: str
-    """The format whose rules were applied."""
-    shortened: tuple[int, ...] = ()
-    """Where the messages stood in the history that are copies with shorter texts."""
-
-    def _repr_html_(self) -> str:
-        return self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  (the protocol of notebooks)
 
 
 def fit(
@@ -123,116 +85,34 @@ def fit(
         alternate=alternate,
         system_messages=system_messages,
     )
-    history = read_history(messages, options)
-    fixed = fixed_items(history, system, tools)
-    shortening = _shortening(lambda _, shorter: shorter.view, checked_parts(parts), forms=forms)
-    fitted = _fit_history(messages, history, budget, policy, fixed, query=query, shortening=shortening)
-    return replace(fitted, messages=[sendable(message, "messages[]") for message in fitted.messages])
-
-
-def fit_view(
-    messages: Sequence[M],
-    budget: int | ContextBudget,
-    *,
-    dialect: Dialect,
-    view: Callable[[M], JSON],
-    policy: Policy | Pipeline | None = None,
-    counter: TokenCounter | None = None,
-    tools: Sequence[object] | None = None,
-    system: object = None,
-    pin: Callable[[M], bool] | None = None,
-    alternate: bool = False,
-    system_messages: SystemMessages = "keep",
-    query: str | None = None,
-    forms: Shortener | bool = False,
-    with_outputs: Callable[[M, Sequence[str]], M] | None = None,
-) -> Fitted[M]:
-    """`fit` for a framework's messages: `view` translates each into `dialect`, for reading only.
-
-    `with_outputs` writes shorter outputs into a copy of a message; without it, `forms` is refused.
-    """
-    if forms is not False and with_outputs is None:
-        msg = "forms must be False: this framework's messages cannot be shortened, for lack of with_outputs"
-        raise ConfigurationError(msg)
-    write = cast("Callable[[M, Sequence[str]], M]", with_outputs)
-    shortening = _shortening(lambda message, shorter: write(message, shorter.texts), OUTPUTS, forms=forms)
-    options = Options(
-        counter=counter,
-        tools=tools,
-        pin=pin,
-        alternate=alternate,
-        system_messages=system_messages,
-        dialect=dialect,
-        view=view,
+    return fit_history(
+        read_history(messages, options), budget, policy, query=query, forms=forms, parts=checked_parts(parts)
     )
-    history = read_history(messages, options)
-    fixed = fixed_items(history, system, tools)
-    return _fit_history(messages, history, budget, policy, fixed, query=query, shortening=shortening)
 
 
-def _fit_history(
-    messages: Sequence[M],
+def fit_history(
     history: History,
     budget: int | ContextBudget,
     policy: Policy | Pipeline | None,
-    fixed: Sequence[ContextItem],
     *,
     query: str | None,
-    shortening: Shortening | None,
-) -> Fitted[M]:
-    request = Request(history, fixed, as_window(budget))
+    forms: Shortener | bool,
+    parts: Collection[Part] = OUTPUTS,
+) -> Fitted[Any]:
+    """Return the part of a history that fits a budget."""
+    request = Request(history, ContextBudget.of(budget))
+    shortening = shortening_of(forms, built_in=True, parts=parts)
     pipeline = as_pipeline(policy).bind(history.asked() if query is None else query)
     items = request.with_pins(history.items(request.room), pipeline)
-    pipeline = replace(pipeline, pins=())
-    shorter: Mapping[int, Shorter] = {}
-    if shortening is None or sum(item.tokens for item in items) <= request.room:
-        request.check_pinned(items)
-        outcome = request.select(items, pipeline)
-        report = outcome.report()
-    else:
-        outcome, report, shorter = select_shortened(request, items, pipeline, shortening)
+    too_long = sum(item.tokens for item in items) > request.room
+    shorter = shorter_units(request, items, shortening) if shortening is not None and too_long else {}
+    outcome = request.select(with_shorter(request, items, shorter), replace(pipeline, pins=()))
+    report, shortened = lengthened(request, items, outcome, shorter)
     return Fitted(
-        messages=[
-            shortening.copy(messages[position], shorter[position])
-            if shortening is not None and position in shorter
-            else messages[position]
-            for position in history.positions(outcome.kept)
-        ],
+        messages=history.sent(history.positions(outcome.kept), shortened),
         report=report,
         total_tokens=sum(entry.item.tokens for entry in report.included),
-        dropped=[
-            Dropped(
-                [messages[position] for position in history.units[index].positions],
-                tuple(history.units[index].positions),
-                outcome.items[index],
-                reason,
-            )
-            for index, reason in sorted(outcome.reasons(outcome.report()).items())
-        ],
+        dropped=dropped_from(history, report, outcome.items),
         provider=history.dialect.name,
-        shortened=tuple(sorted(shorter)),
+        shortened=tuple(sorted(shortened)),
     )
-
-
-def _shortening(
-    copy: Callable[[Any, Shorter], Any], parts: Collection[Part], *, forms: Shortener | bool
-) -> Shortening | None:
-    if forms is False:
-        return None
-    return Shortening(None if forms is True else as_function("forms", forms), parts, copy)
-
-
-def as_pipeline(policy: Policy | Pipeline | None) -> Pipeline:
-    if isinstance(policy, Pipeline):
-        return policy
-    if policy is not None and not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise wrong_type("policy", "a Policy or a Pipeline", policy)
-    return (policy or newest_first()).pipeline()
-
-
-def as_window(budget: int | ContextBudget) -> ContextBudget:
-    if isinstance(budget, ContextBudget):
-        return budget
-    if isinstance(budget, bool) or not isinstance(budget, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise wrong_type("budget", "an integer or a ContextBudget", budget)
-    return ContextBudget(budget, budget)

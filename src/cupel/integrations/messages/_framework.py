@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from cupel._checks import wrong_type
+from cupel.errors import ConfigurationError
 from cupel.integrations.messages._dialect import DIALECTS, FRAMEWORK
-from cupel.integrations.messages._fit import fit_view
+from cupel.integrations.messages._fit import fit_history
+from cupel.integrations.messages._history import Options, read_history
 
 if TYPE_CHECKING:
     from cupel.integrations.messages._dialect import Dialect
-    from cupel.integrations.messages._fit import Fitted
     from cupel.integrations.messages._pins import SystemMessages
+    from cupel.integrations.messages._results import Fitted
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
@@ -76,32 +78,29 @@ class Framework(Generic[M]):
 
         Where the framework has `with_outputs`, `forms` lets long tool outputs be sent shorter, in copies.
         """
-        history = list(messages)
-        return fit_view(
-            history,
-            budget,
-            dialect=self.rules,
-            view=self.view(history),
-            policy=policy,
-            counter=counter,
-            tools=self.schemas(tools),
-            system=system,
-            with_outputs=self.with_outputs,
-            **options,
-        )
+        named: dict[str, Any] = {**options}
+        forms, query = named.pop("forms", False), named.pop("query", None)
+        if forms is not False and self.with_outputs is None:
+            msg = "forms must be False: this framework's messages cannot be shortened, for lack of with_outputs"
+            raise ConfigurationError(msg)
+        reading = Options(counter=counter, system=system, tools=self.schemas(tools), framework=self, **named)
+        return fit_history(read_history(list(messages), reading), budget, policy, query=query, forms=forms)
 
     @property
     def rules(self) -> Dialect:
         """What the translated messages are held to."""
         return FRAMEWORK if self.dialect == "any" else DIALECTS[self.dialect]
 
-    def view(self, history: Sequence[M]) -> Callable[[M], Mapping[str, Any]]:
-        """Return a function that translates the messages of a history, called for each of them in order."""
+    def translated(self, history: Sequence[M]) -> list[Mapping[str, Any]]:
+        """Return the messages of a history as plain dicts."""
         for position, message in enumerate(history):
             if not isinstance(message, self.message):
                 raise wrong_type(f"messages[{position}]", "a message of the framework", message)
-        views = iter(self.views(history))
-        return lambda _: next(views)
+        return list(self.views(history))
+
+    def shortened(self, message: M, texts: Sequence[str]) -> M:
+        """Return a copy of a message with other outputs; where there is no way to write one, the message."""
+        return message if self.with_outputs is None else self.with_outputs(message, texts)
 
     def schemas(self, tools: Iterable[Any] | None) -> list[Mapping[str, Any]]:
         """Return the schemas of the framework's tools."""

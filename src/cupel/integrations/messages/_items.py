@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from cupel._checks import as_tuple
+from cupel._checks import as_tuple, shown
 from cupel.errors import InvalidItemError
 from cupel.integrations.messages._history import POSITIONS_KEY, Options, read_history
-from cupel.integrations.messages._plain import is_sequence, shown
-from cupel.integrations.messages._sendable import sendable
+from cupel.integrations.messages._plain import is_sequence
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
@@ -74,16 +73,14 @@ def from_items(
     units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.flaw is None}
     chosen = {_unit_index(item, units) for item in as_tuple("items", items, ContextItem)}
     trimmed = history.rules.trim(history.units, chosen)
-    kept = history.positions(chosen - trimmed.keys())
-    return [sendable(messages[position], f"messages[{position}]") for position in kept]
+    return history.sent(history.positions(chosen - trimmed.keys()), {})
 
 
 def _unit_index(item: ContextItem, units: dict[tuple[int, ...], int]) -> int:
     positions: object = item.metadata.get(POSITIONS_KEY)
     index = units.get(tuple(cast("Sequence[int]", positions))) if is_sequence(positions) else None
     if index is None:
-        msg = (
-            f"items must come from to_items(messages), got one whose metadata[{POSITIONS_KEY!r}] is {shown(positions)}"
-        )
+        got = f"one whose metadata[{POSITIONS_KEY!r}] is {type(positions).__name__}: {shown(positions)}"
+        msg = f"items must come from to_items(messages), got {got}"
         raise InvalidItemError(msg)
     return index

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cupel._checks import wrong_type
 from cupel.errors import ConfigurationError
+from cupel.integrations.messages._plain import fields
 
 _OPENAI_LOW = 85
 _OPENAI_TILE = 170
@@ -55,18 +56,16 @@ class ImageRule:
 
     def openai(self, url: str, detail: object) -> int:
         """The tokens of an image in OpenAI's formats."""
-        size = image_size(url.partition(";base64,")[2]) if url.startswith("data:") else None
-        if self.tokens is not None:
-            return self.tokens(size) if callable(self.tokens) else self.tokens
-        return _OPENAI_LOW if detail == "low" else _tiles(size)
+        data = url.partition(";base64,")[2] if url.startswith("data:") else None
+        return self._tokens(data, (lambda _: _OPENAI_LOW) if detail == "low" else _tiles)
 
     def anthropic(self, source: object) -> int:
         """The tokens of an image in Anthropic's format."""
-        data: object = source.get("data") if isinstance(source, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        size = image_size(data) if isinstance(data, str) else None
-        if self.tokens is not None:
-            return self.tokens(size) if callable(self.tokens) else self.tokens
-        return _area(size)
+        return self._tokens(fields(source).get("data"), _area)
+
+    def _tokens(self, data: object, published: Callable[[Size | None], int]) -> int:
+        rule = published if self.tokens is None else self.tokens
+        return rule(image_size(data) if isinstance(data, str) else None) if callable(rule) else rule
 
 
 def _tiles(size: Size | None) -> int:

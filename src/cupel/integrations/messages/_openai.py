@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cupel._checks import wrong_type
 from cupel.integrations.messages import _media
 from cupel.integrations.messages._hosted import hold_hosted, note_hosted
-from cupel.integrations.messages._plain import JSON, blocks, compact_json, fields, objects, role_of, wrong_type
+from cupel.integrations.messages._plain import JSON, blocks, compact_json, fields, objects, role_of
 from cupel.integrations.messages._reading import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, Reading, Role
 from cupel.integrations.messages._unit import Unit, unit_of
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, cast, get_args
 
-from cupel._checks import shown
+from cupel._checks import shown, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.integrations.messages._plain import JSON, compact_json, fields, is_sequence, wrong_type
+from cupel.integrations.messages._plain import JSON, compact_json, fields, is_sequence
 
 Part = Literal["arguments", "outputs", "prose"]
 """What may be shortened: strings in calls' arguments, what tools returned, what the user and the assistant said."""

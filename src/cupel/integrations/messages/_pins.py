@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from cupel._checks import shown
+from cupel._checks import shown, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.integrations.messages._plain import wrong_type
 from cupel.integrations.messages._unit import holders
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import msgspec
 
+from cupel._checks import shown, wrong_type
 from cupel.errors import InvalidItemError
 
 if TYPE_CHECKING:
@@ -18,20 +18,6 @@ JSON = Mapping[str, Any]
 """A message, item or content block as plain data."""
 MAX_DEPTH: Final = 100
 """How deeply a message may be nested; what providers accept is far less."""
-
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = _short.maxlong = 80
-_short.maxlevel = 2
-
-
-def shown(value: object) -> str:
-    """Return a value's type and as much of it as an error message should repeat."""
-    return f"{type(value).__name__}: {_short.repr(value)}"
-
-
-def wrong_type(name: str, expected: str, value: object) -> TypeError:
-    """Return the error for an argument, or a part of one, that is of the wrong type."""
-    return TypeError(f"{name} must be {expected}, got {shown(value)}")
 
 
 def plain(value: object, path: str, depth: int = 0) -> Any:
@@ -54,6 +40,14 @@ def plain(value: object, path: str, depth: int = 0) -> Any:
     raise wrong_type(path, "plain data or an SDK object", value)
 
 
+def plain_message(message: object, path: str) -> JSON:
+    """Return a message as plain data."""
+    read = plain(message, path)
+    if not isinstance(read, dict):
+        raise wrong_type(path, "a message", message)
+    return cast("JSON", read)
+
+
 def _key(key: object, path: str) -> str:
     if not isinstance(key, str):
         raise wrong_type(f"every key of {path}", "a string", key)
@@ -71,7 +65,7 @@ def _dumped(value: Any, path: str) -> Any:
     try:
         return value.model_dump(mode="json", exclude_none=True, by_alias=True, exclude=excluded)
     except (RecursionError, TypeError, ValueError) as error:
-        msg = f"{path} cannot be read: {type(value).__name__}.model_dump() raised {_short.repr(error)}"
+        msg = f"{path} cannot be read: {type(value).__name__}.model_dump() raised {shown(error)}"
         raise InvalidItemError(msg) from error
 
 
@@ -81,7 +75,7 @@ def role_of(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
     if name is not None and not isinstance(name, str):
         raise wrong_type(f"{path}.role", "a string", name)
     if name is None or name not in roles:
-        msg = f"{path}.role must be one of {', '.join(roles)}, got {_short.repr(name)}"
+        msg = f"{path}.role must be one of {', '.join(roles)}, got {shown(name)}"
         raise InvalidItemError(msg)
     return roles[name]
 
@@ -112,7 +106,7 @@ def blocks(value: object, path: str) -> list[dict[str, Any]]:
     """Return the entries of a list of content blocks; each must have a type."""
     for index, entry in enumerate(objects(value, path)):
         if not isinstance(entry.get("type"), str):
-            msg = f"{path}[{index}].type must name a kind of content, got {_short.repr(entry.get('type'))}"
+            msg = f"{path}[{index}].type must name a kind of content, got {shown(entry.get('type'))}"
             raise InvalidItemError(msg)
     return objects(value, path)
 

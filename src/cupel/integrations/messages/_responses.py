@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from cupel._checks import shown
 from cupel.errors import InvalidItemError
 from cupel.integrations.messages import _media
 from cupel.integrations.messages._openai import CALL_FRAME, MESSAGE_FRAME
-from cupel.integrations.messages._plain import JSON, blocks, compact_json, fields, objects, role_of, shown
+from cupel.integrations.messages._plain import JSON, blocks, compact_json, fields, objects, role_of
 from cupel.integrations.messages._reading import EMPTY_CONTENT, Reading, Role
 from cupel.integrations.messages._responses_units import group
 
@@ -35,7 +36,7 @@ def read(item: JSON, path: str, images: _media.ImageRule) -> Reading:
     """One input or output item."""
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
-        msg = f"{path}.type must name an item type, got {shown(kind)}"
+        msg = f"{path}.type must name an item type, got {type(kind).__name__}: {shown(kind)}"
         raise InvalidItemError(msg)
     reading = _read_kind(kind, item, path, images)
     if item.get("id") is not None and kind != "local_shell_call_output":  # whose id is that of its call

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cupel.integrations.messages._reading import NO_CALL, NO_RESULT, TWO_CALLS
-from cupel.integrations.messages._unit import Unit, holders, in_order, unit_of
+from cupel.integrations.messages._reading import NO_CALL, NO_RESULT
+from cupel.integrations.messages._unit import Unit, forbid_repeated_calls, holders, in_order, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def group(readings: Sequence[Reading]) -> list[Unit]:
         units += _run(position, end, readings, answers)
         position = end
     units = _hold_programs(in_order(units), readings)
-    _forbid_repeated_calls(units, readings)
+    forbid_repeated_calls(units, readings)
     _forbid_open_programs(units, readings, answers)
     return units
 
@@ -109,17 +109,6 @@ def _hold_programs(units: Sequence[Unit], readings: Sequence[Reading]) -> list[U
                 whole.absorb(calling, readings)
                 holder |= dict.fromkeys(calling.positions, whole)
     return in_order(holder.values())
-
-
-def _forbid_repeated_calls(units: Sequence[Unit], readings: Sequence[Reading]) -> None:
-    """Of two exchanges with one id only the newest can be sent."""
-    seen: set[str] = set()
-    for unit in sorted(units, key=lambda unit: unit.positions[-1], reverse=True):
-        calls = [call for position in unit.positions for call in readings[position].calls]
-        if seen.intersection(calls) or len(set(calls)) < len(calls):
-            unit.spoil(TWO_CALLS)
-        if unit.flaw is None:
-            seen.update(calls)
 
 
 def _forbid_open_programs(units: Sequence[Unit], readings: Sequence[Reading], answers: dict[int, int]) -> None:

@@ -9,13 +9,12 @@ import msgspec
 
 from cupel._columns import descending
 from cupel.diagnostics import ExcludedItem, Filtered, SelectionReport
-from cupel.integrations.messages._errors import PinnedMessagesExceedBudgetError
+from cupel.errors import PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from cupel.diagnostics import ExclusionReason
     from cupel.integrations.messages._history import History
     from cupel.pipeline import Pipeline
 
@@ -24,19 +23,43 @@ _ATTEMPTS = 5
 """How many selections are compared at most."""
 
 
+class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
+    """What must be sent does not fit; `parts` says what that is, as pairs of a description and its tokens."""
+
+    def __init__(self, pinned_tokens: int, available_tokens: int, parts: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(pinned_tokens, available_tokens)
+        self.args = (pinned_tokens, available_tokens, parts)  # what pickling rebuilds it from
+        self.parts = parts
+
+    @property
+    def excess_tokens(self) -> int:
+        """By how much it does not fit."""
+        return self.pinned_tokens - self.available_tokens
+
+    def __str__(self) -> str:
+        listed = "; ".join(f"{description}: {tokens}" for description, tokens in self.parts)
+        return (
+            f"the pinned messages need {self.pinned_tokens} tokens, {self.excess_tokens} more than the "
+            f"{self.available_tokens} available ({listed})"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be fitted into what: the history, the request's fixed costs, and the window."""
+    """What is to be fitted into what: a history, with the request's fixed costs, into a window."""
 
     history: History
-    fixed: Sequence[ContextItem]
     window: ContextBudget
+
+    @property
+    def available(self) -> int:
+        """Tokens that a request may have at most."""
+        return self.window.max_tokens - self.window.output_reserve
 
     @property
     def room(self) -> int:
         """Tokens for messages: what the window aims at, less the fixed costs."""
-        window = min(self.window.target_tokens, self.window.max_tokens - self.window.output_reserve)
-        return window - sum(item.tokens for item in self.fixed)
+        return min(self.window.target_tokens, self.available) - sum(item.tokens for item in self.history.fixed)
 
     def with_pins(self, items: list[ContextItem], pipeline: Pipeline) -> list[ContextItem]:
         """Return the items, pinned also what the pipeline's rules pin, the newest first, as far as it fits.
@@ -51,24 +74,23 @@ class Request:
                 held[index] = msgspec.structs.replace(items[index], pinned=True)
         return held
 
-    def check_pinned(self, items: Sequence[ContextItem]) -> None:
-        """Raise an error that lists the pinned parts if they alone do not fit."""
-        available = self.window.max_tokens - self.window.output_reserve
-        pinned = [(index, item) for index, item in enumerate(items) if item.pinned]
-        needed = sum(item.tokens for item in self.fixed) + sum(item.tokens for _, item in pinned)
-        if needed > available:
-            parts = [(item.content.partition(":")[0], item.tokens) for item in self.fixed]
-            parts += [(self.history.describe(index), item.tokens) for index, item in pinned]
-            raise PinnedMessagesExceedBudgetError(needed, available, tuple(parts))
+    def too_large(self, must: Mapping[int, int]) -> PinnedMessagesExceedBudgetError:
+        """Return the error for a request whose fixed costs and units that must be sent do not fit, part by part."""
+        parts = [(item.content.partition(":")[0], item.tokens) for item in self.history.fixed]
+        parts += [(self.history.describe(unit), tokens) for unit, tokens in must.items()]
+        return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), self.available, tuple(parts))
 
     def select(self, items: Sequence[ContextItem], pipeline: Pipeline) -> Outcome:
-        """The best legal selection."""
+        """The best legal selection; an error that lists the pinned parts if they alone do not fit."""
+        must = {unit: item.tokens for unit, item in enumerate(items) if item.pinned}
+        if sum(must.values()) + sum(item.tokens for item in self.history.fixed) > self.available:
+            raise self.too_large(must)
         barred = {index: unit.flaw for index, unit in enumerate(self.history.units) if unit.flaw is not None}
         outcome = self._run(items, pipeline, barred)
         outcomes = [outcome]
         # Units may have to go because others are missing. Perhaps those are worth their tokens: pin them, and compare.
         costs = [item.tokens for item in items]
-        room = self.room - sum(item.tokens for item in items if item.pinned)
+        room = self.room - sum(must.values())
         wanted = self.history.rules.complete(self.history.units, outcome.chosen, costs, room) if outcome.trimmed else ()
         if wanted and sum(costs[index] for index in wanted) <= room:
             held = [msgspec.structs.replace(item, pinned=item.pinned or i in wanted) for i, item in enumerate(items)]
@@ -83,7 +105,7 @@ class Request:
     def _run(self, items: Sequence[ContextItem], pipeline: Pipeline, barred: dict[int, str]) -> Outcome:
         units = self.history.units
         offered = {id(item): index for index, item in enumerate(items) if index not in barred}
-        report = pipeline.dry_run([*self.fixed, *(items[index] for index in offered.values())], self.window)
+        report = pipeline.dry_run([*self.history.fixed, *(items[index] for index in offered.values())], self.window)
         chosen = {offered[id(entry.item)] for entry in report.included if id(entry.item) in offered}
         return Outcome(items, barred, chosen, self.history.rules.trim(units, chosen), report)
 
@@ -127,8 +149,3 @@ class Outcome:
             total_candidates=self.run.total_candidates + len(flawed),
             total_tokens_considered=self.run.total_tokens_considered + sum(entry.item.tokens for entry in flawed),
         )
-
-    def reasons(self, report: SelectionReport) -> dict[int, ExclusionReason]:
-        """Why each unit that is not sent is not, from this outcome's own `report`."""
-        index_of = {id(item): index for index, item in enumerate(self.items)}
-        return {index_of[id(entry.item)]: entry.reason for entry in report.excluded}

@@ -6,33 +6,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from msgspec import structs
 
-from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text
+from cupel._checks import as_finite, as_flag, as_instance, as_text
 from cupel._planning import Opening, Remembering, Step, decide
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages._account import account
 from cupel.integrations.messages._draft import Draft
 from cupel.integrations.messages._entries import Pieces, grown
-from cupel.integrations.messages._fit import as_pipeline, as_window
+from cupel.integrations.messages._forms import shortening_of
 from cupel.integrations.messages._framework import Framework
-from cupel.integrations.messages._history import Options, fixed_items, ranges, read_history
+from cupel.integrations.messages._history import Options, ranges, read_history
 from cupel.integrations.messages._memory import Memory
+from cupel.integrations.messages._policy import as_pipeline
+from cupel.integrations.messages._results import Turn, dropped_from
 from cupel.integrations.messages._selection import Request
-from cupel.integrations.messages._sendable import sendable
-from cupel.integrations.messages._turn import Turn
+from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Prices
     from cupel.integrations.messages._dialect import Provider
     from cupel.integrations.messages._entries import Piece
-    from cupel.integrations.messages._history import History, Shorter
+    from cupel.integrations.messages._history import History
     from cupel.integrations.messages._media import ImageTokens
-    from cupel.integrations.messages._memory import Known
     from cupel.integrations.messages._pins import SystemMessages
-    from cupel.model import ContextBudget, ContextItem
+    from cupel.model import ContextItem
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
     from cupel.shorten import Shortener
@@ -89,7 +89,7 @@ class MessageSession(Remembering, Generic[M]):
         system_messages: SystemMessages = "keep",
         framework: Framework[M] | None = None,
     ) -> None:
-        super().__init__(as_window(budget), prices, worth)
+        super().__init__(ContextBudget.of(budget), prices, worth)
         self._pipeline = None if policy is None else as_pipeline(policy)
         self._trust = _TRUST if policy is None else 1.0
         self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
@@ -97,26 +97,24 @@ class MessageSession(Remembering, Generic[M]):
         self._query = None if query is None else as_text("query", query)
         if framework is not None:
             as_instance("framework", framework, Framework)
-        self._framework = framework
-        self._shortens = forms is not False and (framework is None or framework.with_outputs is not None)
-        self._shortener = None if forms is None or forms is False else as_function("forms", forms)
-        self._tools = tools if framework is None else framework.schemas(tools)
+        shortening = shortening_of(forms, built_in=None)
+        self._shortening = shortening if framework is None or framework.with_outputs is not None else None
         self._options = Options(
             provider=provider,
             counter=counter,
             system=system,
-            tools=self._tools,
+            tools=tools if framework is None else framework.schemas(tools),
             pin=pin,
             image_tokens=image_tokens,
             alternate=as_flag("alternate", alternate),
             system_messages=system_messages,
-            dialect=None if framework is None else framework.rules,
+            framework=framework,
         )
         self._begin()
 
     def _begin(self) -> None:
         window = min(self._budget.target_tokens, self._budget.max_tokens - self._budget.output_reserve)
-        self._pieces = Pieces(self._shortener, shortens=self._shortens, window=window)
+        self._pieces = Pieces(self._shortening, window)
         self._memory = Memory()
 
     def fit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
@@ -146,21 +144,20 @@ class MessageSession(Remembering, Generic[M]):
                 )
 
             step, sent = draft.decide(decided, first=not self._state.turns)
-            turn = self._turn(draft, history, step, sent)
+            turn = self._turn(draft, step, sent)
             self._keep(step)
         return turn
 
     def _draft(self, messages: Sequence[M]) -> tuple[Draft, Opening]:
-        view = None if self._framework is None else self._framework.view(messages)
-        history = read_history(messages, replace(self._options, view=view), self._memory)
-        fixed = fixed_items(history, self._options.system, self._tools)
-        request = Request(history, fixed, as_window(self._window(self._budget)))
+        history = read_history(messages, self._options, self._memory)
+        window = self._window(self._budget)
+        request = Request(history, ContextBudget(window, window))
         items = history.items(request.room)
         pieces = self._pieces.follow(history, self._state.last)
         digest = blake2b(digest_size=12)
-        for item in fixed:
+        for item in history.fixed:
             digest.update(f"{item.tokens}:{item.content}\n".encode("utf-8", "surrogatepass"))
-        opening = Opening(digest.hexdigest(), sum(item.tokens for item in fixed))
+        opening = Opening(digest.hexdigest(), sum(item.tokens for item in history.fixed))
         draft = Draft(
             request=request,
             items=items,
@@ -182,20 +179,17 @@ class MessageSession(Remembering, Generic[M]):
             for piece in pieces
         ]
 
-    def _turn(self, draft: Draft, messages: Sequence[M], step: Step, sent: dict[int, str]) -> Turn[M]:
+    def _turn(self, draft: Draft, step: Step, sent: dict[int, str]) -> Turn[M]:
         history = draft.request.history
         positions = sorted(at for index in sent for at in draft.pieces[index].positions)
         shorter = {at: one for i, name in sent.items() for at, one in draft.pieces[i].form(name).messages.items()}
         places = {piece.key: piece for piece in draft.pieces}
-        report, dropped = account(draft, messages, sent)
+        report = account(draft, sent)
         return Turn(
-            messages=[
-                self._copy(messages[at], shorter[at]) if at in shorter else self._own(messages[at], history.known[at])
-                for at in positions
-            ],
+            messages=history.sent(positions, shorter),
             report=report,
             total_tokens=step.bill.sent,
-            dropped=dropped,
+            dropped=dropped_from(history, report, draft.items),
             provider=history.dialect.name,
             shortened=tuple(sorted(shorter)),
             action=step.action,
@@ -208,19 +202,9 @@ class MessageSession(Remembering, Generic[M]):
             bill=step.bill,
         )
 
-    def _own(self, message: M, known: Known) -> M:
-        """The caller's message as it is sent; a framework's needs no change."""
-        return known.sendable(message, "messages[]") if self._framework is None else message
-
-    def _copy(self, message: M, shorter: Shorter) -> Any:
-        """A copy of the caller's message with shorter outputs."""
-        if self._framework is None or self._framework.with_outputs is None:
-            return sendable(shorter.view, "messages[]")
-        return self._framework.with_outputs(message, shorter.texts)
-
     def _marks(self, draft: Draft, positions: Sequence[int], step: Step) -> tuple[int, ...]:
         """At the end, behind what the last request and this one have in common, and behind opening system messages."""
-        limit = self._prices.marks - (self._options.system is not None or bool(self._tools))
+        limit = self._prices.marks - (self._options.system is not None or bool(self._options.tools))
         readings = draft.request.history.readings
         opening = next((n for n, at in enumerate(positions) if readings[at].role != "system"), len(positions)) - 1
         common = {entry.key for entry in step.entries[: step.common]}
@@ -231,5 +215,5 @@ class MessageSession(Remembering, Generic[M]):
 
 def _label(history: History, piece: Piece) -> str:
     tools = dict.fromkeys(tool for at in piece.positions for tool in history.readings[at].tools)
-    place = ", ".join(ranges(piece.positions))
+    place = ranges(piece.positions)
     return f"{place} ({', '.join(tools)})" if tools else place

@@ -3,96 +3,78 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from cupel.diagnostics import IncludedItem
 from cupel.integrations.messages._draft import Draft
-from cupel.integrations.messages._entries import SHORT, Pieces
+from cupel.integrations.messages._entries import Pieces
+from cupel.integrations.messages._forms import SHORT
 from cupel.pipeline import effective_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Sequence
 
     from cupel.diagnostics import SelectionReport
+    from cupel.integrations.messages._forms import Shortening
     from cupel.integrations.messages._history import Shorter
     from cupel.integrations.messages._selection import Outcome, Request
     from cupel.model import ContextItem
-    from cupel.pipeline import Pipeline
-    from cupel.shorten import Shortener
+
+ShorterUnits = dict[int, dict[int, "Shorter"]]
+"""The shorter messages of units, by unit and position."""
 
 
-class Shortened(NamedTuple):
-    """A selection, its report, and the messages in it that are shorter than they were, by position."""
-
-    outcome: Outcome
-    report: SelectionReport
-    messages: dict[int, Shorter]
-
-
-class Shortening(NamedTuple):
-    """What may be shorter, and how."""
-
-    shortener: Shortener | None
-    """What shortens a text; None for the built-in forms."""
-    parts: Collection[str]
-    """Which texts of messages."""
-    copy: Callable[[Any, Shorter], Any]
-    """A copy of the caller's message with the shorter texts."""
-
-
-def select_shortened(
-    request: Request, items: list[ContextItem], pipeline: Pipeline, shortening: Shortening
-) -> Shortened:
-    """Select with long texts in their short forms, and give back their length to the best as far as it fits.
+def shorter_units(request: Request, items: list[ContextItem], shortening: Shortening) -> ShorterUnits:
+    """Return the units with long texts in their short forms.
 
     What is newest or pinned stays whole; where that does not fit, its outputs are cut to what does.
     """
     history = request.history
-    source = Pieces(shortening.shortener, shortens=True, window=request.room, parts=shortening.parts)
+    source = Pieces(shortening, request.room)
     pieces = source.follow(history, ())
-    draft = Draft(request=request, items=items, source=source, pieces=pieces, values=[], last=(), recent=0.0)
+    draft = Draft(request=request, items=items, source=source, pieces=pieces)
     draft.must = draft.needed(set())
     draft.make_room()
-    forms: dict[int, dict[int, Shorter]] = {}
-    """The shorter messages of each unit."""
+    found: ShorterUnits = {}
     for index, piece in enumerate(pieces):
         whole = index in draft.must or index == len(pieces) - 1
         name = draft.cuts.get(index, "") if whole else SHORT
-        found = piece.forms[name].messages if name in piece.forms else {}
+        messages = piece.forms[name].messages if name in piece.forms else {}
         for unit in piece.units:
-            positions = history.units[unit].positions
-            if mine := {at: found[at] for at in positions if at in found}:
-                forms[unit] = mine
-    offered = [
-        history.shortened(item, history.units[unit].positions, forms[unit]) if unit in forms else item
+            if mine := {at: messages[at] for at in history.units[unit].positions if at in messages}:
+                found[unit] = mine
+    return found
+
+
+def with_shorter(request: Request, items: Sequence[ContextItem], shorter: ShorterUnits) -> list[ContextItem]:
+    """Return the items as they stand where some units are shorter."""
+    history = request.history
+    return [
+        history.shortened(item, history.units[unit].positions, shorter[unit]) if unit in shorter else item
         for unit, item in enumerate(items)
     ]
-    request.check_pinned(offered)
-    outcome = request.select(offered, pipeline)
-    return _lengthened(request, items, outcome, forms)
 
 
-def _lengthened(
-    request: Request, items: list[ContextItem], outcome: Outcome, forms: dict[int, dict[int, Shorter]]
-) -> Shortened:
+def lengthened(
+    request: Request, items: Sequence[ContextItem], outcome: Outcome, shorter: ShorterUnits
+) -> tuple[SelectionReport, dict[int, Shorter]]:
+    """Give units back their length, the best first, as far as it fits; return the report and what is still shorter."""
     report = outcome.report()
-    pinned = sum(item.tokens for item in (*request.fixed, *outcome.items) if item.pinned)
+    if not shorter:
+        return report, {}
+    pinned = sum(item.tokens for item in (*request.history.fixed, *outcome.items) if item.pinned)
     taken = sum(entry.item.tokens for entry in report.included if not entry.item.pinned)
     left = effective_budget(request.window, pinned).target_tokens - taken
-    units = {id(item): unit for unit, item in enumerate(outcome.items)}
+    units = {id(outcome.items[unit]): unit for unit in shorter}
     restored: dict[int, ContextItem] = {}
     for entry in sorted(report.included, key=lambda entry: -entry.score):
         unit = units.get(id(entry.item))
-        if unit is not None and unit in forms and items[unit].tokens - entry.item.tokens <= left:
+        if unit is not None and items[unit].tokens - entry.item.tokens <= left:
             left -= items[unit].tokens - entry.item.tokens
             restored[unit] = items[unit]
-    kept = [unit for unit in outcome.kept if unit in forms and unit not in restored]
     included = tuple(
         IncludedItem(restored.get(units.get(id(entry.item), -1), entry.item), entry.score, entry.reason)
         for entry in report.included
     )
-    return Shortened(
-        outcome,
-        replace(report, included=included),
-        {at: shorter for unit in kept for at, shorter in forms[unit].items()},
-    )
+    kept = [unit for unit in outcome.kept if unit in shorter and unit not in restored]
+    return replace(report, included=included), {at: one for unit in kept for at, one in shorter[unit].items()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from cupel.integrations.messages._reading import TWO_CALLS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -75,3 +77,14 @@ def in_order(units: Iterable[Unit]) -> list[Unit]:
     """Return the units by their first messages, each once."""
     distinct = {id(unit): unit for unit in units}
     return sorted(distinct.values(), key=lambda unit: unit.positions[0])
+
+
+def forbid_repeated_calls(units: Iterable[Unit], readings: Sequence[Reading]) -> None:
+    """Ids must be unique in a request: of two exchanges with one id only the newest can be sent."""
+    seen: set[str] = set()
+    for unit in sorted(units, key=lambda unit: unit.positions[-1], reverse=True):
+        calls = [call for position in unit.positions for call in readings[position].calls]
+        if seen.intersection(calls) or len(set(calls)) < len(calls):
+            unit.spoil(TWO_CALLS)
+        if unit.flaw is None:
+            seen.update(calls)
