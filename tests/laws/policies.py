@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
-from cupel import Policy, Scorer, Slicer
+from cupel import Policy, RecencyScorer, Scorer, Slicer
+from cupel.testing import strategies
 from tests.laws.generators import NOW, TAGS
 
 
@@ -79,6 +81,27 @@ def _leaf_scorers() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+def _of_the_kit(family: str, drawn: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Whatever is declared, in fewer shapes than here; `optimal` and `stream` are tried elsewhere."""
+    policies = drawn.map(lambda one: replace(Policy(RecencyScorer()), **{family: one}).to_dict())
+    return policies.map(lambda policy: _with_types(policy.get(family, "greedy"))).filter(_is_specified)
+
+
+def _with_types(document: Any) -> Any:
+    """Write bare tags out, which the oracle does not read."""
+    if isinstance(document, str):
+        return {"type": document}
+    inside = {key: _with_types(document[key]) for key in ("inner", "scorer") if key in document}
+    if document.get("type") == "composite":
+        inside["scorers"] = [_with_types(entry) for entry in document["scorers"]]
+    return {**document, **inside}
+
+
+def _is_specified(document: dict[str, Any]) -> bool:
+    inner = document.get("inner")
+    return document["type"] not in {"optimal", "stream"} and (inner is None or _is_specified(inner))
+
+
 def scorer_specs() -> st.SearchStrategy[dict[str, Any]]:
     """Every scorer, nested up to a few levels."""
     weight = st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.0, 3.0])
@@ -90,7 +113,7 @@ def scorer_specs() -> st.SearchStrategy[dict[str, Any]]:
             st.fixed_dictionaries({"type": st.just("composite"), "scorers": st.lists(entry, min_size=1, max_size=3)}),
         )
 
-    return st.recursive(_leaf_scorers(), extend, max_leaves=4)
+    return st.recursive(_leaf_scorers(), extend, max_leaves=4) | _of_the_kit("scorer", strategies.scorers())
 
 
 def _knapsacks() -> st.SearchStrategy[dict[str, Any]]:
@@ -152,7 +175,7 @@ def slicer_specs() -> st.SearchStrategy[dict[str, Any]]:
             ),
         )
 
-    return st.recursive(leaves, extend, max_leaves=2)
+    return st.recursive(leaves, extend, max_leaves=2) | _of_the_kit("slicer", strategies.slicers())
 
 
 def _pin_rules() -> st.SearchStrategy[dict[str, Any]]:

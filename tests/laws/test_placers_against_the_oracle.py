@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cupel import ChronologicalPlacer, ScoredItem, SystemFirst, UShapedPlacer
+from cupel import ScoredItem
 from cupel._columns import Candidates
+from cupel.policy import registered
 from tests import oracle
 from tests.laws.generators import SCORES, item_pairs, law
 
 
 @pytest.mark.parametrize(
-    ("name", "placer"),
-    [("chronological", ChronologicalPlacer()), ("u_shaped", UShapedPlacer()), ("system_first", SystemFirst())],
+    ("name", "placer"), [(tag, known.strategy()) for tag, known in registered()["placer"].items() if known.built_in]
 )
 @law(80)
 @given(data=st.data(), pairs=item_pairs())

@@ -18,6 +18,7 @@ from tests.policy.random_policies import policies
 from tests.policy.test_document_errors import MALFORMED
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "policy.schema.json"
+PUBLISHED_SCHEMA = json.loads(PUBLISHED.read_text(encoding="utf-8"))  # without the tags that other tests register
 NOT_JSON = {"integer key", "endless duration", "a strategy for a strategy"}
 
 
@@ -112,7 +113,7 @@ def test_the_published_copy_is_fresh():
     """Write it again with: python scripts/policy_schema.py."""
     code = "import json; from cupel.policy import json_schema; print(json.dumps(json_schema()))"
     fresh = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)  # no test's tags
-    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == json.loads(fresh.stdout)
+    assert json.loads(fresh.stdout) == PUBLISHED_SCHEMA
 
 
 JUNK = [
@@ -139,7 +140,22 @@ JUNK = [
         1e300,
         -1e300,
     ),
-    *("", " ", "\t", "x", "greedy", "auto", "knapsack", "json:dumps", "json:", "german", "Message", "mEsSaGe"),
+    *(
+        "",
+        " ",
+        "\t",
+        "x",
+        "greedy",
+        "recency",
+        "u_shaped",
+        "auto",
+        "knapsack",
+        "json:dumps",
+        "json:",
+        "german",
+        "Message",
+        "mEsSaGe",
+    ),
     *("2026-01-31T09:30:00Z", "2026-01-31T09:30Z", "2026-01-31 09:30:00.1234567+01:00", "2026-01-31T09:30:00", "2026"),
     *([], {}, [1], ["x"], {"": 1}, {" ": 1}, {"a": []}, {"a": 0.5}, {"type": "greedy"}, {"type": 1}, [{"kind": "a"}]),
 ]
@@ -161,14 +177,11 @@ KEYS = [
     *("metadata", "newest", "source", "tag", "min_count", "max_tokens", "gap", "max_core", "bucket_size", "max_cells"),
     *("query", "vector_key", "now", "weights", "stem", "k1", "b", "neighbours", "stop", "default_score", "pins"),
 ]
-DOCUMENTS = [  # every key of every strategy
+DOCUMENTS = [
     _sliced(type="optimal", exact=False, gap=0.1, max_core=3, limits=[{"kind": "A", "min_count": 1, "max_count": 2}]),
     _sliced(type="optimal", exact=False, limits=[{"kind": "A", "min_tokens": 1, "max_tokens": 2}], scarcity="throw"),
     _sliced(type="quota", quotas=[{"kind": "A", "require": 1, "cap": 50}], inner="greedy", leftover="share"),
     _sliced(type="count_quota", entries=[{"kind": "A", "require_count": 0, "cap_count": 2}], inner="greedy"),
-    _sliced(type="count_constrained_knapsack", entries=[], bucket_size=3, max_cells=100),
-    _sliced(type="knapsack", bucket_size="auto", max_cells="unlimited"),
-    _sliced(type="stream", batch_size=8),
     _scored(type="embedding", embed="json:dumps", vector_key="v", query="why?"),
     _scored(
         type="relevance", neighbours=0.5, k1=1, b=0.5, stem=False, stop=["a"], dates=True, query="why?", optional=True
@@ -177,15 +190,34 @@ DOCUMENTS = [  # every key of every strategy
     _scored(type="decay", curve={"type": "exponential", "half_life_seconds": 5}),
     _scored(type="decay", curve={"type": "step", "windows": [{"max_age_seconds": 5, "score": 0.5}]}),
     _scored(type="composite", scorers=[{"scorer": "recency", "weight": 2}]),
-    _scored(type="kind", weights={"A": 1}),
-    _scored(type="tag", weights={"A": 1}, case_sensitive=False),
-    _scored(type="metadata_key", key="a", value="b", boost=2),
-    _scored(type="metadata_trust", default_score=0.5),
-    _scored(type="scaled", inner="recency"),
     {"scorer": "recency", "pins": [{"kind": "A", "tag": "t", "source": "s", "metadata": {"a": 1}, "newest": 1}]},
     {"scorer": "recency", "pins": [{"metadata": {"a": 1}}]},
     {"$schema": "x", "name": "n", "description": "d", "deduplication": True, "overflow": "throw", "scorer": "recency"},
 ]
+"""Documents with lists of objects in them, and those for which not every value that a schema allows will do."""
+
+
+def _full(schema):
+    """A strategy with its keys, each with one of the values above that its schema allows."""
+    full = {"type": schema["title"]}
+    for key, form in schema["properties"].items():
+        allowed = Draft202012Validator({**form, "$defs": PUBLISHED_SCHEMA["$defs"]})
+        values = [value for value in [*form.get("enum", ()), *JUNK] if allowed.is_valid(value)]
+        if values and key != "type":
+            full[key] = values[-1]
+    return full
+
+
+def _with_all_keys():
+    """Every strategy that no document above has, so that a new one is tried as soon as it is declared."""
+    shown = json.dumps(DOCUMENTS)
+    for family in ("scorer", "slicer", "placer"):
+        for schema in PUBLISHED_SCHEMA["$defs"][family]["anyOf"]:
+            if "title" in schema and f'"type": "{schema["title"]}"' not in shown:
+                yield {"scorer": "recency", family: _full(schema)}
+
+
+DOCUMENTS += _with_all_keys()
 
 
 def _places(document, path=()):
@@ -246,8 +278,7 @@ def test_schema_and_reader_agree_on_every_value_of_every_key(document):
 
 def test_the_documents_have_every_key_of_the_schema():
     keys = {key for document in DOCUMENTS for path in _places(document) for key in path if isinstance(key, str)}
-    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))  # without the tags that other tests register
-    assert keys.issuperset(_keys_of(published))
+    assert _keys_of(PUBLISHED_SCHEMA) - keys == set(), "these need a document above"
 
 
 def _keys_of(schema):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-import cupel
 from cupel import ContextBudget, ContextItem, OverflowStrategy, Policy, SelectionError
+from cupel.policy import registered
 from cupel.testing import strategies
 
 SEARCH = settings(max_examples=2000, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -111,16 +111,18 @@ def test_budgets_without_reservations_are_what_slicers_receive(budget):
 
 @pytest.mark.parametrize(
     ("family", "strategy"),
-    [(cupel.Scorer, strategies.scorers()), (cupel.Slicer, strategies.slicers()), (cupel.Placer, strategies.placers())],
+    [("scorer", strategies.scorers()), ("slicer", strategies.slicers()), ("placer", strategies.placers())],
 )
-def test_every_built_in_strategy_occurs(family, strategy):
-    public = {
-        name
-        for name in cupel.__all__
-        if isinstance(found := getattr(cupel, name), type) and issubclass(found, family) and found is not family
-    }
-    for name in public - {"StreamSlice"}:  # for streams; with all items at hand it is GreedySlice
-        find(strategy, lambda found, name=name: type(found).__name__ == name, settings=SEARCH)
+def test_every_built_in_strategy_occurs_and_no_other_one(family, strategy):
+    seen = set()
+
+    @settings(SEARCH, max_examples=500)
+    @given(strategy)
+    def look(found):
+        seen.add(type(found))
+
+    look()
+    assert seen == {known.strategy for known in registered()[family].values() if known.built_in}
 
 
 @settings(max_examples=60)

@@ -39,7 +39,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, 
 _SHOWN: Final = 24
 
 
-class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason", forbid_unknown_fields=True):
+class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason", tag=True, forbid_unknown_fields=True):
     """Base of the exclusion reasons; each carries the numbers behind the decision.
 
     >>> BudgetExceeded(item_tokens=400, available_tokens=50).to_dict()
@@ -82,7 +82,7 @@ class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason",
         return fields
 
 
-class BudgetExceeded(ExclusionReason, frozen=True, tag="BudgetExceeded"):
+class BudgetExceeded(ExclusionReason, frozen=True):
     """The item was not chosen for the budget; `available_tokens` is what the whole selection left over."""
 
     title = "no room"
@@ -96,7 +96,7 @@ class BudgetExceeded(ExclusionReason, frozen=True, tag="BudgetExceeded"):
     available_tokens: int
 
 
-class ScoredTooLow(ExclusionReason, frozen=True, tag="ScoredTooLow"):
+class ScoredTooLow(ExclusionReason, frozen=True):
     """The score is under a threshold; reserved for custom strategies."""
 
     title = "score too low"
@@ -106,7 +106,7 @@ class ScoredTooLow(ExclusionReason, frozen=True, tag="ScoredTooLow"):
     threshold: float
 
 
-class Deduplicated(ExclusionReason, frozen=True, tag="Deduplicated"):
+class Deduplicated(ExclusionReason, frozen=True):
     """Another item with the same content, named here, scored at least as high."""
 
     title = "duplicate"
@@ -116,7 +116,7 @@ class Deduplicated(ExclusionReason, frozen=True, tag="Deduplicated"):
     deduplicated_against: str
 
 
-class QuotaCapExceeded(ExclusionReason, frozen=True, tag="QuotaCapExceeded"):
+class QuotaCapExceeded(ExclusionReason, frozen=True):
     """With the item, its kind would have exceeded its cap; given by limits, and by quotas that share what is left."""
 
     title = "over the cap of its kind"
@@ -127,7 +127,7 @@ class QuotaCapExceeded(ExclusionReason, frozen=True, tag="QuotaCapExceeded"):
     actual: int
 
 
-class QuotaRequireDisplaced(ExclusionReason, frozen=True, tag="QuotaRequireDisplaced"):
+class QuotaRequireDisplaced(ExclusionReason, frozen=True):
     """Another kind's requirement took the room; reserved for custom strategies."""
 
     title = "displaced by a requirement"
@@ -136,7 +136,7 @@ class QuotaRequireDisplaced(ExclusionReason, frozen=True, tag="QuotaRequireDispl
     displaced_by_kind: str
 
 
-class NegativeTokens(ExclusionReason, frozen=True, tag="NegativeTokens"):
+class NegativeTokens(ExclusionReason, frozen=True):
     """The token count is negative, so the item cannot be budgeted."""
 
     title = "no valid token count"
@@ -146,7 +146,7 @@ class NegativeTokens(ExclusionReason, frozen=True, tag="NegativeTokens"):
     tokens: int
 
 
-class PinnedOverride(ExclusionReason, frozen=True, tag="PinnedOverride"):
+class PinnedOverride(ExclusionReason, frozen=True):
     """The item would have fitted but for the pinned items; `displaced_by` is the first of them that costs tokens."""
 
     title = "displaced by pins"
@@ -155,7 +155,7 @@ class PinnedOverride(ExclusionReason, frozen=True, tag="PinnedOverride"):
     displaced_by: str
 
 
-class Filtered(ExclusionReason, frozen=True, tag="Filtered"):
+class Filtered(ExclusionReason, frozen=True):
     """A named filter removed the item; reserved for custom strategies and integrations."""
 
     title = "filtered"
@@ -164,7 +164,7 @@ class Filtered(ExclusionReason, frozen=True, tag="Filtered"):
     filter_name: str
 
 
-class CountCapExceeded(ExclusionReason, frozen=True, tag="CountCapExceeded"):
+class CountCapExceeded(ExclusionReason, frozen=True):
     """The kind reached the most items its count quota or limit allows."""
 
     title = "enough of its kind"
@@ -176,7 +176,7 @@ class CountCapExceeded(ExclusionReason, frozen=True, tag="CountCapExceeded"):
     count: int
 
 
-class CountRequireCandidatesExhausted(ExclusionReason, frozen=True, tag="CountRequireCandidatesExhausted"):
+class CountRequireCandidatesExhausted(ExclusionReason, frozen=True):
     """A count requirement ran out of candidates; reserved for custom strategies."""
 
     title = "none left of its kind"
@@ -185,7 +185,7 @@ class CountRequireCandidatesExhausted(ExclusionReason, frozen=True, tag="CountRe
     kind: str
 
 
-class Superseded(ExclusionReason, frozen=True, tag="Superseded"):
+class Superseded(ExclusionReason, frozen=True):
     """Another form of the same thing, named here, is in."""
 
     title = "in another form"
@@ -194,7 +194,7 @@ class Superseded(ExclusionReason, frozen=True, tag="Superseded"):
     by: str
 
 
-class RequirementMissing(ExclusionReason, frozen=True, tag="RequirementMissing"):
+class RequirementMissing(ExclusionReason, frozen=True):
     """The item requires a thing, named here by its id, that is not in."""
 
     title = "what it requires is out"
@@ -203,7 +203,7 @@ class RequirementMissing(ExclusionReason, frozen=True, tag="RequirementMissing")
     id: str
 
 
-class Conflict(ExclusionReason, frozen=True, tag="Conflict", rename={"with_": "with"}):
+class Conflict(ExclusionReason, frozen=True, rename={"with_": "with"}):
     """Another thing of the same exclusive set, named here, is in; `with` is the field's name on the wire."""
 
     title = "a rival is in"
@@ -234,24 +234,7 @@ class UnknownReason(ExclusionReason, frozen=True):
 
 
 KNOWN_REASONS: FrozenDict[str, type[ExclusionReason]] = FrozenDict(
-    {
-        reason.__name__: reason
-        for reason in (
-            BudgetExceeded,
-            ScoredTooLow,
-            Deduplicated,
-            QuotaCapExceeded,
-            QuotaRequireDisplaced,
-            NegativeTokens,
-            PinnedOverride,
-            Filtered,
-            CountCapExceeded,
-            CountRequireCandidatesExhausted,
-            Superseded,
-            RequirementMissing,
-            Conflict,
-        )
-    }
+    {reason.__name__: reason for reason in ExclusionReason.__subclasses__() if reason is not UnknownReason}
 )
 """The reasons this version knows, by name."""
 

@@ -42,6 +42,11 @@ class RegisteredStrategy:
     strategy: type
     document: Document[Any] = field(repr=False)
 
+    @property
+    def built_in(self) -> bool:
+        """Whether the strategy is cupel's own."""
+        return self.strategy.__module__.startswith("cupel.")
+
     def schema(self) -> Schema:
         """Return the JSON Schema of the strategy's document; nested strategies refer to `#/$defs/FAMILY`."""
         fields = self.document.schema()
