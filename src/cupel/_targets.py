@@ -42,7 +42,10 @@ class Work:
 
 
 class Wanted(NamedTuple):
-    """A position that is to be chosen together with fewer than `room` of its rivals, which come before it."""
+    """A position that is to be chosen together with fewer than `room` of its rivals.
+
+    These are all those of its kind that come before it, because the cap of a count meets them first; or none.
+    """
 
     position: int
     rivals: frozenset[int] = frozenset()

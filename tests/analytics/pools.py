@@ -61,8 +61,11 @@ small_slicers = st.one_of(
     st.just(GreedySlice()),
     knapsacks,
     st.just(Alternating()),
-    st.builds(QuotaSlice, _shares, st.just(GreedySlice()) | knapsacks),
-    st.builds(CountQuotaSlice, _counts, st.just(GreedySlice()) | st.builds(QuotaSlice, _shares)),
+    st.builds(QuotaSlice, _shares, st.just(GreedySlice()) | knapsacks | st.just(Alternating())),
+    st.builds(CountQuotaSlice, _counts, st.sampled_from([GreedySlice(), Alternating()])),
+    st.builds(
+        CountQuotaSlice, _counts, st.builds(QuotaSlice, _shares, st.sampled_from([GreedySlice(), Alternating()]))
+    ),
     st.builds(CountConstrainedKnapsackSlice, _counts, knapsacks),
     st.builds(QuotaSlice, _shares, st.builds(CountQuotaSlice, _counts)),
     st.builds(CountQuotaSlice, _counts, st.builds(CountConstrainedKnapsackSlice, _counts, knapsacks)),

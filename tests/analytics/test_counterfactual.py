@@ -141,6 +141,39 @@ def test_an_item_that_a_cap_keeps_out_of_larger_shares(required):
     assert extra(pool, ContextBudget(first + 4, first + 4), small, slicer) is None
 
 
+@pytest.mark.parametrize(("cap", "tokens", "expected"), [(50, 1, 1), (50, 5, None), (51, 1, 1), (51, 5, None)])
+def test_a_kind_that_gets_only_what_rounding_leaves(cap, tokens, expected):
+    """Half and half of an odd target leave one token to the memory; no larger share ever comes."""
+    memory = item("memory", tokens, kind="Memory")
+    pool = [item("message", 3), item("document", 4, kind="Document"), memory]
+    halves = [QuotaEntry("Message", 50, 50), QuotaEntry("Document", 50, cap)]
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=QuotaSlice(halves)).prepare(pool)
+    assert selects(prepared, ContextBudget(11, 11), memory) == (tokens == 1)
+    assert extra(pool, ContextBudget(10, 10), memory, QuotaSlice(halves)) == expected
+    required = QuotaSlice(halves, CountQuotaSlice([CountQuotaEntry("Memory", 1, 1)]))
+    assert extra(pool, ContextBudget(10, 10), memory, required, overflow=OverflowStrategy.PROCEED) == 1  # committed
+
+
+def test_a_share_that_rounding_passes_over():
+    """The small memory fits a share of ten tokens alone, and from nine the shares go on to eleven."""
+    small = item("small", 10, 0.1, kind="Memory")
+    memories = [item("large", 11, 0.9, kind="Memory"), small, item("worthless", 1, 0.0, kind="Memory")]
+    pool = [item("message", 4), item("tool", 6, kind="ToolOutput"), *memories]
+    shares = [QuotaEntry("Message", 46.7), QuotaEntry("ToolOutput", 1, 1.5), QuotaEntry("Document", 40)]
+    slicer = QuotaSlice(shares, CountQuotaSlice([CountQuotaEntry("Memory", 0, 1)]))
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).prepare(pool)
+    assert not any(selects(prepared, ContextBudget(size, size), small) for size in range(FAR))
+    assert extra(pool, ContextBudget(20, 20), small, slicer) is None
+
+
+def test_a_kind_without_a_share_is_never_refused():
+    """Ten tokens of messages would need a table that is too large, but messages get nothing."""
+    message, document = item("message", 3), item("document", 9, kind="Document")
+    slicer = QuotaSlice([QuotaEntry("Message", cap=0)], KnapsackSlice(1, max_cells=10))
+    assert extra([message, document], ContextBudget(5, 5), document, slicer) == 4
+    assert extra([message, document], ContextBudget(5, 5), message, slicer) is None
+
+
 def test_counts_within_counts_that_commit_beyond_the_smallest_targets():
     """The outer count commits the large one, the inner the small one, whatever the target: both fit from 14 on."""
     large, small = item("large", 11, 0.9), item("small", 3, 0.5)

@@ -24,8 +24,10 @@ from cupel import (
     ScoredItem,
     Slicer,
     StreamSlice,
+    TableTooLargeError,
     forms,
 )
+from cupel.analytics import counterfactual
 from cupel.slicers import Chooser, Selection
 from tests.oracle.relations import best_value, breaches, greedy, value
 from tests.relations.pools import related_items
@@ -210,6 +212,15 @@ LOG = forms(hinted("the whole log", 100, 0.9), (hinted("its errors", 40), 0.8), 
 @pytest.mark.parametrize("slicer", [GreedySlice(), StreamSlice(), KnapsackSlice(1), KnapsackSlice("auto")], ids=names)
 def test_the_largest_form_that_fits_is_in(slicer, target, expected):
     assert contents(LOG, target, slicer) == expected
+
+
+def test_a_table_of_forms_that_is_too_large_is_refused():
+    slicer = KnapsackSlice(1, max_cells=300)  # three forms: up to 99 tokens
+    assert contents(LOG, 99, slicer) == ["its errors"]
+    with pytest.raises(TableTooLargeError, match="303 cells"):
+        contents(LOG, 100, slicer)
+    found = counterfactual(pipeline(slicer).prepare(LOG), 50, LOG[0])
+    assert (found.extra_tokens, found.exact) == (None, True)
 
 
 def test_a_form_under_the_hull_is_never_taken_by_greedy():

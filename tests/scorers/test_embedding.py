@@ -81,6 +81,15 @@ def test_an_asynchronous_function_is_awaited_by_arun_or_warm(wrap):
     assert bound.prepare(ITEMS).run(3) == ITEMS[2:]
 
 
+def test_an_answer_that_can_be_awaited_but_not_closed_is_refused_like_a_coroutine():
+    class Promise:
+        def __await__(self):
+            raise AssertionError("nobody awaits it")
+
+    with pytest.raises(ScorerConfigError, match="embed is asynchronous"):
+        EmbeddingScorer(lambda texts: Promise(), query="b").score_all(ITEMS)
+
+
 @pytest.mark.parametrize(
     ("embed", "says"),
     [

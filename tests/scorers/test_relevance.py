@@ -65,6 +65,7 @@ def test_terms_of_a_text(text, terms):
 def test_long_words_are_not_remembered_and_the_memory_is_bounded(monkeypatch):
     known = Terms(str, frozenset())
     assert known["y" * 101] == ("y" * 101,)
+    assert known["港" * 101] == ("港", "港港")  # a long text without spaces is taken apart all the same
     assert not known
     monkeypatch.setattr("cupel.scorers._words._MOST_WORDS", 2)
     for word in ("one", "two", "three"):

@@ -505,6 +505,12 @@ def test_a_pass_of_the_wrong_length_names_the_scorer(count: int, monkeypatch: py
         Wrong().checked_scores(hinted(0, 0))
 
 
+def test_a_pass_that_is_no_list_names_the_scorer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wrong, "score_all", lambda self, items: None)
+    with pytest.raises(StrategyContractError, match="Wrong broke its contract: score_all must return a list of num"):
+        Wrong().checked_scores(hinted(0, 0))
+
+
 def test_a_pass_of_hundreds_is_as_long_as_its_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "count", 400)
     assert Wrong().checked_scores(hinted(*[0.0] * 400)) == [0.5] * 400

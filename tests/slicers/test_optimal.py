@@ -28,6 +28,7 @@ from cupel.diagnostics import (
     CountCapExceeded,
     CountRequirementShortfall,
     QuotaCapExceeded,
+    Superseded,
     TokenRequirementShortfall,
 )
 from cupel.policy import Policy
@@ -146,6 +147,15 @@ def test_items_over_a_limit_say_which():
         "e": QuotaCapExceeded("Doc", 7, 10),
         "f": BudgetExceeded(50, 30),
     }
+
+
+def test_a_form_is_out_for_the_other_form_not_for_the_limit():
+    forms = [
+        item("whole", 30, 0.9, metadata={"cupel:id": "log"}),
+        item("short", 5, 0.9, metadata={"cupel:id": "log", "cupel:worth": 0.5}),
+    ]
+    found = report(forms, 40, [KindLimit("Message", max_count=1, max_tokens=20)])
+    assert [(entry.item.content, entry.reason) for entry in found.excluded] == [("whole", Superseded("short"))]
 
 
 def test_minima_are_kept_in_their_order_and_shortfalls_reported():

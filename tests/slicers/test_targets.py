@@ -74,35 +74,6 @@ def test_targets_are_those_that_choose(items, slicer, highest):
             assert found == expected if reach.sure else set(found) >= set(expected)
 
 
-@settings(max_examples=100)
-@given(items=small_items, slicer=small_slicers, data=st.data())
-def test_rivals_that_come_first_are_counted(items, slicer, data):
-    ready = prepared(items, slicer)
-    order = ready.chooser.order
-    if not order or ready.chooser.reach() is None or not ready.chooser.reach().sure:
-        return
-    position = data.draw(st.sampled_from(order))
-    before = order[: order.index(position)]
-    rivals = frozenset(data.draw(st.lists(st.sampled_from(before), unique=True)) if before else [])
-    room = data.draw(st.integers(1, 3))
-    targets = ready.chooser.targets(Wanted(position, rivals, room), 60, Work(LOTS))
-    if targets is None:
-        return
-    choices = [chosen_at(ready.chooser, target) or [] for target in range(61)]
-    expected = [
-        at for at, chosen in enumerate(choices) if position in chosen and len(rivals.intersection(chosen)) < room
-    ]
-    assert members(targets, 60) == expected
-
-
-def test_rivals_whose_own_cap_leaves_them_out_are_not_counted():
-    """The inner slicer chooses the document, the cap removes it: whoever has it for a rival must be asked by runs."""
-    items = [ContextItem("doc", 1, kind="Document", future_relevance_hint=0.9), ContextItem("a", 1)]
-    chooser = prepared(items, CountQuotaSlice([CountQuotaEntry("Document", 0, 0)])).chooser
-    assert chosen_at(chooser, 5) == [1]
-    assert chooser.targets(Wanted(1, frozenset({0})), 5, Work(LOTS)) is None
-
-
 def tied(count, hints, tokens, kinds=("Message", "Document", "ToolOutput")):
     return [
         ContextItem(

@@ -77,7 +77,7 @@ class Recording(Watch):
     preparation. What a collector does with an event is part of no stage.
     """
 
-    __slots__ = ("_item_trace", "_mark", "_offset", "_pending", "_trace", "events", "stages")
+    __slots__ = ("_item_trace", "_offset", "_pending", "_trace", "events", "mark", "stages")
 
     def __init__(self, trace: TraceSink | None = None) -> None:
         self._trace = trace
@@ -88,8 +88,8 @@ class Recording(Watch):
         hook = getattr(trace, "on_pipeline_started", None)
         if hook is not None:
             hook()
-        self._mark = perf_counter_ns()
-        self._offset = time_ns() - self._mark
+        self.mark = perf_counter_ns()
+        self._offset = time_ns() - self.mark
 
     def classified(self, classified: Classified) -> None:
         """Record the items with a negative count."""
@@ -122,14 +122,14 @@ class Recording(Watch):
 
     def paused(self) -> None:
         """Keep the time since the last stage, for the report of whoever goes on from here."""
-        self._pending += perf_counter_ns() - self._mark
+        self._pending += perf_counter_ns() - self.mark
 
     def resumed(self) -> Recording:
         """Go on after the stages recorded so far, leaving this recording as it is."""
-        copy = Recording()
+        copy = super().resumed()
         copy.stages = list(self.stages)
         copy.events = list(self.events)
-        copy._mark -= self._pending
+        copy.mark -= self._pending
         return copy
 
     def finished(self, outcome: Outcome) -> SelectionReport:
@@ -164,7 +164,7 @@ class Recording(Watch):
     ) -> None:
         """Record a stage that has finished: events of its items first, then its own."""
         end = perf_counter_ns()
-        start = self._mark
+        start = self.mark
         self.stages.append(
             StageSnapshot(stage, entered, left, start + self._offset, end + self._offset, tuple(excluded))
         )
@@ -177,7 +177,7 @@ class Recording(Watch):
         self.events.append(event)
         if self._trace is not None:
             self._trace.record_stage_event(event)
-        self._mark = perf_counter_ns()
+        self.mark = perf_counter_ns()
 
 
 def listening(trace: TraceSink | None, budget: ContextBudget) -> Watch:

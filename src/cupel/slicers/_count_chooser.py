@@ -153,9 +153,6 @@ class CountChooser(Chooser):
         """Follow the inner slicer, with those of the kind that come first as rivals for the room under the cap."""
         from cupel._targets import NEVER, Shifted, Stretches, Wanted
 
-        key = self._keys[wanted.position]
-        if any(self._keys[rival] != key for rival in wanted.rivals):
-            return None  # whose cap may leave out what the inner slicer chose
         committed = wanted.rivals.intersection(self._committed)
         room = wanted.room - len(committed)
         if room <= 0:
@@ -163,7 +160,7 @@ class CountChooser(Chooser):
         if wanted.position in self._committed:
             return Stretches([1])
         place, *rivals = (bisect_left(self._rest, one) for one in (wanted.position, *wanted.rivals - committed))
-        of_rest = self._under_cap(Wanted(place, frozenset(rivals), room), self._room.get(key))
+        of_rest = self._under_cap(Wanted(place, frozenset(rivals), room), self._room.get(self._keys[wanted.position]))
         if of_rest is None:
             return None
         if of_rest.room <= 0:
@@ -180,11 +177,8 @@ class CountChooser(Chooser):
         line, place = self._lines.get(wanted.position, ([], 0))  # what no target chooses stands in no line
         if place < cap:
             return wanted
-        before = frozenset(line[:place])
-        if len(wanted.rivals) < wanted.room:
-            return wanted._replace(rivals=before, room=cap)
-        # Two caps can be counted as one only if they count the same items.
-        return wanted._replace(room=min(cap, wanted.room)) if wanted.rivals == before else None
+        room = min(cap, wanted.room) if wanted.rivals else cap  # rivals under another cap are the same line
+        return wanted._replace(rivals=frozenset(line[:place]), room=room)
 
     @cached_property
     def _lines(self) -> dict[int, tuple[list[int], int]] | None:

@@ -110,14 +110,11 @@ class GreedyChooser(Chooser):
         """Everything fits into the sum."""
         return Reach(sum(self._tokens[position] for position in self.order))
 
-    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
+    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets:
         """Work back from the item to what may be left before the first."""
         fill, ranks = self._backward
-        rank = ranks.get(wanted.position)
-        rivals = {ranks[position] for position in wanted.rivals if position in ranks}
-        if rank is None or max(rivals, default=-1) > rank:  # a negative count, or a cap that counts in another order
-            return None
-        return fill.targets(rank, rivals, wanted.room, highest, work)
+        rivals = {ranks[position] for position in wanted.rivals}
+        return fill.targets(ranks[wanted.position], rivals, wanted.room, highest, work)
 
     def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
         """The script has the order."""

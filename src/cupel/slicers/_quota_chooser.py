@@ -117,15 +117,10 @@ class QuotaChooser(Chooser):
         from cupel._targets import NEVER, Wanted
         from cupel.slicers._share_targets import ShareTargets
 
-        if wanted.position not in self._places:
-            return NEVER
         kind, index = self._places[wanted.position]
         if self._sharing.gets_nothing(kind):
             return NEVER
-        rivals = [self._places[rival] for rival in wanted.rivals]
-        if any(other != kind for other, _ in rivals):
-            return None
-        of_kind = Wanted(index, frozenset(place for _, place in rivals), wanted.room)
+        of_kind = Wanted(index, frozenset(self._places[rival][1] for rival in wanted.rivals), wanted.room)
         inner = self._parts[kind].chooser.targets(of_kind, self._sharing.most(kind, highest), work)
         return None if inner is None else ShareTargets(self._sharing, kind, inner, work)
 
