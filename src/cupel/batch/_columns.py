@@ -36,12 +36,12 @@ class RequestColumns:
         pa = arrow()
         twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
         if twice:
-            msg = f"the table has two columns {shown(twice[0])}; rename one"
-            raise BatchError(msg)
+            raise BatchError(f"the table has two columns {shown(twice[0])}; rename one")
         if "items" not in table.column_names:
             other = "; conversations are read from JSON lines" if "messages" in table.column_names else ""
-            msg = f"the table has no column 'items'; its columns are {', '.join(table.column_names) or 'none'}{other}"
-            raise BatchError(msg)
+            raise BatchError(
+                f"the table has no column 'items'; its columns are {', '.join(table.column_names) or 'none'}{other}"
+            )
         items = table.column("items")
         self._items: Any = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else items
         _check_list(pa, self._items.type)
@@ -70,8 +70,7 @@ class RequestColumns:
 
     def _read(self, row: int, items: list[ContextItem] | None, columns: list[Any]) -> Request:
         if self._missing[row]:
-            msg = "items is missing"
-            raise ValueError(msg)
+            raise ValueError("items is missing")
         start, stop = self.starts[row], self.starts[row + 1]
         if items is not None:
             chosen = items[start:stop]
@@ -80,8 +79,7 @@ class RequestColumns:
         budget, query = self._budgets[row], self._queries[row]
         for name, value in (("budget", budget), ("query", query)):
             if isinstance(value, Unreadable):
-                msg = f"{name}: {value.reason}"
-                raise ValueError(msg)  # noqa: TRY004
+                raise ValueError(f"{name}: {value.reason}")  # noqa: TRY004
         return Request(chosen, read_budget(budget, self._shared), query)
 
 
@@ -96,26 +94,25 @@ def _check_list(pa: Any, found: Any) -> None:
     types = pa.types
     is_list = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
     if not (is_list and types.is_struct(found.value_type)):
-        msg = f"column 'items' must be a list of structs, got {found}"
-        raise BatchError(msg)
+        raise BatchError(f"column 'items' must be a list of structs, got {found}")
     named: list[str] = []
     for field in found.value_type:
         if field.name not in ITEM.spellings:
-            msg = f"column 'items' has an unknown field {shown(field.name)}; an item has {', '.join(DEFAULTS)}"
-            raise BatchError(msg)
+            raise BatchError(
+                f"column 'items' has an unknown field {shown(field.name)}; an item has {', '.join(DEFAULTS)}"
+            )
         name = ITEM.spellings[field.name].name
         named.append(name)
         if name == "timestamp" and types.is_timestamp(field.type) and field.type.tz is None:
-            msg = f"column 'items': timestamp must carry a time zone, got {field.type}; cast it to one, such as UTC"
-            raise BatchError(msg)
+            raise BatchError(
+                f"column 'items': timestamp must carry a time zone, got {field.type}; cast it to one, such as UTC"
+            )
     for required in ITEM.fields:
         if required.required and required.name not in named:
-            msg = f"column 'items' has no field {shown(required.name)}"
-            raise BatchError(msg)
+            raise BatchError(f"column 'items' has no field {shown(required.name)}")
     if len(set(named)) != len(named):
         given = ", ".join(field.name for field in found.value_type)
-        msg = f"column 'items' has a field twice, in both spellings: {given}"
-        raise BatchError(msg)
+        raise BatchError(f"column 'items' has a field twice, in both spellings: {given}")
 
 
 def _values(structs: Any) -> list[Any]:
@@ -148,12 +145,10 @@ def _build_one(columns: list[Any], position: int, place: int) -> ContextItem:
     try:
         for name, cell in zip(DEFAULTS, cells, strict=True):
             if isinstance(cell, list) and isinstance(cell[0], Unreadable):
-                msg = f"{name} cannot be read: {cell[0].reason}"
-                raise ValueError(msg)  # noqa: TRY004, TRY301
+                raise ValueError(f"{name} cannot be read: {cell[0].reason}")  # noqa: TRY004, TRY301
         return build(cells)[0]
     except (CupelError, TypeError, ValueError) as error:
-        msg = f"items[{place}]: {explained(error)}"
-        raise ValueError(msg) from None
+        raise ValueError(f"items[{place}]: {explained(error)}") from None
 
 
 def _plain(column: Any) -> list[Any]:
@@ -221,8 +216,7 @@ def _of_pairs(pairs: list[Any]) -> Any:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if key in [other for other, _ in pairs[:place]])
-        msg = f"the map has the key {shown(twice)} twice"
-        raise ValueError(msg)
+        raise ValueError(f"the map has the key {shown(twice)} twice")
     return found
 
 

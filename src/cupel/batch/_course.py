@@ -87,8 +87,9 @@ class Course:
         self._assembly.add(result)
         errors = self._assembly.errors
         if max_errors is not None and errors > max_errors:
-            msg = f"{errors:,} rows failed, more than max_errors={max_errors}; one of them: {result.first_error}"
-            raise BatchError(msg)
+            raise BatchError(
+                f"{errors:,} rows failed, more than max_errors={max_errors}; one of them: {result.first_error}"
+            )
 
     @contextmanager
     def _kept(self) -> Generator[None, None, None]:
@@ -98,7 +99,9 @@ class Course:
         except Exception as error:
             if self._watch.has_changed():
                 self._parts.remove()
-                msg = "the input has changed while it was read, so what was done is discarded: start again"
-                raise BatchError(msg) from error
-            msg = f"{explained(error)}; what is done is kept in {self._parts.path}: go on with --resume"
-            raise BatchFailedError(msg) from error
+                raise BatchError(
+                    "the input has changed while it was read, so what was done is discarded: start again"
+                ) from error
+            raise BatchFailedError(
+                f"{explained(error)}; what is done is kept in {self._parts.path}: go on with --resume"
+            ) from error

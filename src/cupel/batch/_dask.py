@@ -50,11 +50,9 @@ def _submitted(distributed: Any, client: Any, job: Job, shards: Iterator[Shard])
         try:
             result = future.result()
         except distributed.KilledWorker as error:
-            msg = f"the cluster lost its workers again and again: {error}"
-            raise BatchError(msg) from error
+            raise BatchError(f"the cluster lost its workers again and again: {error}") from error
         except (CancelledError, distributed.CancelledError, distributed.comm.CommClosedError) as error:
-            msg = f"lost the scheduler at {client.scheduler.address}"
-            raise BatchError(msg) from error
+            raise BatchError(f"lost the scheduler at {client.scheduler.address}") from error
         future.release()
         for shard in islice(shards, 1):
             running.add(submit(shard))
@@ -65,8 +63,7 @@ def _connected(distributed: Any, scheduler: str) -> Any:
     try:
         return distributed.Client(scheduler, timeout=10)
     except (OSError, ValueError) as error:
-        msg = f"--scheduler {scheduler}: {error}"
-        raise BatchError(msg) from None
+        raise BatchError(f"--scheduler {scheduler}: {error}") from None
 
 
 def load_distributed() -> Any:

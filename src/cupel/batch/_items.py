@@ -54,12 +54,11 @@ def read_items(text: msgspec.Raw) -> list[ContextItem]:
             continue
     forms = decoded(text)
     if not isinstance(forms, list):
-        msg = (
+        raise TypeError(
             f"items must be a list, got {type(forms).__name__}: {forms!r:.80}"
             if forms is not None
             else "items is missing"
         )
-        raise TypeError(msg)
     return list(map(read_item, forms, range(len(forms))))  # pyright: ignore[reportUnknownArgumentType]
 
 
@@ -68,8 +67,7 @@ def decoded(text: bytes | msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"not JSON: {error}"
-        raise ValueError(msg) from None
+        raise ValueError(f"not JSON: {error}") from None
 
 
 def _decoder(spelling: str) -> msgspec.json.Decoder[list[Any]]:

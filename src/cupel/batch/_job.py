@@ -59,8 +59,7 @@ class Job:
             empty = empty_requests(self.requests)
             self.selector(empty)
             if "row" in empty.column_names:
-                msg = "the requests have a column 'row', which the answer needs for itself: rename it"
-                raise BatchError(msg)
+                raise BatchError("the requests have a column 'row', which the answer needs for itself: rename it")
 
     def run(self, shard: Shard) -> ShardResult:
         """Answer a shard and put its part in place: first the answers, then the account that says they are complete."""
@@ -75,8 +74,7 @@ class Job:
                     faults += bad
             marked = mark_of(draft)
         if self.requests.stat().st_mtime_ns != self.written_at:
-            msg = f"{self.requests} has been written to since the job began"
-            raise BatchError(msg)
+            raise BatchError(f"{self.requests} has been written to since the job began")
         first = faults[0].error if faults else None
         result = ShardResult(shard.index, shard.rows, written, len(faults), marked, self._list(shard, faults), first)
         with whole(self.account(shard.index)) as draft:
@@ -176,6 +174,5 @@ def _sealed(account: bytes) -> bytes:
 def _unsealed(sealed: bytes) -> bytes:
     digest, _, account = sealed.partition(b" ")
     if digest != sha256(account).hexdigest().encode():
-        msg = "the account is damaged"
-        raise msgspec.ValidationError(msg)
+        raise msgspec.ValidationError("the account is damaged")
     return account

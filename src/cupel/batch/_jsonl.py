@@ -56,8 +56,7 @@ def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
             if text and not text.isspace():
                 yield row, text
     if left:
-        msg = f"{path}: the file is not what it was when the job began"
-        raise BatchError(msg)
+        raise BatchError(f"{path}: the file is not what it was when the job began")
 
 
 def answer_lines(
@@ -88,8 +87,7 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
         key, found, form = _split(line, kept)
         for name in kept:
             if name == "row" or name in RESULT_COLUMNS:
-                msg = f"the request has a key {shown(name)}, which the answer needs for itself: rename it"
-                raise ValueError(msg)
+                raise ValueError(f"the request has a key {shown(name)}, which the answer needs for itself: rename it")
         messages = _messages(found) if key == "messages" else []
         if key == "items":
             items.extend(read_items(found))
@@ -118,14 +116,13 @@ def _split(line: bytes, kept: dict[str, Any]) -> tuple[str, msgspec.Raw, Any]:
         kept.update({key: msgspec.json.decode(value) for key, value in request.items()})
         budget = None if budget is None else msgspec.json.decode(budget)
     except msgspec.ValidationError:
-        msg = f"a request must be an object, or a list of messages, got {type(decoded(text)).__name__}"
-        raise TypeError(msg) from None
+        raise TypeError(
+            f"a request must be an object, or a list of messages, got {type(decoded(text)).__name__}"
+        ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"not JSON: {error}"
-        raise ValueError(msg) from None
+        raise ValueError(f"not JSON: {error}") from None
     if len(found) != 1:
-        msg = "items is missing" if not found else "a request has items or messages, not both"
-        raise TypeError(msg)
+        raise TypeError("items is missing" if not found else "a request has items or messages, not both")
     return (*found.popitem(), budget)
 
 
@@ -137,8 +134,7 @@ def _members(text: bytes) -> dict[str, msgspec.Raw]:
 def _messages(text: msgspec.Raw) -> list[Any]:
     messages = decoded(text)
     if not isinstance(messages, list):
-        msg = f"messages must be a list, got {type(messages).__name__}: {messages!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(f"messages must be a list, got {type(messages).__name__}: {messages!r:.80}")
     return messages  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -44,8 +44,9 @@ def check_can_start() -> None:
     if getattr(process, "_inheriting", False):  # a worker is importing the program that started it
         raise BatchError(_UNGUARDED)
     if process.daemon:
-        msg = "a daemonic process cannot start workers: ask for workers=1, or call run_batch in another process"
-        raise BatchError(msg)
+        raise BatchError(
+            "a daemonic process cannot start workers: ask for workers=1, or call run_batch in another process"
+        )
 
 
 def run_local(job: Job, shards: Iterable[Shard], workers: int) -> Iterator[ShardResult]:
@@ -124,8 +125,7 @@ class _Worker:
         if not self._has_begun:
             raise BatchError(_UNGUARDED)
         if failures == _ATTEMPTS:
-            msg = f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory"
-            raise BatchError(msg)
+            raise BatchError(f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory")
 
     def end(self) -> None:
         """End the process: at once if it is at work, since what it has not finished does not show."""

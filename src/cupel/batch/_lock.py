@@ -53,8 +53,7 @@ def locked(target: Path) -> Generator[None, None, None]:
     try:
         descriptor = _claimed(path, target)
     except OSError as error:
-        msg = f"{target}: cannot be written there: {error.strerror}"
-        raise BatchError(msg) from None
+        raise BatchError(f"{target}: cannot be written there: {error.strerror}") from None
     try:
         yield
     finally:
@@ -97,8 +96,7 @@ def _holder(note: bytes, path: Path) -> Holder | None:
     try:
         return msgspec.json.decode(note, type=Holder)
     except msgspec.MsgspecError:
-        msg = f"{path} is in the way: it is not the lock of a run; move it elsewhere"
-        raise BatchError(msg) from None
+        raise BatchError(f"{path} is in the way: it is not the lock of a run; move it elsewhere") from None
 
 
 def _lock(descriptor: int, noted: Holder | None, target: Path) -> None:
@@ -107,8 +105,7 @@ def _lock(descriptor: int, noted: Holder | None, target: Path) -> None:
     except OSError as error:
         # On a file system without locks, what the note says has to do.
         if error.errno in _TAKEN or not (noted is None or noted.is_gone()):
-            msg = f"{target} is being written by another run: {noted or 'it has just begun'}"
-            raise BatchError(msg) from None
+            raise BatchError(f"{target} is being written by another run: {noted or 'it has just begun'}") from None
 
 
 def _system_lock(descriptor: int) -> None:

@@ -48,25 +48,20 @@ class Outputs:
     def check(self, source: Source) -> None:
         """Refuse to write over the input, or over what some other program has made."""
         if self.output.is_dir():
-            msg = f"{self.output} is a directory; name a file in it"
-            raise BatchError(msg)
+            raise BatchError(f"{self.output} is a directory; name a file in it")
         if not self.output.parent.is_dir():
-            msg = f"{self.output}: the directory {self.output.parent} does not exist"
-            raise BatchError(msg)
+            raise BatchError(f"{self.output}: the directory {self.output.parent} does not exist")
         if self.output.exists() and not self.output.is_file():
-            msg = (
+            raise BatchError(
                 f"{self.output} is not a file; a job's output is put in place whole, which a pipe or a device cannot be"
             )
-            raise BatchError(msg)
         for path in (self.output, self.errors, self.record):
             if source.is_at(path):
                 name = "the input itself" if path == self.output else f"the input, and {path.name} is written too"
-                msg = f"{path} is {name}"
-                raise BatchError(msg)
+                raise BatchError(f"{path} is {name}")
         for path, start in ((self.errors, b'{"row":'), (self.record, b'{"job":"cupel-batch')):
             if not _begins_with(path, start):
-                msg = f"{path} is in the way: no job has written it; move it elsewhere"
-                raise BatchError(msg)
+                raise BatchError(f"{path} is in the way: no job has written it; move it elsewhere")
 
     def finished(self, asked: Manifest) -> Finished | None:
         """Return the record of the same job, if the output is still what it made."""

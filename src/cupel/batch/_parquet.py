@@ -50,8 +50,7 @@ def read_parquet_shard(path: Path, shard: Shard) -> Iterator[Any]:
         rows += table.num_rows
         yield table
     if rows != shard.rows:
-        msg = f"{path}: row group {shard.row_group} has changed since the job began"
-        raise BatchError(msg)
+        raise BatchError(f"{path}: row group {shard.row_group} has changed since the job began")
 
 
 _local = threading.local()
@@ -110,8 +109,7 @@ def _open(path: Path) -> Any:
         # Buffered: otherwise the column chunks of a whole row group are read at once.
         return parquet().ParquetFile(path, buffer_size=_READ_BUFFER, pre_buffer=False)
     except pa.ArrowInvalid as error:
-        msg = f"{path}: not a Parquet file: {error}"
-        raise BatchError(msg) from None
+        raise BatchError(f"{path}: not a Parquet file: {error}") from None
 
 
 def as_lines(table: Any) -> list[bytes | str]:

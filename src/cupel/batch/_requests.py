@@ -16,8 +16,7 @@ def read_item(form: object, position: int) -> ContextItem:
     try:
         return ITEM.read(form)
     except (CupelError, TypeError, ValueError) as error:
-        msg = f"items[{position}]: {explained(error)}"
-        raise ValueError(msg) from None
+        raise ValueError(f"items[{position}]: {explained(error)}") from None
 
 
 def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:
@@ -26,17 +25,14 @@ def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:
         form = None if isnan(form) else int(form) if form.is_integer() else form
     if form is None:
         if shared is None:
-            msg = "budget is missing, and the requests share none"
-            raise ValueError(msg)
+            raise ValueError("budget is missing, and the requests share none")
         return shared
     if isinstance(form, float):
-        msg = f"budget must be a whole number of tokens, got {shown(form)}"
-        raise TypeError(msg)
+        raise TypeError(f"budget must be a whole number of tokens, got {shown(form)}")
     try:
         return _window(form) if type(form) is int else budget_of(form)
     except (CupelError, TypeError, ValueError) as error:
-        msg = f"budget: {explained(error)}"
-        raise ValueError(msg) from None
+        raise ValueError(f"budget: {explained(error)}") from None
 
 
 @lru_cache(maxsize=64)

@@ -193,11 +193,9 @@ def _check_options(
     engine: object, scheduler: str | None, workers: int | None, shard_rows: int | None, max_errors: int | None
 ) -> None:
     if engine not in ("local", "dask"):
-        msg = f"engine must be 'local' or 'dask', got {shown(engine)}"
-        raise BatchError(msg)
+        raise BatchError(f"engine must be 'local' or 'dask', got {shown(engine)}")
     if scheduler is not None and engine != "dask":
-        msg = f"scheduler={shown(scheduler)} goes with engine='dask' only"
-        raise BatchError(msg)
+        raise BatchError(f"scheduler={shown(scheduler)} goes with engine='dask' only")
     if engine == "dask":
         load_distributed()
     elif workers != 1:

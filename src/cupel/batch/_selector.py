@@ -54,17 +54,16 @@ class BatchSelector:
         if isinstance(requests, pa.RecordBatch):
             requests = pa.Table.from_batches([requests])
         if not isinstance(requests, pa.Table):
-            msg = f"requests must be a pyarrow.Table or RecordBatch, got {type(requests).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"requests must be a pyarrow.Table or RecordBatch, got {type(requests).__name__}")
         kept = [name for name in requests.column_names if name not in ("items", "budget")]
         for name in kept:
             if name in RESULT_COLUMNS:
-                msg = f"the requests have a column {shown(name)}, which the answer needs for itself: rename it"
-                raise BatchError(msg)
+                raise BatchError(
+                    f"the requests have a column {shown(name)}, which the answer needs for itself: rename it"
+                )
         columns = RequestColumns(requests, self.budget)
         if "budget" not in requests.column_names and self.budget is None:
-            msg = "the requests have no column 'budget', and no budget is given for all of them"
-            raise BatchError(msg)
+            raise BatchError("the requests have no column 'budget', and no budget is given for all of them")
         pipeline = self.policy.pipeline()
         choices = [choose(pipeline, read, report=self.report) for read in columns]
         return _answer(pa, _own(pa, requests.select(kept)), columns, choices, report=self.report)

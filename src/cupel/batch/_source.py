@@ -39,11 +39,9 @@ class Source:
         packed = path.suffix.lower() in _PACKED
         form = form_of(path.with_suffix("") if packed else path, also=_PACKED)
         if packed and form != "jsonl":
-            msg = f"{path}: only JSON lines are read compressed; Parquet compresses by itself"
-            raise BatchError(msg)
+            raise BatchError(f"{path}: only JSON lines are read compressed; Parquet compresses by itself")
         if not path.is_file() and path.stat():
-            msg = f"{path} is not a file; pipe its lines into standard input, and name that -"
-            raise BatchError(msg)
+            raise BatchError(f"{path} is not a file; pipe its lines into standard input, and name that -")
         return cls(path.absolute(), form, packed)
 
     def is_at(self, path: Path) -> bool:
@@ -66,13 +64,13 @@ class Source:
             with self._opened(self.path) as stream, whole(spooled) as draft, draft.open("wb") as target:
                 copied(stream, target)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            msg = f"{self.path}: cannot be unpacked: {error}"
-            raise BatchError(msg) from None
+            raise BatchError(f"{self.path}: cannot be unpacked: {error}") from None
         except OSError as error:
             if error.errno is not None:
                 raise
-            msg = f"{self.path}: cannot be unpacked: {error}"  # pyarrow's errors of decompression have no number
-            raise BatchError(msg) from None
+            raise BatchError(
+                f"{self.path}: cannot be unpacked: {error}"
+            ) from None  # pyarrow's errors of decompression have no number
 
     def _opened(self, path: Path) -> BinaryIO:
         if path.suffix.lower() == ".gz":
@@ -87,8 +85,7 @@ def form_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
     if suffix in _FORMS:
         return _FORMS[suffix]
     packed = f" (or .jsonl{' or .jsonl'.join(also)})" if also else ""
-    msg = f"{path}: the name must end in .parquet or .jsonl{packed}, not {shown(suffix)}"
-    raise BatchError(msg)
+    raise BatchError(f"{path}: the name must end in .parquet or .jsonl{packed}, not {shown(suffix)}")
 
 
 class Watch:
@@ -113,8 +110,7 @@ class Watch:
     def check(self) -> None:
         """Raise if the file holds something else now."""
         if self.has_changed():
-            msg = f"{self._path} has changed since the job began"
-            raise BatchError(msg)
+            raise BatchError(f"{self._path} has changed since the job began")
 
     def _now(self) -> tuple[int, ...]:
         # The time of the last change of the inode cannot be set back, as that of the contents can.

@@ -83,21 +83,20 @@ class Parts:
         if header is None or restart or not any(self.path.glob("*.done.json")):
             return None
         if not resume:
-            msg = f"{self.path} holds an interrupted run: go on with it (--resume) or discard it (--restart)"
-            raise BatchError(msg)
+            raise BatchError(
+                f"{self.path} holds an interrupted run: go on with it (--resume) or discard it (--restart)"
+            )
         try:
             found = msgspec.json.decode(self._manifest.read_bytes(), type=Manifest)
         except msgspec.MsgspecError as error:
-            msg = f"{self._manifest} cannot be read: {error}; discard the run (--restart)"
-            raise BatchError(msg) from None
+            raise BatchError(f"{self._manifest} cannot be read: {error}; discard the run (--restart)") from None
         differences = asked.differences(found)
         if differences:
             names = [f"cupel ({found.cupel} began it)" if name == "cupel" else name for name in differences]
-            msg = (
+            raise BatchError(
                 f"{self.path} holds a run that cannot be resumed, since this differs: {', '.join(names)}; "
                 "ask for the same again, or discard it (--restart)"
             )
-            raise BatchError(msg)
         return found
 
     @contextmanager
@@ -144,8 +143,7 @@ class Parts:
             if not strangers:
                 return header
             reason = f"it holds {shown(strangers[0])}, which no run has made"
-        msg = f"{self.path} is in the way: {reason}; move it elsewhere"
-        raise BatchError(msg)
+        raise BatchError(f"{self.path} is in the way: {reason}; move it elsewhere")
 
     def _aside(self, job_id: str) -> Path:
         return self.path.with_name(f".{self.path.name}.{job_id}")

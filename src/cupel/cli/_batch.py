@@ -76,8 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the job and say how it went."""
     if args.resume and args.restart:
-        msg = "--resume and --restart exclude each other"
-        raise BatchError(msg)
+        raise BatchError("--resume and --restart exclude each other")
     with _one_interrupt(), progress_bar("selecting", "rows", quiet=args.quiet) as show:
         try:
             done = run_batch(

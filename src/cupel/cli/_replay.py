@@ -85,8 +85,7 @@ def run(args: argparse.Namespace) -> int:
     recordings = [recording for source in args.sessions for recording in read_recordings(source)][: args.limit]
     policies = [read_policy(name, args.overrides) for name in args.policy or ()]
     if args.overrides and not policies:
-        msg = "--set changes a policy: name one with --policy"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("--set changes a policy: name one with --policy")
     prices = PRICES[args.prices]()
     ways = _ways(args.ways or WAYS, policies, prices, args.worth)
     with progress_bar("replaying", "turns", quiet=args.quiet) as show:

@@ -76,8 +76,9 @@ def compare(first: Evaluation, second: Evaluation, *, seed: int = 0) -> Comparis
     if len(first.outcomes) != len(second.outcomes) or any(
         a.case is not b.case for a, b in zip(first.outcomes, second.outcomes, strict=True)
     ):
-        msg = "first and second are evaluations of different cases; evaluate both policies on the same list"
-        raise EvaluationError(msg)
+        raise EvaluationError(
+            "first and second are evaluations of different cases; evaluate both policies on the same list"
+        )
     seed = as_integer("seed", seed, least=0, error=EvaluationError)
     kept = _differences([o.share for o in first.outcomes], [o.share for o in second.outcomes])
     whole = _differences([float(o.whole) for o in first.outcomes], [float(o.whole) for o in second.outcomes])

@@ -130,8 +130,7 @@ def as_cases(cases: Iterable[Case]) -> tuple[Case, ...]:
     """Return the cases, of which there must be one."""
     known = as_tuple("cases", cases, Case)
     if not known:
-        msg = "cases is empty: there is nothing to measure"
-        raise EvaluationError(msg)
+        raise EvaluationError("cases is empty: there is nothing to measure")
     return known
 
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def turns_payload(replay: Replay) -> dict[str, Any]:
     """Return each conversation's texts once, and each request as runs of their numbers."""
     if not replay.recordings:
-        msg = "the page needs a replay made by `replay`, which knows its recordings; this one has none"
-        raise EvaluationError(msg)
+        raise EvaluationError("the page needs a replay made by `replay`, which knows its recordings; this one has none")
     count = counting(replay.counter)
     conversations: list[dict[str, Any]] = []
     start = 0

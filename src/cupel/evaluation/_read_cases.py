@@ -75,15 +75,12 @@ def _case(
     if row.get("items") is not None:
         pools[group] = _items(row["items"], count)
     elif group is None or group not in pools:
-        msg = "items is missing, and no earlier case of its group has any"
-        raise EvaluationError(msg)
+        raise EvaluationError("items is missing, and no earlier case of its group has any")
     if "needed" not in row:
-        msg = "needed is missing: say which items the answer needs, by id or position"
-        raise EvaluationError(msg)
+        raise EvaluationError("needed is missing: say which items the answer needs, by id or position")
     budget = shared if row.get("budget") is None else budget_of(row["budget"])
     if budget is None:
-        msg = "budget is missing, and none is given for all cases"
-        raise EvaluationError(msg)
+        raise EvaluationError("budget is missing, and none is given for all cases")
     name = place if row.get("id") is None else str(row["id"])
     needed: Sequence[Any] = row["needed"]
     return Case(pools[group], budget, needed, row.get("query"), group=group, name=name)

@@ -69,8 +69,7 @@ def replay(
     for name, way in as_mapping("ways", ways).items():
         starts[as_text("every key of ways", name)] = as_function(f"ways[{name!r}]", way)
     if not starts:
-        msg = "ways is empty: name at least one way to fill the window"
-        raise EvaluationError(msg)
+        raise EvaluationError("ways is empty: name at least one way to fill the window")
     readers = [Reader(recording) for recording in known]
     stages = sum(len(reader.steps(answers=as_flag("answers", answers))) for reader in readers) * len(starts)
     if not stages:
