@@ -65,6 +65,18 @@ def test_a_job_without_bad_rows_succeeds(in_a_folder, capsys):
     ] * 3
 
 
+def test_what_an_earlier_run_has_done_are_rows_written_or_bad_and_no_blank_lines(in_a_folder, capsys):
+    good, bad = json.dumps({"items": [{"content": "a", "tokens": 5}], "budget": 9}), '{"items": []}'
+    (in_a_folder / "requests.jsonl").write_text(f"{good}\n\n{bad}\n\n{bad}\n")
+    assert batch("requests.jsonl", "-o", "out.jsonl", "--shard-rows", "3", "--max-errors", "1", "--workers", "1") == 4
+    capsys.readouterr()
+    assert batch("requests.jsonl", "-o", "out.jsonl", "--resume", "--json", "--workers", "1") == 3
+    said = capsys.readouterr()
+    assert "1 selection written to out.jsonl (3 rows done by an earlier run); 2 bad rows, see " in said.err
+    summary = json.loads(said.out)
+    assert (summary["rows"], summary["resumed"], summary["rows_per_second"]) == (3, 3, 0.0)
+
+
 def test_policies_can_be_overridden_and_reports_written(in_a_folder):
     items = [{"content": "a", "tokens": 5}, {"content": "a", "tokens": 5}]
     write_jsonl(in_a_folder / "requests.jsonl", [{"items": items, "budget": 100}])

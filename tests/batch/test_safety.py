@@ -271,7 +271,7 @@ def test_an_input_edited_between_two_runs_is_noticed(path, out):
 
 def test_another_version_does_not_go_on(path, out, monkeypatch):
     stopped(path, out)
-    monkeypatch.setattr("cupel.batch._run.__version__", "9.9")
+    monkeypatch.setattr("cupel.batch._state.__version__", "9.9")
     with pytest.raises(BatchError, match=r"since this differs: cupel \(\S+ began it\);"):
         run_batch(path, out, POLICY, resume=True)
 
@@ -301,7 +301,7 @@ def full_disk(*_arguments):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("where", ["_jsonl.LineWriter.write", "_jsonl.JsonlOutput.add", "_course.sync_directory"])
+@pytest.mark.parametrize("where", ["_jsonl.LineFile.write", "_jsonl.LineFile.add", "_course.sync_directory"])
 def test_a_full_disk_has_its_own_exit_code_and_the_job_goes_on(path, out, requests, monkeypatch, capsys, where):
     with monkeypatch.context() as patched:
         patched.setattr(f"cupel.batch.{where}", full_disk)
@@ -326,7 +326,7 @@ def test_a_worker_that_cannot_write_fails_the_job_in_a_way_that_can_be_resumed(p
 
 
 def test_the_library_has_an_error_of_its_own_for_that(path, out, monkeypatch):
-    monkeypatch.setattr("cupel.batch._jsonl.LineWriter.write", full_disk)
+    monkeypatch.setattr("cupel.batch._jsonl.LineFile.write", full_disk)
     with pytest.raises(BatchFailedError, match="No space left"):
         run_batch(path, out, POLICY, workers=1)
 

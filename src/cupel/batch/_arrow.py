@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from importlib import import_module
+from typing import Any
 
 from cupel.errors import MissingExtraError
 
@@ -10,16 +11,13 @@ from cupel.errors import MissingExtraError
 def arrow() -> Any:
     """Return pyarrow, or say which extra brings it."""
     try:
-        import pyarrow as pa  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
-        import pyarrow.compute  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
+        import_module("pyarrow.compute")
+        return import_module("pyarrow")
     except ImportError:
         raise MissingExtraError("pyarrow", "batch") from None
-    return cast("Any", pa)
 
 
 def parquet() -> Any:
     """Return pyarrow.parquet."""
     arrow()
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
-
-    return cast("Any", pq)
+    return import_module("pyarrow.parquet")

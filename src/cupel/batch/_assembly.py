@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from cupel.batch._files import BLOCK, move
+from cupel.batch._files import move
 from cupel.batch._job import Job
+from cupel.batch._jsonl import LineFile
 from cupel.batch._shard import Shard, ShardResult
 
 
@@ -21,7 +21,7 @@ class Assembly:
         self._job = job
         self._drafts = (job.parts / "output.draft", job.parts / "errors.draft")
         self._output = job.output(self._drafts[0])
-        self._errors = self._drafts[1].open("wb")
+        self._errors = LineFile(self._drafts[1])
         self._ready: dict[int, ShardResult] = {}
         self._next = 0
         self._shards = len(shards)
@@ -40,8 +40,7 @@ class Assembly:
             result = self._ready.pop(self._next)
             self._output.add(self._job.part(self._next))
             if result.errors:
-                with self._job.faults(self._next).open("rb") as faults:
-                    shutil.copyfileobj(faults, self._errors, BLOCK)
+                self._errors.add(self._job.faults(self._next))
             self._next += 1
             most = None if most is None else most - 1
 

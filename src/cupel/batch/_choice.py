@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, Protocol
 
-from cupel.batch._requests import explained
+from cupel.batch._errors import explained
 from cupel.diagnostics import SelectionReport
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
@@ -52,6 +52,27 @@ class Request(NamedTuple):
         places = dict(zip(map(id, items), range(len(items)), strict=True))
         total = sum([item.tokens for item in chosen])
         return Choice([places[id(item)] for item in chosen], total, len(items), text)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A selection of messages, in any format that `fit` reads."""
+
+    messages: Any
+    budget: ContextBudget
+    query: str | None = None
+    system: Any = None
+    tools: Any = None
+
+    def select(self, pipeline: Pipeline, *, report: bool) -> Choice:
+        """Fit the messages; what is selected are their positions."""
+        from cupel.integrations.messages import fit  # for those who have messages
+
+        fitted = fit(self.messages, self.budget, pipeline, system=self.system, tools=self.tools, query=self.query)
+        dropped = {position for unit in fitted.dropped for position in unit.positions}
+        kept = [position for position in range(len(self.messages)) if position not in dropped]
+        text = written_report(fitted.report) if report else None
+        return Choice(kept, fitted.total_tokens, len(self.messages), text)
 
 
 def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) -> Choice:

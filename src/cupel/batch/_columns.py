@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import repeat
+from itertools import accumulate, repeat
 from typing import Any, Final, cast
 
 import msgspec
@@ -19,9 +19,8 @@ from cupel._frozen import EMPTY
 from cupel._wire import ITEM
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import Request
-from cupel.batch._errors import BatchError
-from cupel.batch._items import DEFAULTS, build
-from cupel.batch._requests import explained, read_budget
+from cupel.batch._errors import BatchError, explained
+from cupel.batch._items import DEFAULTS, build, read_budget
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 
@@ -34,27 +33,23 @@ class RequestColumns:
 
     def __init__(self, table: Any, shared: ContextBudget | None) -> None:
         pa = arrow()
-        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+        names: list[str] = table.column_names
+        twice = sorted(name for name in set(names) if names.count(name) > 1)
         if twice:
             raise BatchError(f"the table has two columns {shown(twice[0])}; rename one")
-        if "items" not in table.column_names:
-            other = "; conversations are read from JSON lines" if "messages" in table.column_names else ""
-            raise BatchError(
-                f"the table has no column 'items'; its columns are {', '.join(table.column_names) or 'none'}{other}"
-            )
+        if "items" not in names:
+            other = "; conversations are read from JSON lines" if "messages" in names else ""
+            raise BatchError(f"the table has no column 'items'; its columns are {', '.join(names) or 'none'}{other}")
         items = table.column("items")
         self._items: Any = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else items
-        _check_list(pa, self._items.type)
+        _check_items(pa, self._items.type)
         self._shared = shared
-        has_budgets = "budget" in table.column_names
-        self._budgets = _readable(_plain, table.column("budget")) if has_budgets else [None] * table.num_rows
-        has_queries = "query" in table.column_names
-        self._queries = _readable(_plain, table.column("query")) if has_queries else [None] * table.num_rows
-        lengths = pa.compute.list_value_length(self._items).to_pylist()
-        self._missing = [length is None for length in lengths]
-        self.starts = [0]
-        for length in lengths:
-            self.starts.append(self.starts[-1] + (length or 0))
+        self._others = {
+            name: _readable(_plain, table.column(name)) if name in names else [None] * table.num_rows
+            for name in ("budget", "query")
+        }
+        self._lengths: list[int | None] = pa.compute.list_value_length(self._items).to_pylist()
+        self.starts = list(accumulate((length or 0 for length in self._lengths), initial=0))
         self.values: Any = self._items.flatten()
         """The items of all requests, one after the other."""
 
@@ -65,21 +60,18 @@ class RequestColumns:
             items = build(columns)
         except (CupelError, TypeError, ValueError):
             items = None  # somebody's item is bad: find out whose, request by request
-        for row in range(len(self._missing)):
+        for row in range(len(self._lengths)):
             yield partial(self._read, row, items, columns)
 
     def _read(self, row: int, items: list[ContextItem] | None, columns: list[Any]) -> Request:
-        if self._missing[row]:
+        if self._lengths[row] is None:
             raise ValueError("items is missing")
         start, stop = self.starts[row], self.starts[row + 1]
         if items is not None:
             chosen = items[start:stop]
         else:
             chosen = [_build_one(columns, position, position - start) for position in range(start, stop)]
-        budget, query = self._budgets[row], self._queries[row]
-        for name, value in (("budget", budget), ("query", query)):
-            if isinstance(value, Unreadable):
-                raise ValueError(f"{name}: {value.reason}")  # noqa: TRY004
+        budget, query = (_checked(f"{name}:", column[row]) for name, column in self._others.items())
         return Request(chosen, read_budget(budget, self._shared), query)
 
 
@@ -90,7 +82,24 @@ class Unreadable:
     reason: str
 
 
-def _check_list(pa: Any, found: Any) -> None:
+def _readable(read: Callable[[Any], list[Any]], column: Any) -> list[Any]:
+    """Read a column at once, or value by value where one of them cannot be read."""
+    try:
+        return read(column)
+    except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds)
+        if len(column) == 1:
+            return [Unreadable(explained(error))]
+        return [value for place in range(len(column)) for value in _readable(read, column.slice(place, 1))]
+
+
+def _checked(where: str, value: Any) -> Any:
+    if isinstance(value, Unreadable):
+        raise ValueError(f"{where} {value.reason}")  # noqa: TRY004
+    return value
+
+
+def _check_items(pa: Any, found: Any) -> None:
+    """Refuse a column that cannot hold items, whatever its values are."""
     types = pa.types
     is_list = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
     if not (is_list and types.is_struct(found.value_type)):
@@ -101,9 +110,8 @@ def _check_list(pa: Any, found: Any) -> None:
             raise BatchError(
                 f"column 'items' has an unknown field {shown(field.name)}; an item has {', '.join(DEFAULTS)}"
             )
-        name = ITEM.spellings[field.name].name
-        named.append(name)
-        if name == "timestamp" and types.is_timestamp(field.type) and field.type.tz is None:
+        named.append(ITEM.spellings[field.name].name)
+        if named[-1] == "timestamp" and types.is_timestamp(field.type) and field.type.tz is None:
             raise BatchError(
                 f"column 'items': timestamp must carry a time zone, got {field.type}; cast it to one, such as UTC"
             )
@@ -125,27 +133,12 @@ def _values(structs: Any) -> list[Any]:
     ]
 
 
-def _readable(read: Callable[[Any], list[Any]], column: Any) -> list[Any]:
-    """Read a column at once, or value by value where one of them cannot be read."""
-    try:
-        return read(column)
-    except Exception:  # noqa: BLE001  (pyarrow raises many kinds)
-        return [_cell(read, column.slice(position, 1)) for position in range(len(column))]
-
-
-def _cell(read: Callable[[Any], list[Any]], column: Any) -> Any:
-    try:
-        return read(column)[0]
-    except Exception as error:  # noqa: BLE001
-        return Unreadable(explained(error))
-
-
 def _build_one(columns: list[Any], position: int, place: int) -> ContextItem:
-    cells: list[Any] = [column if isinstance(column, repeat) else [column[position]] for column in columns]
     try:
-        for name, cell in zip(DEFAULTS, cells, strict=True):
-            if isinstance(cell, list) and isinstance(cell[0], Unreadable):
-                raise ValueError(f"{name} cannot be read: {cell[0].reason}")  # noqa: TRY004, TRY301
+        cells = [
+            column if isinstance(column, repeat) else [_checked(f"{name} cannot be read:", column[position])]
+            for name, column in zip(DEFAULTS, columns, strict=True)
+        ]
         return build(cells)[0]
     except (CupelError, TypeError, ValueError) as error:
         raise ValueError(f"items[{place}]: {explained(error)}") from None

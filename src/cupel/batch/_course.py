@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from cupel.batch._assembly import Assembly
-from cupel.batch._errors import BatchError, BatchFailedError
+from cupel.batch._errors import BatchError, BatchFailedError, explained
 from cupel.batch._files import sync_directory
 from cupel.batch._job import Job
 from cupel.batch._outputs import Finished, Outputs
-from cupel.batch._requests import explained
 from cupel.batch._shard import Shard, ShardResult
 from cupel.batch._source import Watch
 from cupel.batch._state import Manifest, Parts
 
 OnProgress: TypeAlias = "Callable[[BatchProgress], object]"
-Engine: TypeAlias = Callable[[list[Shard]], Generator[ShardResult, None, None]]
+Engine: TypeAlias = Callable[[Job, list[Shard], int], Generator[ShardResult, None, None]]
 _PARTS_AT_ONCE: Final = 4
 
 
@@ -35,39 +34,44 @@ class Course:
     """A job that has begun, and may end at any moment: what is done by then is kept."""
 
     def __init__(self, job: Job, manifest: Manifest, parts: Parts, watch: Watch) -> None:
-        self.job = job
+        self._job = job
         self._manifest = manifest
         self._parts = parts
         self._watch = watch
         with self._kept():
             self._assembly = Assembly(job, manifest.shards)
 
-    def run(self, engine: Engine, max_errors: int | None, on_progress: OnProgress) -> int:
-        """Answer the shards that are left; return the rows that were done before."""
-        assembly, shards = self._assembly, self._manifest.shards
+    def run(self, engine: Engine, workers: int, max_errors: int | None, on_progress: OnProgress | None) -> int:
+        """Answer the shards that are left; return the rows that an earlier run has answered."""
+        shards = self._manifest.shards
         try:
             with self._kept():
-                found = {shard.index: result for shard in shards if (result := self.job.finished(shard)) is not None}
+                found = {shard.index: result for shard in shards if (result := self._job.finished(shard)) is not None}
                 for result in found.values():
                     self._add(result, max_errors)
-            resumed = sum(result.rows for result in found.values())
-            progress = BatchProgress(resumed, sum(shard.rows for shard in shards), resumed)
-            on_progress(progress)
-            with closing(engine([shard for shard in shards if shard.index not in found])) as results:
-                while True:
-                    with self._kept():
-                        result = next(results, None)
-                        if result is None:
-                            break
-                        self._add(result, max_errors)
-                        assembly.advance(_PARTS_AT_ONCE)
-                    progress = replace(progress, done=progress.done + result.rows)
-                    on_progress(progress)
+            left = [shard for shard in shards if shard.index not in found]
+            before = sum(result.rows for result in found.values())
+            progress = BatchProgress(before, sum(shard.rows for shard in shards), before)
+            tell = on_progress or (lambda _progress: None)
+            tell(progress)
+            if left:
+                with closing(engine(self._job, left, workers)) as results:
+                    while (result := self._next(results, max_errors)) is not None:
+                        progress = replace(progress, done=progress.done + result.rows)
+                        tell(progress)
         except BaseException:
             with suppress(Exception):  # on a full disk, nor can the drafts be closed in order
-                assembly.close()
+                self._assembly.close()
             raise
-        return resumed
+        return sum(result.written + result.errors for result in found.values())
+
+    def _next(self, results: Iterator[ShardResult], max_errors: int | None) -> ShardResult | None:
+        with self._kept():
+            result = next(results, None)
+            if result is not None:
+                self._add(result, max_errors)
+                self._assembly.advance(_PARTS_AT_ONCE)
+            return result
 
     def finish(self, outputs: Outputs) -> Finished:
         """Put the files in their places, and only then forget the parts."""

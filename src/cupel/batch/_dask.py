@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
+from importlib import import_module
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from cupel.batch._errors import BatchError
-from cupel.batch._interrupts import ignore_interrupts
 from cupel.batch._job import Job
+from cupel.batch._local import ignore_interrupts
 from cupel.batch._shard import Shard, ShardResult
 from cupel.errors import MissingExtraError
 
 _RETRIES: Final = 3
 
 
-def run_dask(job: Job, shards: Iterable[Shard], workers: int, scheduler: str | None) -> Iterator[ShardResult]:
+def run_dask(
+    job: Job, shards: Iterable[Shard], workers: int, scheduler: str | None = None
+) -> Generator[ShardResult, None, None]:
     """Answer shards on the cluster at an address, or on one started for the job.
 
     A shard is a pure task with atomic output: when its worker is lost the scheduler runs it again elsewhere, and
@@ -69,7 +72,6 @@ def _connected(distributed: Any, scheduler: str) -> Any:
 def load_distributed() -> Any:
     """Return dask.distributed, or say which extra brings it."""
     try:
-        import distributed  # type: ignore[import-untyped,unused-ignore]
+        return import_module("distributed")
     except ImportError:
         raise MissingExtraError("dask.distributed", "dask") from None
-    return cast("Any", distributed)

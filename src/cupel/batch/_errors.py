@@ -11,3 +11,10 @@ class BatchError(CupelError):
 
 class BatchFailedError(BatchError):
     """A job stopped on the way; the shards it has finished are kept, and `resume=True` goes on with them."""
+
+
+def explained(error: BaseException) -> str:
+    """Say what is wrong in one line; only errors nobody expected need their class."""
+    if isinstance(error, (CupelError, TypeError, ValueError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

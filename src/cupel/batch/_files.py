@@ -22,10 +22,6 @@ class Mark(msgspec.Struct, frozen=True):
     digest: str
 
 
-NOTHING: Final = Mark(0, "")
-"""The mark of what has not been read yet."""
-
-
 def mark_of(path: Path) -> Mark:
     """Read a file to its end and mark what was found."""
     with path.open("rb") as stream:

@@ -1,18 +1,21 @@
-"""Items, many at a time: decoded with their types checked in one go, or built from columns."""
+"""Items and budgets as they stand in a request; items many at a time, with their types checked in one go."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import lru_cache
+from math import isnan
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from cupel._checks import shown, wrong_type
 from cupel._frozen import EMPTY
-from cupel._wire import ITEM, Field
-from cupel.batch._requests import read_item
+from cupel._wire import ITEM, Field, budget_of
+from cupel.batch._errors import explained
 from cupel.errors import CupelError
-from cupel.model import ContextItem, ContextKind, ContextSource
+from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 
 DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for field in ITEM.fields}
 """The fields in their order, each with what an item has that says nothing of it."""
@@ -53,13 +56,19 @@ def read_items(text: msgspec.Raw) -> list[ContextItem]:
         except (CupelError, TypeError, ValueError, RecursionError):
             continue
     forms = decoded(text)
+    if forms is None:
+        raise TypeError("items is missing")
     if not isinstance(forms, list):
-        raise TypeError(
-            f"items must be a list, got {type(forms).__name__}: {forms!r:.80}"
-            if forms is not None
-            else "items is missing"
-        )
+        raise wrong_type("items", "a list", forms)
     return list(map(read_item, forms, range(len(forms))))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def read_item(form: object, position: int) -> ContextItem:
+    """Build one item from its JSON form; the error names the item."""
+    try:
+        return ITEM.read(form)
+    except (CupelError, TypeError, ValueError) as error:
+        raise ValueError(f"items[{position}]: {explained(error)}") from None
 
 
 def decoded(text: bytes | msgspec.Raw) -> Any:
@@ -132,3 +141,25 @@ def _reader(name: str) -> Callable[[Any], Any]:
 
 _read_metadata: Final = _reader("metadata")
 _read_instant: Final = _reader("timestamp")
+
+
+def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:
+    """Build the budget of a request: an object, a number of tokens, or nothing where all requests share one."""
+    if isinstance(form, float):  # what pandas makes of integers where some are missing
+        form = None if isnan(form) else int(form) if form.is_integer() else form
+    if form is None:
+        if shared is None:
+            raise ValueError("budget is missing, and the requests share none")
+        return shared
+    if isinstance(form, float):
+        raise TypeError(f"budget must be a whole number of tokens, got {shown(form)}")
+    try:
+        return _window(form) if type(form) is int else budget_of(form)
+    except (CupelError, TypeError, ValueError) as error:
+        raise ValueError(f"budget: {explained(error)}") from None
+
+
+@lru_cache(maxsize=64)
+def _window(tokens: int) -> ContextBudget:
+    """Build the budget of a number once: most requests of a file have the same."""
+    return budget_of(tokens)

@@ -14,13 +14,7 @@ import msgspec
 from cupel.batch._arrow import arrow
 from cupel.batch._errors import BatchError
 from cupel.batch._files import Mark, mark_of, whole
-from cupel.batch._jsonl import (
-    JsonlOutput,
-    LineWriter,
-    answer_lines,
-    plan_jsonl,
-    read_jsonl_shard,
-)
+from cupel.batch._jsonl import LineFile, answer_lines, plan_jsonl, read_jsonl_shard
 from cupel.batch._line_answers import answers_as_table
 from cupel.batch._parquet import (
     ParquetOutput,
@@ -103,9 +97,9 @@ class Job:
         """Say where a shard's account is."""
         return self._file(index, "done.json")
 
-    def output(self, path: Path) -> ParquetOutput | JsonlOutput:
+    def output(self, path: Path) -> ParquetOutput | LineFile:
         """Open the file that the parts are put together in."""
-        return JsonlOutput(path) if self.output_form == "jsonl" else ParquetOutput(path, self._schema())
+        return LineFile(path) if self.output_form == "jsonl" else ParquetOutput(path, self._schema())
 
     @property
     def _form(self) -> FileFormat:
@@ -114,8 +108,8 @@ class Job:
     def _file(self, index: int, suffix: str) -> Path:
         return self.parts / f"{index:06}-{self.id}.{suffix}"
 
-    def _part_writer(self, path: Path) -> PartWriter | LineWriter:
-        return LineWriter(path) if self.output_form == "jsonl" else PartWriter(path, self._schema())
+    def _part_writer(self, path: Path) -> PartWriter | LineFile:
+        return LineFile(path) if self.output_form == "jsonl" else PartWriter(path, self._schema())
 
     def _schema(self) -> Any:
         if self._form == "parquet":

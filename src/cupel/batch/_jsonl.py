@@ -11,14 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cupel._checks import shown
-from cupel.batch._choice import Request, Selectable, choose
-from cupel.batch._conversations import Conversation
+from cupel._checks import shown, wrong_type
+from cupel.batch._choice import Conversation, Request, Selectable, choose
 from cupel.batch._errors import BatchError
 from cupel.batch._files import BLOCK
-from cupel.batch._items import decoded, read_items
+from cupel.batch._items import decoded, read_budget, read_items
 from cupel.batch._line_answers import JsonAnswer, answers_as_table, unfit_for_columns
-from cupel.batch._requests import read_budget
 from cupel.batch._selector import RESULT_COLUMNS, BatchSelector
 from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, RowError, Shard
 from cupel.model import ContextItem
@@ -134,7 +132,7 @@ def _members(text: bytes) -> dict[str, msgspec.Raw]:
 def _messages(text: msgspec.Raw) -> list[Any]:
     messages = decoded(text)
     if not isinstance(messages, list):
-        raise TypeError(f"messages must be a list, got {type(messages).__name__}: {messages!r:.80}")
+        raise wrong_type("messages", "a list", messages)
     return messages  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -149,8 +147,8 @@ def _request(line: bytes) -> msgspec.Raw | str:
     return msgspec.Raw(line.strip())
 
 
-class LineWriter:
-    """A part of lines."""
+class LineFile:
+    """A file of lines that grows by lines, or by whole files of them."""
 
     def __init__(self, path: Path) -> None:
         self._stream = path.open("wb")
@@ -159,19 +157,8 @@ class LineWriter:
         """Append lines."""
         self._stream.writelines(line + b"\n" for line in lines)
 
-    def close(self) -> None:
-        """Make sure that everything is in the file."""
-        self._stream.close()
-
-
-class JsonlOutput:
-    """A file of lines that grows by one part at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self._stream = path.open("wb")
-
     def add(self, part: Path) -> None:
-        """Append a part."""
+        """Append a file."""
         with part.open("rb") as stream:
             shutil.copyfileobj(stream, self._stream, BLOCK)
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import Any, Final
 
-from cupel.batch._errors import BatchError
-from cupel.batch._interrupts import ignore_interrupts, interrupts_held
+from cupel.batch._errors import BatchError, explained
 from cupel.batch._job import Job
-from cupel.batch._requests import explained
 from cupel.batch._shard import Shard, ShardResult
 from cupel.errors import CupelError
 
@@ -49,8 +48,9 @@ def check_can_start() -> None:
         )
 
 
-def run_local(job: Job, shards: Iterable[Shard], workers: int) -> Iterator[ShardResult]:
+def run_local(job: Job, shards: Sequence[Shard], workers: int) -> Generator[ShardResult, None, None]:
     """Answer shards, giving each account as it is done; a process that dies is replaced and its shards are redone."""
+    workers = min(workers, len(shards))
     if workers == 1:
         yield from map(job.run, shards)
         return
@@ -81,6 +81,27 @@ def run_local(job: Job, shards: Iterable[Shard], workers: int) -> Iterator[Shard
         with interrupts_held():
             for worker in staff:
                 worker.end()
+
+
+@contextmanager
+def interrupts_held() -> Generator[None, None, None]:
+    """Put Ctrl-C off until the block is done; processes and threads started meanwhile never see it.
+
+    It reaches the whole process group, and only the process that directs the job should act on it.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Worker:

@@ -10,8 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from cupel.batch._arrow import arrow, parquet
-from cupel.batch._errors import BatchError
-from cupel.batch._requests import explained
+from cupel.batch._errors import BatchError, explained
 from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, Shard
 
 _READ_BUFFER: Final = 1 << 20
@@ -115,26 +114,17 @@ def _open(path: Path) -> Any:
 def as_lines(table: Any) -> list[bytes | str]:
     """Return each row as a line of JSON, or as a string what keeps it from being one."""
     try:
-        rows: list[Any] = _as_rows(table)
-    except Exception:  # noqa: BLE001  (pyarrow raises many kinds; one bad value is one bad row)
-        rows = [_as_row(table, position) for position in range(table.num_rows)]
-    return [row if isinstance(row, str) else _as_line(row) for row in rows]
+        return [_as_line(row) for row in _as_rows(table)]
+    except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds; one bad value is one bad row)
+        if table.num_rows == 1:
+            return [f"cannot be written as JSON: {explained(error)}"]
+        return [line for place in range(table.num_rows) for line in as_lines(table.slice(place, 1))]
 
 
-def _as_row(table: Any, position: int) -> Any:
-    try:
-        return _as_rows(table.slice(position, 1))[0]
-    except Exception as error:  # noqa: BLE001
-        return f"cannot be written as JSON: {explained(error)}"
-
-
-def _as_line(row: dict[str, Any]) -> bytes | str:
-    try:
-        if isinstance(row.get("report"), str):
-            row["report"] = msgspec.Raw(row["report"].encode())
-        return msgspec.json.encode(row)
-    except Exception as error:  # noqa: BLE001
-        return f"cannot be written as JSON: {explained(error)}"
+def _as_line(row: dict[str, Any]) -> bytes:
+    if isinstance(row.get("report"), str):
+        row["report"] = msgspec.Raw(row["report"].encode())
+    return msgspec.json.encode(row)
 
 
 def _as_rows(table: Any) -> list[dict[str, Any]]:
@@ -181,9 +171,7 @@ def _legible(scalar: Any) -> Any:
         value = scalar.as_py()
         msgspec.json.encode(value)
     except Exception:  # noqa: BLE001
-        return (
-            str(scalar.cast(arrow().string())) if types.is_timestamp(found) else str(getattr(scalar, "value", scalar))
-        )
+        return str(scalar.cast(arrow().string()) if types.is_timestamp(found) else getattr(scalar, "value", scalar))
     return value
 
 

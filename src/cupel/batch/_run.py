@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Literal, TypeAlias
-from uuid import uuid4
 
-import msgspec
+from msgspec.structs import replace
 
 from cupel._checks import as_integer, shown
-from cupel._version import __version__
-from cupel._wire import BUDGET
-from cupel.batch._course import BatchProgress, Course, OnProgress
+from cupel.batch._course import Course, OnProgress
 from cupel.batch._dask import load_distributed, run_dask
 from cupel.batch._errors import BatchError
-from cupel.batch._files import NOTHING
 from cupel.batch._job import Job
 from cupel.batch._local import check_can_start, cores, run_local
 from cupel.batch._lock import locked
 from cupel.batch._outputs import Finished, Outputs
 from cupel.batch._selector import BatchSelector
-from cupel.batch._shard import Shard, ShardResult
-from cupel.batch._source import SPOOLED, Source, Watch, form_of
-from cupel.batch._state import Manifest, Parts, current_instant, with_clock
+from cupel.batch._source import Source, Watch, form_of
+from cupel.batch._state import Manifest, Parts
 from cupel.model import ContextBudget
 from cupel.policy import Policy
 
@@ -95,98 +89,54 @@ def run_batch(
     _check_options(engine, scheduler, workers, shard_rows, max_errors)
     source, outputs = Source.named(requests), Outputs.named(output)
     outputs.check(source)
-    asked = Manifest(
-        id=uuid4().hex,
-        cupel=__version__,
-        input=NOTHING,
-        policy=policy.to_dict(),
-        budget=None if budget is None else BUDGET.write(budget),
-        report=report,
-        output_form=form_of(Path(output)),
-        now=current_instant(),
-        shards=[],
-    )
-    selector = BatchSelector(policy, budget, report)
+    asked = Manifest.asking(BatchSelector(policy, budget, report), form_of(Path(output)))
+    run = partial(run_dask, scheduler=scheduler) if engine == "dask" else run_local
+    resumed = None
     with locked(outputs.output):
-        found = _prepared(asked, selector, source, outputs, resume=resume, restart=restart, shard_rows=shard_rows)
+        found = _prepared(asked, source, outputs, resume=resume, restart=restart, shard_rows=shard_rows)
         if isinstance(found, Course):
-            engine_run = partial(_results, found.job, engine, workers or cores(), scheduler)
-            resumed = found.run(engine_run, max_errors, on_progress or _silent)
-            record = found.finish(outputs)
-        else:
-            record, resumed = found, found.written + found.errors
+            resumed = found.run(run, workers or cores(), max_errors, on_progress)
+            found = found.finish(outputs)
+    rows = found.written + found.errors
     return BatchSummary(
-        rows=record.written + record.errors,
-        written=record.written,
-        errors=record.errors,
-        resumed=resumed,
+        rows=rows,
+        written=found.written,
+        errors=found.errors,
+        resumed=rows if resumed is None else resumed,
         output=Path(output),
-        errors_file=Path(output).with_name(outputs.errors.name) if record.errors else None,
+        errors_file=Path(output).with_name(outputs.errors.name) if found.errors else None,
         seconds=perf_counter() - started,
-        was_finished=record is found,
+        was_finished=resumed is None,
     )
 
 
 def _prepared(
-    asked: Manifest,
-    selector: BatchSelector,
-    source: Source,
-    outputs: Outputs,
-    *,
-    resume: bool,
-    restart: bool,
-    shard_rows: int | None,
+    asked: Manifest, source: Source, outputs: Outputs, *, resume: bool, restart: bool, shard_rows: int | None
 ) -> Course | Finished:
     """Take up an interrupted run or begin a new one; return what is left to do, or the record of all being done."""
     parts = Parts(outputs.output)
     with parts.draft(asked.id) as draft:
-        spooled = draft / SPOOLED
-        watch = source.watch(spooled)
-        asked = msgspec.structs.replace(asked, input=watch.mark)
+        watch = source.watch(draft)
+        asked = replace(asked, input=watch.mark)
         manifest = parts.take_up(asked, resume=resume, restart=restart)
-        finished = outputs.finished(asked) if resume and manifest is None else None
-        if finished is not None:
-            return finished
         if manifest is None:
-            source.unpack(spooled)
-            job = _job(source.path if source.path and not source.packed else spooled, draft, asked, selector)
+            finished = outputs.finished(asked) if resume else None
+            if finished is not None:
+                return finished
+            source.unpack(draft)
+            job = _job(source.readable(draft), draft, asked)
             job.check()
-            manifest = msgspec.structs.replace(asked, shards=job.plan(shard_rows))
+            manifest = replace(asked, shards=job.plan(shard_rows))
             watch.check()
             parts.begin(draft, manifest)
-    requests = source.path
-    if source.packed or requests is None:
-        requests = parts.path / SPOOLED
-        watch = Watch(requests)
-    return Course(_job(requests, parts.path, manifest, selector), manifest, parts, watch)
+    requests = source.readable(parts.path)
+    return Course(_job(requests, parts.path, manifest), manifest, parts, Watch(requests) if source.packed else watch)
 
 
-def _job(requests: Path, parts: Path, manifest: Manifest, selector: BatchSelector) -> Job:
-    settled = Policy.from_dict(with_clock(manifest.policy, manifest.now))
+def _job(requests: Path, parts: Path, manifest: Manifest) -> Job:
     # Absolute paths, because a worker on a cluster has a working directory of its own.
-    return Job(
-        manifest.id,
-        requests,
-        parts,
-        replace(selector, policy=settled),
-        manifest.output_form,
-        requests.stat().st_mtime_ns,
-    )
-
-
-def _silent(_progress: BatchProgress) -> None:
-    pass
-
-
-def _results(
-    job: Job, engine: Engine, workers: int, scheduler: str | None, shards: list[Shard]
-) -> Generator[ShardResult, None, None]:
-    if not shards:
-        return
-    if engine == "dask":
-        yield from run_dask(job, shards, workers, scheduler)
-    else:
-        yield from run_local(job, shards, min(workers, len(shards)))
+    written_at = requests.stat().st_mtime_ns
+    return Job(manifest.id, requests, parts, manifest.selector(), manifest.output_form, written_at)
 
 
 def _check_options(

@@ -17,7 +17,7 @@ from cupel.batch._files import copied, mark_of, whole
 FileFormat = Literal["parquet", "jsonl"]
 _FORMS: Final[dict[str, FileFormat]] = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _PACKED: Final = (".gz", ".zst")
-SPOOLED: Final = "input.jsonl"
+_SPOOLED: Final = "input.jsonl"
 """The name, among the parts, of lines that were unpacked or came from standard input."""
 
 
@@ -48,35 +48,38 @@ class Source:
         """Say whether a path leads to the input, by whatever name."""
         return self.path is not None and path.exists() and path.samefile(self.path)
 
-    def watch(self, spooled: Path) -> Watch:
-        """Mark what the input holds; standard input can be read only once, so it is kept in `spooled`."""
-        if self.path is not None:
-            return Watch(self.path)
-        with whole(spooled) as draft, draft.open("wb") as target:
-            copied(sys.stdin.buffer, target)
-        return Watch(spooled)
+    def readable(self, parts: Path) -> Path:
+        """Say where the requests can be read in any order: themselves, or the copy of them among the parts."""
+        return parts / _SPOOLED if self.packed or self.path is None else self.path
 
-    def unpack(self, spooled: Path) -> None:
-        """Write a compressed file's lines to `spooled`, from where they can be read in any order."""
+    def watch(self, parts: Path) -> Watch:
+        """Mark what the input holds; standard input can be read only once, so it is kept among the parts."""
+        if self.path is None:
+            _spool(sys.stdin.buffer, parts)
+        return Watch(self.path or self.readable(parts))
+
+    def unpack(self, parts: Path) -> None:
+        """Write a compressed file's lines to a file among the parts."""
         if self.path is None or not self.packed:
             return
         try:
-            with self._opened(self.path) as stream, whole(spooled) as draft, draft.open("wb") as target:
-                copied(stream, target)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise BatchError(f"{self.path}: cannot be unpacked: {error}") from None
-        except OSError as error:
-            if error.errno is not None:
+            with self._opened(self.path) as stream:
+                _spool(stream, parts)
+        except (OSError, EOFError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # pyarrow's and gzip's own have no number
                 raise
-            raise BatchError(
-                f"{self.path}: cannot be unpacked: {error}"
-            ) from None  # pyarrow's errors of decompression have no number
+            raise BatchError(f"{self.path}: cannot be unpacked: {error}") from None
 
     def _opened(self, path: Path) -> BinaryIO:
         if path.suffix.lower() == ".gz":
             return cast("BinaryIO", gzip.open(path))
         pa: Any = arrow()
         return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))
+
+
+def _spool(stream: BinaryIO, parts: Path) -> None:
+    with whole(parts / _SPOOLED) as draft, draft.open("wb") as target:
+        copied(stream, target)
 
 
 def form_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:

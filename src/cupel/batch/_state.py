@@ -9,14 +9,19 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import msgspec
 
 from cupel._checks import shown
+from cupel._version import __version__
+from cupel._wire import BUDGET
 from cupel.batch._errors import BatchError
 from cupel.batch._files import Mark, sync_directory, whole
+from cupel.batch._selector import BatchSelector
 from cupel.batch._shard import Shard
 from cupel.batch._source import FileFormat
+from cupel.policy import Policy
 
 _ID: Final = r"[0-9a-f]{32}"
 _OUR_FILES: Final = re.compile(
@@ -43,7 +48,28 @@ class Manifest(_Header, frozen=True, tag="cupel-batch"):
     report: bool
     output_form: FileFormat
     now: str
+    """The moment the job began, as policies write moments."""
     shards: list[Shard]
+
+    @classmethod
+    def asking(cls, selector: BatchSelector, output_form: FileFormat) -> Manifest:
+        """Describe a job whose input has not been read yet."""
+        return cls(
+            id=uuid4().hex,
+            cupel=__version__,
+            input=Mark(0, ""),
+            policy=selector.policy.to_dict(),
+            budget=None if selector.budget is None else BUDGET.write(selector.budget),
+            report=selector.report,
+            output_form=output_form,
+            now=datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            shards=[],
+        )
+
+    def selector(self) -> BatchSelector:
+        """Return the selector that the job began with, at the moment it began."""
+        budget = None if self.budget is None else BUDGET.read(self.budget)
+        return BatchSelector(Policy.from_dict(_with_clock(self.policy, self.now)), budget, self.report)
 
     def differences(self, other: Manifest) -> list[str]:
         """Name what the two jobs do not have in common."""
@@ -51,19 +77,14 @@ class Manifest(_Header, frozen=True, tag="cupel-batch"):
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
-def with_clock(document: dict[str, Any] | list[Any] | str | float | None, now: str) -> Any:
+def _with_clock(document: dict[str, Any] | list[Any] | str | float | None, now: str) -> Any:
     """Return a policy document in which every decay measures from the same moment, also after an interruption."""
     if isinstance(document, list):
-        return [with_clock(entry, now) for entry in document]
+        return [_with_clock(entry, now) for entry in document]
     if not isinstance(document, dict):
         return document
-    settled = {key: with_clock(value, now) for key, value in document.items()}
+    settled = {key: _with_clock(value, now) for key, value in document.items()}
     return {"now": now, **settled} if settled.get("type") == "decay" else settled
-
-
-def current_instant() -> str:
-    """Return the moment a job begins, as policies write moments."""
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
 class Parts:

@@ -144,8 +144,8 @@ def _sentence(done: BatchSummary) -> str:
     written = plural(done.written, "selection")
     if done.was_finished:
         return f"nothing to do: an earlier run wrote {written} to {done.output}{bad}"
-    resumed = f" ({done.resumed:,} of them by an earlier run)" if done.resumed else ""
-    return f"{written}{resumed} written to {done.output}{bad}"
+    resumed = f" ({plural(done.resumed, 'row')} done by an earlier run)" if done.resumed else ""
+    return f"{written} written to {done.output}{resumed}{bad}"
 
 
 def _first_reason(done: BatchSummary) -> str:
