@@ -2,71 +2,103 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from cupel._optimum._problem import Choice, Member, Problem
+    from cupel._optimum._problem import Choice, Member, Option, Problem
 
 
 class Filling:
     """A choice that grows; floors are the caller's business."""
 
-    __slots__ = ("_is_plain", "choice", "left", "problem", "room", "taken_sets")
-
     def __init__(self, problem: Problem, start: Choice | None = None) -> None:
-        self.problem = problem
         self.choice: Choice = [None] * len(problem.blocks)
-        self.left = problem.capacity
-        self.room = [[cap.members, cap.tokens] for cap in problem.caps]
-        """For each kind the members and tokens that still fit; None without a limit."""
-        self.taken_sets: set[int] = set()
-        self._is_plain = not problem.caps and not problem.exclusive
-        for block, places in enumerate(start or ()):
-            if places is not None:
-                self._put([block], [places])
-
-    def add(self, block: int, best: Callable[[int], tuple[int, ...]]) -> bool:
-        """Take a block with all it needs in the options wanted, or else in the best that fit; False if none do."""
-        problem = self.problem
-        blocks = problem.closure(block, self.choice)
-        if not self._is_plain and not self._sets_and_counts_allow(blocks):
-            return False
-        wanted = [best(one) for one in blocks]
-        if not self._fits(blocks, wanted):
-            cheapest = [tuple(map(_cheapest, problem.blocks[one].members)) for one in blocks]
-            if cheapest == wanted or not self._fits(blocks, cheapest):
-                return False
-            wanted = cheapest
-            self._put(blocks, wanted)
-            for one in blocks:
-                self._upgrade(one)
-            return True
-        self._put(blocks, wanted)
-        return True
+        self._problem = problem
+        self._left = problem.capacity
+        self._room = [[inf if most is None else most for most in cap] for cap in problem.caps]
+        """For each kind the members and tokens that still fit."""
+        self._taken_sets: set[int] = set()
+        self._put({block: places for block, places in enumerate(start or ()) if places is not None})
 
     def fill(self, order: Iterable[int], best: Callable[[int], tuple[int, ...]]) -> None:
         """Take each block that adds value or costs nothing, in this order, then the larger forms there is room for."""
-        choice, singles = self.choice, self.problem.singles
+        choice, singles = self.choice, self._problem.singles
         for block in order:
             if choice[block] is not None:
                 continue
             single = singles[block]
             if single is None:
-                if self._is_worth_it(block):
-                    self.add(block, best)
-            elif single.tokens <= self.left and (single.value or not single.tokens):
+                self._add(block, best)
+            elif single.tokens <= self._left and (single.value or not single.tokens):
                 choice[block] = (0,)
-                self.left -= single.tokens
-        self.upgrade()
+                self._left -= single.tokens
+        self._upgrade_all()
 
-    def upgrade(self) -> None:
+    def _add(self, block: int, best: Callable[[int], tuple[int, ...]]) -> None:
+        """Take a block with all it needs in their best options, or else in the largest that fit."""
+        blocks = self._problem.closure(block, self.choice)
+        if not self._is_worth_it(blocks) or not self._sets_allow(blocks):
+            return
+        wanted = {one: best(one) for one in blocks}
+        if self._fits(wanted):
+            self._put(wanted)
+            return
+        cheapest = {one: tuple(map(_cheapest, self._problem.blocks[one].members)) for one in blocks}
+        if self._fits(cheapest):
+            self._put(cheapest)
+            for one in blocks:
+                self._upgrade(one)
+
+    def _is_worth_it(self, blocks: list[int]) -> bool:
+        """Tell whether blocks add value or cost nothing."""
+        members = [member for block in blocks for member in self._problem.blocks[block].members]
+        return any(option.value for member in members for option in member.options) or not any(
+            min(option.tokens for option in member.options) for member in members
+        )
+
+    def _sets_allow(self, blocks: list[int]) -> bool:
+        sets = [one for block in blocks for one in self._problem.sets_of.get(block, ())]
+        return len(set(sets)) == len(sets) and self._taken_sets.isdisjoint(sets)
+
+    def _fits(self, taken: Mapping[int, tuple[int, ...]]) -> bool:
+        left = self._left
+        used: dict[int, tuple[int, int]] = {}
+        for member, option in self._options(taken):
+            left -= option.tokens
+            if member.kind >= 0:
+                members, tokens = used.get(member.kind, (0, 0))
+                used[member.kind] = members + 1, tokens + option.tokens
+        return left >= 0 and all(
+            members <= self._room[kind][0] and tokens <= self._room[kind][1] for kind, (members, tokens) in used.items()
+        )
+
+    def _put(self, taken: Mapping[int, tuple[int, ...]]) -> None:
+        for member, option in self._options(taken):
+            self._spend(member.kind, 1, option.tokens)
+        for block, places in taken.items():
+            self.choice[block] = places
+            self._taken_sets.update(self._problem.sets_of.get(block, ()))
+
+    def _spend(self, kind: int, members: int, tokens: int) -> None:
+        self._left -= tokens
+        if kind >= 0:
+            self._room[kind][0] -= members
+            self._room[kind][1] -= tokens
+
+    def _options(self, taken: Mapping[int, tuple[int, ...]]) -> Iterator[tuple[Member, Option]]:
+        for block, places in taken.items():
+            for member, place in zip(self._problem.blocks[block].members, places, strict=True):
+                yield member, member.options[place]
+
+    def _upgrade_all(self) -> None:
         """Change to options of more value where they fit, those with the greatest gain first."""
         steps: list[tuple[int, int]] = []
         for number, places in enumerate(self.choice):
             if places is not None:
-                for member, place in zip(self.problem.blocks[number].members, places, strict=True):
+                for member, place in zip(self._problem.blocks[number].members, places, strict=True):
                     if len(member.options) > 1:
                         top = max(option.value for option in member.options)
                         if top > member.options[place].value:
@@ -74,76 +106,21 @@ class Filling:
         for _, number in sorted(steps):
             self._upgrade(number)
 
-    def _is_worth_it(self, block: int) -> bool:
-        """Tell whether a block and what it needs add value or cost nothing."""
-        blocks = self.problem.blocks
-        members = blocks[block].members
-        if blocks[block].needs:
-            members = tuple(
-                member for one in self.problem.closure(block, self.choice) for member in blocks[one].members
-            )
-        return any(option.value for member in members for option in member.options) or not any(
-            min(option.tokens for option in member.options) for member in members
-        )
-
     def _upgrade(self, block: int) -> None:
         """Give each member of a block that is in the option of the greatest value that fits, if it is worth more."""
-        members = self.problem.blocks[block].members
-        for number, member in enumerate(members):
-            if len(member.options) == 1:
-                continue
-            places = self.choice[block]
-            assert places is not None  # noqa: S101
-            now = member.options[places[number]]
+        places = list(self.choice[block] or ())
+        for number, (member, now) in enumerate(zip(self._problem.blocks[block].members, places, strict=True)):
+            value, tokens, _ = member.options[now]
             for place in sorted(range(len(member.options)), key=lambda place: -member.options[place].value):
                 option = member.options[place]
-                if option.value <= now.value:
+                if option.value <= value:
                     break
-                extra = option.tokens - now.tokens
-                if extra <= self.left and self._kind_has(member.kind, extra):
+                extra = option.tokens - tokens
+                if extra <= self._left and (member.kind < 0 or extra <= self._room[member.kind][1]):
                     self._spend(member.kind, 0, extra)
-                    self.choice[block] = (*places[:number], place, *places[number + 1 :])
+                    places[number] = place
                     break
-
-    def _sets_and_counts_allow(self, blocks: list[int]) -> bool:
-        sets = [one for block in blocks for one in self.problem.sets_of.get(block, ())]
-        if sets and (len(set(sets)) < len(sets) or not self.taken_sets.isdisjoint(sets)):
-            return False
-        counts: dict[int, int] = {}
-        for block in blocks:
-            for member in self.problem.blocks[block].members:
-                if member.kind >= 0:
-                    counts[member.kind] = counts.get(member.kind, 0) + 1
-        return all((room := self.room[kind][0]) is None or count <= room for kind, count in counts.items())
-
-    def _fits(self, blocks: list[int], wanted: list[tuple[int, ...]]) -> bool:
-        total = 0
-        by_kind: dict[int, int] = {}
-        for block, places in zip(blocks, wanted, strict=True):
-            for member, place in zip(self.problem.blocks[block].members, places, strict=True):
-                tokens = member.options[place].tokens
-                total += tokens
-                if member.kind >= 0:
-                    by_kind[member.kind] = by_kind.get(member.kind, 0) + tokens
-        return total <= self.left and all(self._kind_has(kind, tokens) for kind, tokens in by_kind.items())
-
-    def _kind_has(self, kind: int, tokens: int) -> bool:
-        return kind < 0 or (room := self.room[kind][1]) is None or tokens <= room
-
-    def _put(self, blocks: Sequence[int], wanted: Sequence[tuple[int, ...]]) -> None:
-        for block, places in zip(blocks, wanted, strict=True):
-            self.choice[block] = places
-            for member, place in zip(self.problem.blocks[block].members, places, strict=True):
-                self._spend(member.kind, 1, member.options[place].tokens)
-            self.taken_sets.update(self.problem.sets_of.get(block, ()))
-
-    def _spend(self, kind: int, count: int, tokens: int) -> None:
-        self.left -= tokens
-        if kind >= 0:
-            room = self.room[kind]
-            for what, amount in enumerate((count, tokens)):
-                if (before := room[what]) is not None:
-                    room[what] = before - amount
+        self.choice[block] = tuple(places)
 
 
 def _cheapest(member: Member) -> int:

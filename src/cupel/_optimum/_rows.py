@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from cupel._optimum._problem import Member, Problem
+    from cupel._optimum._problem import Problem
 
 EVERY = -2
 """In place of a kind: all of them."""
@@ -39,9 +39,6 @@ def rows_of(problem: Problem) -> list[Row]:
 
 
 def _counts(problem: Problem, kind: int, sign: int) -> tuple[tuple[int, int], ...]:
-    counts = ((number, _count(block.members, kind)) for number, block in enumerate(problem.blocks))
-    return tuple((number, sign * count) for number, count in counts if count)
-
-
-def _count(members: tuple[Member, ...], kind: int) -> int:
-    return sum(member.kind == kind for member in members)
+    """Return the blocks with members of a kind, and how many, with a sign."""
+    counts = (sum(member.kind == kind for member in block.members) for block in problem.blocks)
+    return tuple((number, sign * count) for number, count in enumerate(counts) if count)

@@ -61,10 +61,9 @@ def solve(problem: Problem, effort: Effort) -> Answer:
     """Choose; floors are kept in their order, each as far as the ones before it allow."""
     problem = reduced(problem)
     wanted: Sequence[Floor] = ()
-    choice: Choice = [None] * len(problem.blocks)
-    if (reaching := _at_once(problem)) is not None:
-        choice = reaching
-    else:
+    choice = _at_once(problem)
+    if choice is None:
+        choice = [None] * len(problem.blocks)
         wanted, problem = problem.floors, replace(problem, floors=())
     is_settled = True
     for one in wanted:
