@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, is_array, is_object, parse
+from cupel.shorten._json import cut, dump, is_array, is_object, rewritten
 from cupel.shorten._key_lines import key_lines
 from cupel.shorten._request import Request
 from cupel.shorten._shortener import Shortener
@@ -32,20 +31,16 @@ def arguments(text: str, limit: int, *, counter: TokenCounter | None = None, for
     json.dump(rows, open('rows.json', 'w'))
     """
     request = Request.of(text, limit, counter)
-    if request.is_met:
-        return text
-    try:
-        value = parse(text)
-        ratio = len(text) / max(request.tokens, 1)
+    ratio = len(request.text) / max(request.tokens, 1)
 
+    def write(value: Any) -> str:
         def build(size: int) -> str:
             return dump(_shortened(value, size + _SHORTEST, ratio, request, form))
 
         most = int(max(_lengths(value), default=0) / ratio) - _SHORTEST
-        short = request.largest(build, most, guess=int(request.room / ratio * 0.75))
-        return short or cut(request, value)
-    except (NotJSONError, RecursionError):
-        return keep_ends(request, note=NOT_JSON)
+        return request.largest(build, most, guess=int(request.room / ratio * 0.75)) or cut(request, value)
+
+    return rewritten(request, write)
 
 
 def _shortened(value: Any, limit: int, ratio: float, request: Request, form: Shortener | None) -> Any:

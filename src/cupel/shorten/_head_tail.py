@@ -67,34 +67,35 @@ def _from_both_ends(lines: list[str], head: float, room: int) -> Iterator[int]:
 def _with_pieces(page: Page, head: float, note: str) -> str | None:
     """Whole lines for at most half of the room, then the ends of the lines that are missing, in the marker's line."""
     lines, request = page.lines, page.request
-    half = request.room // 2
+    before, after, used = _outer_lines(lines, head, request.room // 2)
+    is_one = after - before == 1
+    opening, closing = lines[before].rstrip("\r\n"), lines[after - 1].rstrip("\r\n")
+    top, bottom = "".join(lines[:before]), lines[after - 1][len(closing) :] + "".join(lines[after:])
+
+    def build(size: int) -> str:
+        start = boundary(opening, min(int(size * head), len(opening)))
+        stop = boundary(closing, max(len(closing) - (size - start), 0))
+        if is_one:
+            stop = max(start, stop)
+        first, last = top + opening[:start], closing[stop:] + bottom
+        tokens = max(request.tokens - request.counter.count(first + last), 0)
+        missing = (stop - start, "character") if is_one else (after - before, "line")
+        return first + left_out(*missing, tokens, note) + last
+
+    most = len(opening) if is_one else len(opening) + len(closing)
+    return request.largest(build, most, guess=max(request.room - used, 1))
+
+
+def _outer_lines(lines: list[str], head: float, room: int) -> tuple[int, int, int]:
+    """Where the lines that some room holds end before the middle and go on behind it, and their length so far."""
     before, after = 0, len(lines)
     used = 0
-    for position in _from_both_ends(lines, head, half // 2):
+    for position in _from_both_ends(lines, head, room // 2):
         used += len(lines[position])
-        if used > half or after - before <= 1:
+        if used > room or after - before <= 1:
             break
         if position == before:
             before += 1
         else:
             after -= 1
-    opening, closing = lines[before], lines[after - 1]
-    ending = closing[len(closing.rstrip("\r\n")) :]
-    opening, closing = opening.rstrip("\r\n"), closing.removesuffix(ending)
-    top, bottom = "".join(lines[:before]), ending + "".join(lines[after:])
-
-    def build(size: int) -> str:
-        start = boundary(opening, min(int(size * head), len(opening)))
-        stop = boundary(closing, max(len(closing) - (size - start), 0))
-        if after - before == 1:
-            stop = max(start, stop)
-        present = top + opening[:start] + closing[stop:] + bottom
-        tokens = max(request.tokens - request.counter.count(present), 0)
-        if after - before == 1:
-            middle = left_out(stop - start, "character", tokens, note)
-        else:
-            middle = left_out(after - before, "line", tokens, note)
-        return f"{top}{opening[:start]}{middle}{closing[stop:]}{bottom}"
-
-    most = len(opening) if after - before == 1 else len(opening) + len(closing)
-    return request.largest(build, most, guess=max(request.room - used, 1))
+    return before, after, used

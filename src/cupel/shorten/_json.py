@@ -7,13 +7,13 @@ import math
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cupel.shorten._cut import boundary
+from cupel.shorten._head_tail import keep_ends
 from cupel.shorten._marker import amount
 
 if TYPE_CHECKING:
-    from cupel.shorten._request import Request
+    from collections.abc import Callable
 
-NOT_JSON = "; not JSON"
-"""What the marker of a JSON shortener says where the text was none."""
+    from cupel.shorten._request import Request
 
 _MARK = "…"
 _FLAT = 4  # so many times more values than containers are kept
@@ -48,13 +48,28 @@ def dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def rewritten(request: Request, write: Callable[[Any], str]) -> str:
+    """Return what `write` makes of a request's JSON; a text that is none is shortened as `head_tail` does."""
+    if request.is_met:
+        return request.text
+    try:
+        return write(parse(request.text))
+    except (NotJSONError, RecursionError):
+        return keep_ends(request, note="; not JSON")
+
+
 def cut(request: Request, value: Any) -> str:
-    """Return a JSON value within the limit: as it is, with long parts cut in place, or a bare mark."""
+    """Return a JSON value within the limit: as it is, with long parts cut in place, or a bare mark.
+
+    Without a limit, it is the request's text where the value is longer than that.
+    """
     whole = dump(value)
     if request.allows(whole):
         return whole
+    if request.limit is None:
+        return request.text
     most = 1
-    while most < len(whole) and request.limit is not None and len(dump(capped(value, most))) < 2 * request.room:
+    while most < len(whole) and len(dump(capped(value, most))) < 2 * request.room:
         most *= 2
     shorter = request.largest(lambda size: dump(capped(value, size)), most, guess=most // 2)
     if shorter is None:

@@ -117,6 +117,6 @@ def _names_of_the_rest(page: Page, candidates: list[int], known: Mapping[str, in
                 used += len(name) + 1
                 if used > room:
                     break
-        return names_note(missing, len(missing))
+        return names_note(missing)
 
     return note

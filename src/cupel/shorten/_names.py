@@ -27,7 +27,7 @@ def names(text: str, limit: int, *, counter: TokenCounter | None = None, known: 
         return text
     page = Page.of(request)
     ranked = ranked_names(text, known or {})
-    listed = request.largest(lambda size: page.marker(names_note(ranked, size)), len(ranked))
+    listed = request.largest(lambda size: page.marker(names_note(ranked[:size])), len(ranked))
     return listed or request.first_allowed(page.marker())
 
 
@@ -37,6 +37,6 @@ def ranked_names(text: str, known: Mapping[str, int]) -> list[str]:
     return sorted(weight, key=weight.__getitem__, reverse=True)
 
 
-def names_note(ranked: list[str], size: int) -> str:
-    """Return what a marker says of the names that are missing: the first `size` of them."""
-    return f", with {' '.join(ranked[:size])}" if size and ranked else ""
+def names_note(names: list[str]) -> str:
+    """Return what a marker says of names that are missing."""
+    return f", with {' '.join(names)}" if names else ""

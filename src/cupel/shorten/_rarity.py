@@ -52,8 +52,6 @@ def blanked(text: str) -> str:
 
 def token_weights(tokens: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
     """Return the weight of each token: that of the name it is, or 0."""
-    if not known:
-        return {token: _base(_name(token)) for token in tokens}
     named = {token: _name(token) for token in tokens}
     weight = weights(named.values(), known)
     return {token: weight[name] for token, name in named.items()}
@@ -61,8 +59,6 @@ def token_weights(tokens: Iterable[str], known: Mapping[str, int]) -> dict[str, 
 
 def weights(names: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
     """Return each name's weight: double for what is no ordinary word, and less the more texts it stood in."""
-    if not known:
-        return {name: _base(name) for name in names}
     seen = known.get
     return {name: int(_base(name) / sqrt(max(seen(name, 0), 0) + 1)) for name in names}
 

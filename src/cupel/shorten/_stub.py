@@ -32,11 +32,8 @@ def stub(
     numbers = f"{amount(len(Page.of(request).lines), 'line')}, {amount(request.tokens, 'token')} left out"
     whose = f"{_one_line(tool)}: " if tool else ""
     how = _one_line(hint) if hint else "call it again to see them" if tool else ""
-    return request.first_allowed(
-        *(f"… {whose}{numbers}; {how} …" for _ in range(bool(how))),
-        f"… {whose}{numbers} …",
-        f"… {numbers} …",
-    )
+    candidates = [f"… {whose}{numbers} …", f"… {numbers} …"]
+    return request.first_allowed(*([f"… {whose}{numbers}; {how} …"] if how else []), *candidates)
 
 
 def _one_line(words: str) -> str:

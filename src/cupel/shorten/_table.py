@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, is_array, is_object, parse
+from cupel.shorten._json import cut, is_array, is_object, rewritten
 from cupel.shorten._request import Request
 from cupel.tokens import TokenCounter
 
@@ -24,17 +23,7 @@ def table(text: str, limit: int | None, *, counter: TokenCounter | None = None) 
     {"found":{"keys":["flight","seats","price"],"rows":[["HAT1",9,101],["HAT2",9,102],["HAT3",9,103]]}}
     """
     request = Request.of(text, limit, counter, in_full=True)
-    if request.is_met:
-        return text
-    try:
-        return cut(request, tabled(parse(text))) if limit is not None else _whole(request)
-    except (NotJSONError, RecursionError):
-        return keep_ends(request, note=NOT_JSON)
-
-
-def _whole(request: Request) -> str:
-    written = dump(tabled(parse(request.text)))
-    return written if request.allows(written) else request.text
+    return rewritten(request, lambda value: cut(request, tabled(value)))
 
 
 def tabled(value: Any) -> Any:

@@ -17,7 +17,7 @@ from cupel.shorten._shortener import AsyncShortener, Shortener
 from cupel.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    import asyncio
+    from concurrent.futures import Future
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,57 +185,38 @@ def _inner(form: Callable[..., object]) -> Callable[..., object]:
 
 
 def _in_thread(form: Shortener, text: str, limit: int, timeout: float) -> object:
-    outcome: list[tuple[object, Exception | None]] = []
+    from concurrent.futures import wait
 
-    def run() -> None:
-        try:
-            outcome.append((form(text, limit), None))
-        except Exception as error:  # noqa: BLE001 - raised again by the caller
-            outcome.append((None, error))
-
-    # A daemon, so that a function that never returns does not keep the process alive.
-    thread = Thread(target=run, name="cupel-shorten", daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if not outcome:
+    outcome = _started(form, text, limit)
+    wait([outcome], timeout)
+    if not outcome.done():
         raise _OutOfTimeError
-    made, error = outcome[0]
-    if error is not None:
-        raise error
-    return made
+    return outcome.result()
 
 
 async def _awaited(form: Shortener | AsyncShortener, text: str, limit: int, *, threaded: bool) -> object:
+    import asyncio
+
     if inspect.iscoroutinefunction(_inner(form)) or not threaded:
         made: Any = form(text, limit)
     else:
-        made = await _from_thread(form, text, limit)
+        made = await asyncio.wrap_future(_started(form, text, limit))
     return await cast("Awaitable[object]", made) if inspect.isawaitable(made) else made
 
 
-async def _from_thread(form: Callable[[str, int], object], text: str, limit: int) -> object:
-    """Call a function that cannot be cancelled, without holding up the loop."""
-    import asyncio
+def _started(form: Callable[[str, int], object], text: str, limit: int) -> Future[object]:
+    """Call a function in a thread of its own, which is left behind where it does not return in time."""
+    from concurrent.futures import Future  # brings logging, which few need
 
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[object] = loop.create_future()
-
-    def settle(made: object, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(made)
-        else:
-            done.set_exception(error)
+    outcome: Future[object] = Future()
+    outcome.set_running_or_notify_cancel()  # from here on nobody can cancel it
 
     def run() -> None:
-        made, failed = None, None
         try:
-            made = form(text, limit)
-        except Exception as error:  # noqa: BLE001 - raised again where it is awaited
-            failed = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, made, failed)
+            outcome.set_result(form(text, limit))
+        except Exception as error:  # noqa: BLE001 - raised again where the outcome is asked for
+            outcome.set_exception(error)
 
+    # A daemon, so that a function that never returns does not keep the process alive.
     Thread(target=run, name="cupel-shorten", daemon=True).start()
-    return await done
+    return outcome

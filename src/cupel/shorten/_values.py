@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NOT_JSON, NotJSONError, cut, dump, is_array, is_object, parse
+from cupel.shorten._json import cut, is_array, is_object, rewritten
 from cupel.shorten._request import Request
 from cupel.tokens import TokenCounter
 
@@ -23,16 +22,7 @@ def values(text: str, limit: int | None, *, counter: TokenCounter | None = None)
     '{"user":"mia","cards":{"id":[7,9],"brand":"visa"}}'
     """
     request = Request.of(text, limit, counter, in_full=True)
-    if request.is_met:
-        return text
-    try:
-        found = merged((parse(text),))
-        if limit is not None:
-            return cut(request, found)
-        written = dump(found)
-    except (NotJSONError, RecursionError):
-        return keep_ends(request, note=NOT_JSON)
-    return written if request.allows(written) else text
+    return rewritten(request, lambda value: cut(request, merged((value,))))
 
 
 def merged(entries: Iterable[Any]) -> Any:
