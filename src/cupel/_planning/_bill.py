@@ -46,8 +46,8 @@ class Bill:
         return f"{parts}   {_k(self.price)} ({beside}){'' if self.settled else ', estimated'}"
 
 
-def billed(prices: Prices, *, opening: int, same: int, sent: int, new: int, settled: bool = False) -> Bill:
-    """Return the bill of a request whose first `same` tokens the provider has seen, `opening` of them in any case."""
+def billed(prices: Prices, *, opening: int, same: int, sent: int, new: int) -> Bill:
+    """Estimate the bill of a request whose first `same` tokens the provider has seen, `opening` of them in any case."""
     read = min(prices.cached(same), sent - new)
     missed = sent - read
     served = min(prices.cached(opening), sent)
@@ -59,7 +59,7 @@ def billed(prices: Prices, *, opening: int, same: int, sent: int, new: int, sett
         price=prices.read * read + prices.write * missed,
         without_cache=float(sent),
         reselecting=prices.read * served + prices.write * (sent - served),
-        settled=settled,
+        settled=False,
     )
 
 

@@ -120,14 +120,14 @@ class Pool:
 
     def plan(self, last: Sequence[Entry], terms: Terms) -> Plan | None:
         """Return the best request, or None if what is held does not fit; of equals, the one that keeps most."""
-        usable = self.common(last)
-        cuts = _cuts(last[:usable], terms.room)
+        standing = self._standing(last)
+        cuts = _cuts([option.tokens for _, option in standing], terms.room)
         prefix: dict[int, Option] = {}
         tokens, value, newest = 0, 0.0, -1
         best: Plan | None = None
-        for place in range(usable + 1):
+        for place in range(len(standing) + 1):
             if place:
-                index, option = self._standing(last[place - 1])
+                index, option = standing[place - 1]
                 prefix[index] = option
                 tokens += option.tokens
                 value += self.candidates[index].value * option.share
@@ -145,8 +145,7 @@ class Pool:
 
     def unbroken(self, last: Sequence[Entry], terms: Terms) -> Plan | None:
         """Return the best request without gaps: beside what is held, everything from some candidate on."""
-        usable = self.common(last)
-        standing = [self._standing(entry) for entry in last[:usable]]
+        standing = self._standing(last)
         began = next((index for index, _ in standing if not self.candidates[index].held), None)
         best: Plan | None = None
         starts = [i for i, candidate in enumerate(self.candidates) if not candidate.held]
@@ -166,42 +165,36 @@ class Pool:
                 best = Plan(kept, tail.chosen, tail.tokens, score)
         return best
 
-    def common(self, last: Sequence[Entry]) -> int:
-        """Return how many entries of the last request another one could begin with."""
+    def _standing(self, last: Sequence[Entry]) -> list[tuple[int, Option]]:
+        """Return what another request could begin with: the candidates of the last one, in the forms they had."""
+        standing: list[tuple[int, Option]] = []
         newest, waiting, present = -1, 0, set[int]()
         holding = [index for index in self.held if not self.candidates[index].new]
-        for count, entry in enumerate(last):
+        for entry in last:
             index = self.places.get(entry.key)
             if index is None:
-                return count
+                break
             candidate = self.candidates[index]
             option = candidate.option(entry)
             if option is None or candidate.new or (candidate.held and option is not candidate.whole):
-                return count
+                break
             if not candidate.free:
-                if index < newest:
-                    return count
-                while waiting < len(holding) and holding[waiting] < index:
-                    if holding[waiting] not in present:
-                        return count  # what must be sent has its place before it
+                while waiting < len(holding) and holding[waiting] < index and holding[waiting] in present:
                     waiting += 1
+                if index < newest or (waiting < len(holding) and holding[waiting] < index):
+                    break  # what must be sent has its place before it
                 newest = index
+            standing.append((index, option))
             present.add(index)
-        return len(last)
-
-    def _standing(self, entry: Entry) -> tuple[int, Option]:
-        index = self.places[entry.key]
-        option = self.candidates[index].option(entry)
-        assert option is not None  # noqa: S101 - `common` counted it in
-        return index, option
+        return standing
 
 
-def _cuts(last: Sequence[Entry], room: int) -> set[int]:
+def _cuts(tokens: Sequence[int], room: int) -> set[int]:
     """The places to try: all near the end, and before them some that lie apart."""
-    found = {0, *range(max(0, len(last) - _NEAR), len(last) + 1)}
+    found = {0, *range(max(0, len(tokens) - _NEAR), len(tokens) + 1)}
     since = 0
-    for place, entry in enumerate(last, 1):
-        since += entry.tokens
+    for place, cost in enumerate(tokens, 1):
+        since += cost
         if since * _APART >= room:
             found.add(place)
             since = 0

@@ -97,24 +97,17 @@ def decide(
     pool = Pool(candidates)
     value = _smoothed(state.anew, pool.anew(room))
     terms = _terms(state, pool, prices, worth * room / value if value > 0 else 0.0, room)
-    found = pool.plan(last, terms) if gaps else pool.unbroken(last, terms)
-    if found is None:
+    plan = pool.plan(last, terms) if gaps else pool.unbroken(last, terms)
+    if plan is None:
         return None
-    entries, chosen = _request(pool, state.last, found)
+    entries, chosen = _request(pool, state.last, plan)
     common = _common(state.last, entries)
     begun = _begun(pool, state.last[common:], entries[common:])
     same = sum(entry.tokens for entry in entries[:common]) + begun
-    sent = opening.tokens + found.tokens
-    bill = billed(
-        prices,
-        opening=0 if cold else opening.tokens,
-        same=0 if cold else opening.tokens + same,
-        sent=sent,
-        new=sum(o.tokens - candidates[i].begun for i, o in found.tail.items() if candidates[i].new)
-        if state.turns
-        else sent,
-    )
+    bill = _bill(state, pool, plan, prices, opening, same=None if cold else same)
     action: Action = "append" if common + (begun > 0) == len(state.last) else "repack"
+    reason = _reason(state, action, cold=cold, common=common, written=plan.tokens - same, terms=terms, plan=plan)
+    changes = tuple(_changes(pool, state.last, entries, terms, plan.tokens))
     after = replace(
         state,
         turns=state.turns + 1,
@@ -125,9 +118,18 @@ def decide(
         pending=bill,
         before=state.total,
     )
-    reason = _reason(state, action, cold=cold, common=common, written=found.tokens - same, terms=terms, found=found)
-    changes = tuple(_changes(pool, state.last, entries, terms, found.tokens))
     return Step(entries, chosen, common, action, reason, changes, bill, after)
+
+
+def _bill(state: State, pool: Pool, plan: Plan, prices: Prices, opening: Opening, *, same: int | None) -> Bill:
+    """Estimate what a plan costs that begins with `same` tokens of the last request; None where the cache is cold."""
+    sent = new = opening.tokens + plan.tokens
+    if state.turns:
+        tail = ((pool.candidates[index], option) for index, option in plan.tail.items())
+        new = sum(option.tokens - candidate.begun for candidate, option in tail if candidate.new)
+    if same is None:
+        return billed(prices, opening=0, same=0, sent=sent, new=new)
+    return billed(prices, opening=opening.tokens, same=opening.tokens + same, sent=sent, new=new)
 
 
 def _terms(state: State, pool: Pool, prices: Prices, gain: float, room: int) -> Terms:
@@ -141,13 +143,13 @@ def _smoothed(before: float, now: float) -> float:
     return _SMOOTHING * before + (1 - _SMOOTHING) * now if before else float(now)
 
 
-def _request(pool: Pool, last: Sequence[Entry], found: Plan) -> tuple[tuple[Entry, ...], dict[int, str]]:
+def _request(pool: Pool, last: Sequence[Entry], plan: Plan) -> tuple[tuple[Entry, ...], dict[int, str]]:
     """The entries in the order of sending: the kept beginning, the others by place, what is recalled, what is new."""
-    entries = [*last[: found.kept]]
+    entries = [*last[: plan.kept]]
     chosen = {pool.places[entry.key]: entry.form for entry in entries}
     anchors = _anchors(pool, last)
-    for index in sorted(found.tail, key=lambda index: _rank(pool, index, anchors)):
-        option = found.tail[index]
+    for index in sorted(plan.tail, key=lambda index: _rank(pool, index, anchors)):
+        option = plan.tail[index]
         chosen[index] = option.form
         entries.append(Entry(pool.candidates[index].key, option.form, option.tokens))
     return tuple(entries), chosen
@@ -218,12 +220,12 @@ def _changes(
         )
 
 
-def _reason(state: State, action: Action, *, cold: bool, common: int, written: int, terms: Terms, found: Plan) -> str:
-    taken = f"{found.tokens:,} of {terms.room:,} tokens"
+def _reason(state: State, action: Action, *, cold: bool, common: int, written: int, terms: Terms, plan: Plan) -> str:
+    taken = f"{plan.tokens:,} of {terms.room:,} tokens"
     if not state.turns:
         return f"the first request, {taken}"
     if action == "append":
         return f"what stood in the last request stays, {taken}{'; the cache is cold' if cold else ''}"
-    why = "the cache is cold" if cold else f"a place costs {terms.place(found.tokens):.2f} a turn"
+    why = "the cache is cold" if cold else f"a place costs {terms.place(plan.tokens):.2f} a turn"
     kept = f"{common} of {len(state.last)} entries stay in place, {written:,} tokens are written"
-    return f"{kept}, {terms.room - found.tokens:,} stay free; {why}"
+    return f"{kept}, {terms.room - plan.tokens:,} stay free; {why}"
