@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from math import gcd
 from typing import TYPE_CHECKING, Any, Literal
 
 from cupel._checks import as_integer
@@ -87,8 +86,7 @@ class KnapsackChooser(Chooser):
         # Only a strict improvement is kept (ruling 5.7), so worthless items are never chosen.
         self.positions = [position for position, value in zip(costly, values, strict=True) if value > 0]
         """Positions that cost something and are worth something, with `values`, and `weights` in buckets."""
-        unit = gcd(*values)  # a common factor changes no comparison
-        self.values = [value // unit for value in values if value > 0]
+        self.values = [value for value in values if value > 0]
         self.weights = [-(-tokens[position] // bucket_size) for position in self.positions]
         self._table: Table | None = None
 
