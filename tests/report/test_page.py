@@ -24,6 +24,7 @@ from cupel import (
     UShapedPlacer,
     presets,
 )
+from cupel._version import __version__
 from cupel.demo import session_items, session_policy
 from cupel.report import Variant, page_payload, render_page
 from cupel.report._answers import digest
@@ -36,7 +37,10 @@ def payload_of(items, policy, budget=None, *, fixed_window=False):
 
 
 def embedded(html: str):
-    return json.loads(re.search(r'id="payload">(.*?)</script>', html, re.DOTALL)[1])
+    """Return the data of a page; what made it is the page's own."""
+    data = json.loads(re.search(r'id="payload">(.*?)</script>', html, re.DOTALL)[1])
+    assert data.pop("generator") == f"cupel {__version__}"
+    return data
 
 
 def test_the_checks_are_the_librarys_answers():

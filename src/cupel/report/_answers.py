@@ -46,17 +46,17 @@ def excluded_rows(report: SelectionReport, positions: Positions) -> list[dict[st
 
 def answer(prepared: PreparedSelection, budget: ContextBudget, positions: Positions) -> dict[str, Any]:
     """Return the whole answer at one budget, in the shape the page draws."""
-    row: dict[str, Any] = {"budget": budget.target_tokens}
+    target = budget.target_tokens
     try:
         report = prepared.dry_run(budget)
     except SelectionError as error:
         refused = {"name": type(error).__name__, "message": str(error)}
-        return row | {"error": refused, "placed": [], "excluded": [], "tokens": 0}
-    tokens = sum(entry.item.tokens for entry in report.included)
-    return row | {
+        return {"budget": target, "error": refused, "placed": [], "excluded": [], "tokens": 0}
+    return {
+        "budget": target,
         "placed": positions.all(entry.item for entry in report.included),
         "excluded": excluded_rows(report, positions),
-        "tokens": tokens,
+        "tokens": sum(entry.item.tokens for entry in report.included),
     }
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 from cupel.report._text import percent, plural, preview
-from cupel.report._words import excluded_words, included_words, reason_name
+from cupel.report._words import excluded_words, included_words, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,8 +34,7 @@ def notebook_html(report: SelectionReport, budget: ContextBudget | None) -> str:
     head = f"{len(report.included):,} of {plural(report.total_candidates, 'item')} in, {plural(tokens, 'token')}"
     if budget is not None:
         head += f" of {budget.target_tokens:,} ({percent(tokens, budget.target_tokens)})"
-    reasons = Counter(entry.reason.name for entry in report.excluded)
-    out = ", ".join(f"{count:,} {reason_name(name)}" for name, count in reasons.most_common())
+    out = left_out(report)
     included = [(entry.item, entry.score, included_words(entry)) for entry in report.included[:_ROWS]]
     excluded = [(entry.item, entry.score, excluded_words(entry.reason)) for entry in report.excluded[:_ROWS]]
     return (

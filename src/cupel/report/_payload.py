@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cupel._relations import are_related, marks_of
-from cupel._version import __version__
 from cupel._wire import plain_number
 from cupel.diagnostics import vocabulary
 from cupel.model import (
@@ -76,15 +75,7 @@ def page_payload(
     return {
         "title": title,
         "source": source,
-        "generator": f"cupel {__version__}",
-        "budget": {
-            "target": budget.target_tokens,
-            "max": budget.max_tokens,
-            "max_follows": not fixed_window,
-            "reserve": budget.output_reserve,
-            "slots": sum(budget.reserved_slots.values()),
-            "margin": budget.estimation_safety_margin_percent,
-        },
+        "budget": probes.settings(),
         "slider": {"min": probes.lowest, "max": probes.highest},
         "start": 0,
         "kinds": list(kinds.values()),
@@ -115,12 +106,12 @@ def _items(items: Sequence[ContextItem], kinds: dict[str, int]) -> list[dict[str
             row["when"] = ranks[item.timestamp]
         if contents[item.content] > 1:
             row["text"] = texts[item.content]
-        if item.pinned:
-            row["pinned"] = True
     return rows
 
 
 def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
+    length, hint = len(item.content), item.future_relevance_hint
+    told = ", ".join(f"{key}: {value}" for key, value in item.metadata.items() if key not in _RELATIONS)
     row: dict[str, Any] = {
         "content": item.content[:CONTENT_LIMIT],
         "tokens": item.tokens,
@@ -128,21 +119,16 @@ def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
         "spelled": item.kind.value,
         "source": item.source.value,
     }
-    if len(item.content) > CONTENT_LIMIT:
-        row["clipped"] = len(item.content)
-    if item.priority is not None:
-        row["priority"] = item.priority
-    if item.tags:
-        row["tags"] = list(item.tags)
-    if item.timestamp is not None:
-        row["time"] = item.timestamp.isoformat().replace("+00:00", "Z")
-    if item.future_relevance_hint is not None:
-        row["hint"] = plain_number(item.future_relevance_hint)
-    row |= _relations(item)
-    told = [f"{key}: {value}" for key, value in item.metadata.items() if key not in _RELATIONS]
-    if told:
-        row["metadata"] = ", ".join(told)[:_METADATA_LIMIT]
-    return row
+    more = {
+        "clipped": length if length > CONTENT_LIMIT else None,
+        "priority": item.priority,
+        "tags": list(item.tags) or None,
+        "time": None if item.timestamp is None else item.timestamp.isoformat().replace("+00:00", "Z"),
+        "hint": None if hint is None else plain_number(hint),
+        "pinned": item.pinned or None,
+        "metadata": told[:_METADATA_LIMIT] or None,
+    }
+    return row | {name: value for name, value in more.items() if value is not None} | _relations(item)
 
 
 def _relations(item: ContextItem) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -34,6 +35,17 @@ class Probes:
         needed = max(needed + budget.total_reserved, budget.target_tokens, 100)
         step = 10 ** max(0, len(str(needed)) - 2)  # a round number reads better at the end of a scale
         return cls(budget, fixed_window, budget.output_reserve, -(-needed // step) * step)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the page's script makes its budgets from."""
+        return {
+            "target": self.budget.target_tokens,
+            "max": self.budget.max_tokens,
+            "max_follows": not self.fixed_window,
+            "reserve": self.budget.output_reserve,
+            "slots": sum(self.budget.reserved_slots.values()),
+            "margin": self.budget.estimation_safety_margin_percent,
+        }
 
     def at(self, target: int) -> ContextBudget:
         """Return the budget that stands behind a position of the slider."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,12 +19,9 @@ from cupel.report._replay import placing, ranks, replayable
 from cupel.report._scoring import scoring
 from cupel.slicers import GreedySlice
 
-_FEWEST_CHECKS: Final = 9
-_MOST_CHECKS: Final = 33
-_CHECKED_ITEMS: Final = 100_000
-_FEWEST_ANSWERS: Final = 11
-_MOST_ANSWERS: Final = 101
-_ANSWERED_ITEMS: Final = 200_000
+_CHECKS: Final = (9, 33, 100_000)
+_ANSWERS: Final = (11, 101, 200_000)
+"""Fewest, most, and over how many items: each is a whole run, and a check runs again in the browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +66,17 @@ def variant_payload(
         "answers": [],
     }
     if slicer is not None:
-        payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_checks(len(items)))]
+        payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_times(_CHECKS, items))]
         payload["placer"] = placing(policy.placer, kinds)
         return payload | ranks(prepared.candidates, everything, positions, scores)
-    count = max(_FEWEST_ANSWERS, min(_MOST_ANSWERS, _ANSWERED_ITEMS // max(1, len(items))))
-    payload["answers"] = [answer(prepared, budget, positions) for budget in probes.spread(count)]
+    payload["answers"] = [answer(prepared, budget, positions) for budget in probes.spread(_times(_ANSWERS, items))]
     return payload
 
 
-def _checks(candidates: int) -> int:
-    """Say at how many budgets the replay is checked: each is a whole run, here and again in the browser."""
-    return max(_FEWEST_CHECKS, min(_MOST_CHECKS, _CHECKED_ITEMS // max(1, candidates)))
+def _times(bounds: tuple[int, int, int], items: Sequence[ContextItem]) -> int:
+    """Say at how many budgets the library is asked."""
+    fewest, most, work = bounds
+    return max(fewest, min(most, work // max(1, len(items))))
 
 
 def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> SelectionReport:

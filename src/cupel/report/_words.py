@@ -10,9 +10,9 @@ from cupel.model import ContextBudget
 from cupel.report._text import percent, plural, visible
 
 _INCLUDED: Final = {
-    InclusionReason.PINNED: "pinned",
-    InclusionReason.ZERO_TOKEN: "costs nothing",
-    InclusionReason.SCORED: "chosen for its score",
+    InclusionReason.PINNED.value: "pinned",
+    InclusionReason.ZERO_TOKEN.value: "costs nothing",
+    InclusionReason.SCORED.value: "chosen for its score",
 }
 
 
@@ -32,11 +32,7 @@ def included_words(entry: IncludedItem) -> str:
     >>> included_words(IncludedItem(ContextItem("rules", 9, pinned=True), 1.0, InclusionReason.PINNED))
     'pinned'
     """
-    return (
-        _INCLUDED.get(entry.reason, entry.reason.value)
-        if isinstance(entry.reason, InclusionReason)
-        else entry.reason.value
-    )
+    return _INCLUDED.get(entry.reason.value, entry.reason.value)
 
 
 def excluded_words(reason: ExclusionReason) -> str:
@@ -47,6 +43,17 @@ def excluded_words(reason: ExclusionReason) -> str:
     'needs 400, 50 left'
     """
     return visible(reason.say())
+
+
+def left_out(report: SelectionReport) -> str:
+    """Say how many items are out for which reason; nothing if none is.
+
+    >>> from cupel import ContextItem, presets
+    >>> left_out(presets.chat().pipeline().dry_run([ContextItem("a", 8), ContextItem("b", 7)], 10))
+    '1 no room'
+    """
+    reasons = Counter(entry.reason.name for entry in report.excluded)
+    return ", ".join(f"{count:,} {reason_name(name)}" for name, count in reasons.most_common())
 
 
 def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
@@ -63,6 +70,5 @@ def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
         f"{policy}: {len(report.included):,} of {plural(report.total_candidates, 'item')} in, "
         f"{tokens:,} of {plural(budget.target_tokens, 'token')} used ({percent(tokens, budget.target_tokens)})"
     )
-    reasons = Counter(entry.reason.name for entry in report.excluded)
-    left = ", ".join(f"{count:,} {reason_name(name)}" for name, count in reasons.most_common())
+    left = left_out(report)
     return f"{line}; {len(report.excluded):,} out: {left}" if left else line

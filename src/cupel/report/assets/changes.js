@@ -21,9 +21,7 @@ function drawChanges(turn, request) {
 
 function changeList(title, tone, texts, reasons) {
   const talk = talkNow();
-  const list = make("ul");
-  for (const text of texts.slice(0, PAGE)) list.append(make("li", {}, textFold(text, reasons.get(placeOfText(talk, text)))));
-  if (texts.length > PAGE) list.append(make("li", { class: "why", text: `and ${number(texts.length - PAGE)} more` }));
+  const list = listed({}, texts, (text) => [textFold(text, reasons.get(placeOfText(talk, text)))]);
   const count = `${plural(texts.length, "message")}, ${plural(tokensOf(talk, texts), "token")}`;
   return make("section", { class: "card change" }, make("h3", { class: tone }, title, " ", make("small", { text: count })), list);
 }
@@ -32,12 +30,8 @@ function changeList(title, tone, texts, reasons) {
 function textFold(text, why) {
   const row = talkNow().texts[text];
   const summary = make("summary", {}, textLabel(text), " ", written("span", { class: "text", dir: "auto" }, preview({ content: row.text })));
-  if (why) summary.append(written("span", { class: "why" }, sentenceOf(why)));
-  const fold = make("details", { class: "fold" }, summary);
-  fold.addEventListener("toggle", () => {
-    if (fold.open && fold.children.length === 1) fold.append(textBody(row));
-  });
-  return fold;
+  if (why) summary.append(written("span", { class: "why" }, capital(why)));
+  return fold("fold", summary, () => textBody(row));
 }
 
 function textLabel(text) {
@@ -50,11 +44,7 @@ function textLabel(text) {
 
 const ROLES = ["system", "user", "assistant", "tool"];
 
-function textBody(row) {
-  const body = written("pre", { dir: "auto" }, row.text || "(empty)");
-  if (row.clipped) body.append(make("span", { class: "cut", text: ` … ${number(row.clipped - row.text.length)} more characters` }));
-  return body;
-}
+const textBody = (row) => textBlock(row.text || "(empty)", row.clipped);
 
 // ---- the request as text --------------------------------------------------------------------------------------------
 
@@ -98,23 +88,15 @@ const cacheMark = (at, all) => make("p", { class: "boundary", text: at ? `The ca
 
 function missingMark(places) {
   const tokens = tokensOf(talkNow(), places);
-  const gap = make("details", { class: "gap" }, make("summary", { text: `${plural(places.length, "message")} left out here, ${plural(tokens, "token")}` }));
-  gap.addEventListener("toggle", () => {
-    if (!gap.open || gap.children.length > 1) return;
-    const list = make("ul", {}, ...places.slice(0, PAGE).map((place) => make("li", {}, textFold(place, null))));
-    if (places.length > PAGE) list.append(make("li", { text: `and ${number(places.length - PAGE)} more` }));
-    gap.append(list);
-  });
-  return gap;
+  const summary = make("summary", { text: `${plural(places.length, "message")} left out here, ${plural(tokens, "token")}` });
+  return fold("gap", summary, () => listed({}, places, (place) => [textFold(place, null)]));
 }
 
 function drawRequest(request) {
   const pieces = request.now === null ? [] : requestPieces(request);
   $("request-note").textContent = request.now === null ? "nothing was sent" : `${plural(request.now.length + talkNow().opening.length, "message")}, in the order the model reads them`;
   $("request").replaceChildren(...pieces.slice(0, shownTurn.limit).map((piece) => piece()));
-  const hidden = pieces.length - shownTurn.limit;
-  $("request-more").hidden = hidden <= 0;
-  $("request-more").textContent = moreLabel(hidden);
+  offerMore($("request-more"), pieces.length - shownTurn.limit);
 }
 
 const requestText = () => {

@@ -24,6 +24,29 @@ function written(tag, attributes, text) {
   return element;
 }
 
+// A text as it is, with a note of what the page does not carry of its `whole` length.
+function textBlock(text, whole) {
+  const body = written("pre", { dir: "auto" }, text);
+  if (whole) body.append(make("span", { class: "cut", text: ` … ${number(whole - text.length)} more characters` }));
+  return body;
+}
+
+// Something that unfolds, and is filled when it first does.
+function fold(css, summary, fill) {
+  const details = make("details", { class: css }, summary);
+  details.addEventListener("toggle", () => {
+    if (details.open && details.children.length === 1) details.append(fill());
+  });
+  return details;
+}
+
+// The first entries of a list, and how many there are besides.
+function listed(attributes, entries, draw) {
+  const list = make("ul", attributes, ...entries.slice(0, PAGE).map((entry) => make("li", {}, ...draw(entry))));
+  if (entries.length > PAGE) list.append(make("li", { class: "why", text: `and ${number(entries.length - PAGE)} more` }));
+  return list;
+}
+
 // The address says what the page shows. Each view writes its own words and leaves those of the others alone.
 const address = {
   words: ["view", "talk", "way", "turn", "budget", "policy", "weights", "pins", "show", "item"],
@@ -60,4 +83,8 @@ async function copy(button, text, shown) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-const moreLabel = (hidden) => `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;
+// The button for what a list does not show yet.
+function offerMore(button, hidden) {
+  button.hidden = hidden <= 0;
+  button.textContent = `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;
+}

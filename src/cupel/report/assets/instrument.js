@@ -2,25 +2,16 @@
 
 function segments(answer) {
   const budget = budgetAt(state.budget);
-  const byKind = new Map();
-  let pinnedTokens = 0;
-  let pinnedCount = 0;
+  const filled = [
+    { css: "pinned", name: "Pinned", fill: "var(--accent)", tokens: 0, count: 0 },
+    ...kinds.map((name, kind) => ({ css: "kind", name, fill: colour(kind), tokens: 0, count: 0 })),
+  ];
   for (const position of answer.placed) {
-    const item = items[position];
-    if (isPinned(position)) {
-      pinnedTokens += item.tokens;
-      pinnedCount += 1;
-      continue;
-    }
-    const sum = byKind.get(item.kind) ?? { tokens: 0, count: 0 };
-    byKind.set(item.kind, { tokens: sum.tokens + item.tokens, count: sum.count + 1 });
+    const part = filled[isPinned(position) ? 0 : items[position].kind + 1];
+    part.tokens += items[position].tokens;
+    part.count += 1;
   }
-  const parts = [];
-  if (pinnedCount) parts.push({ css: "pinned", name: "Pinned", tokens: pinnedTokens, count: pinnedCount, fill: "var(--accent)" });
-  for (const kind of kinds.keys()) {
-    const sum = byKind.get(kind);
-    if (sum) parts.push({ css: "kind", name: kinds[kind], tokens: sum.tokens, count: sum.count, fill: colour(kind) });
-  }
+  const parts = filled.filter((part) => part.count);
   const ceiling = budget.max - budget.reserve;
   const room = Math.min(budget.target, ceiling);
   const free = room - answer.tokens;
@@ -62,10 +53,8 @@ function drawInstrument(answer) {
     ...parts.map((part) => {
       const mark = make("span", { class: `dot ${part.css}`, "aria-hidden": "true" });
       if (part.fill) mark.style.background = part.fill;
-      const label = make("span");
-      writeText(label, part.name);
       const count = part.count ? ` in ${plural(part.count, "item")}` : "";
-      return make("li", {}, mark, label, " ", make("b", { text: number(part.tokens) }), count);
+      return make("li", {}, mark, written("span", {}, part.name), " ", make("b", { text: number(part.tokens) }), count);
     }),
   );
   if (document.activeElement !== $("budget")) $("budget").value = String(state.budget);

@@ -9,14 +9,11 @@ function dot(kind) {
 }
 
 function rowButton(position, extra) {
-  const item = items[position];
-  const text = make("span", { class: "text", dir: "auto" });
-  writeText(text, preview(item));
-  const open = state.open.has(position);
+  const open = String(state.open.has(position));
   const button = make(
     "button",
-    { type: "button", class: "row", "aria-expanded": String(open), "data-position": position, onclick: () => toggle(position) },
-    text,
+    { type: "button", class: "row", "aria-expanded": open, "data-position": position, onclick: () => toggle(position) },
+    written("span", { class: "text", dir: "auto" }, preview(items[position])),
   );
   if (isPinned(position)) button.append(make("span", { class: "badge pin", text: "pinned" }));
   if (extra) button.append(extra);
@@ -30,11 +27,7 @@ function toggle(position) {
 
 const tokensCell = (position) => make("td", { class: "num", text: number(items[position].tokens) });
 
-function kindLabel(position) {
-  const name = make("span", { class: "name" });
-  writeText(name, kinds[items[position].kind]);
-  return make("span", { class: "kind" }, dot(items[position].kind), name);
-}
+const kindLabel = (position) => make("span", { class: "kind" }, dot(items[position].kind), written("span", { class: "name" }, kinds[items[position].kind]));
 
 // The score, and how it compares with the best one under this policy.
 function scoreCell(position) {
@@ -50,58 +43,47 @@ function scoreCell(position) {
 // What each scorer said of an item, and how far it counted: in words, with a bar for those who compare.
 function scoreParts(position) {
   const policy = policyAt(state.policy);
-  const form = withWeights(policies[state.policy].scoring.form, state.weights.get(state.policy));
-  if (isPinned(position) || items[position].tokens < 0 || policy.unknown) return null;
-  const found = treesOf(policy, form).at(position);
-  const list = make("dl", { class: "parts" });
-  addParts(list, found, 0);
   const { tokens } = items[position];
+  if (isPinned(position) || tokens < 0 || policy.unknown) return [];
+  const { members, tree } = kept(trees, policy, () => {
+    const members = membersOf(items, policy.pinned);
+    return { members, tree: scored(policy.scoring.form, members, items) };
+  });
+  const list = make("dl", { class: "parts" });
+  addParts(list, tree, members.indexOf(position), 0);
   const score = numeric(policy.scores[position]);
   const sum = tokens ? `${scoreText(score)} over ${plural(tokens, "token")} = ${(score / tokens).toPrecision(4)} a token` : `${scoreText(score)}, and it costs nothing`;
   list.append(make("dt", { text: "Score" }), make("dd", {}, make("span", { text: sum })));
-  return list;
+  return [list];
 }
 
-function addParts(list, part, depth) {
+const trees = new WeakMap(); // the scorers' scores for the whole pool under a policy
+
+function addParts(list, part, member, depth) {
   const shares = part.form.weights ? sharesOf(part.form.weights) : part.inner.map(() => null);
-  const most = Math.max(...part.inner.map((one, at) => Math.abs(one.score) * (shares[at] ?? 1)), 1e-9);
+  const most = Math.max(...part.inner.map((one, at) => Math.abs(one.scores[member]) * (shares[at] ?? 1)), 1e-9);
   part.inner.forEach((one, at) => {
     const share = shares[at];
+    const score = one.scores[member];
     const name = written("dt", { class: `depth${Math.min(depth, 3)}` }, one.form.name);
     const bar = make("i", { class: "score", "aria-hidden": "true" });
-    bar.style.width = `${Number.isFinite(one.score) ? (100 * Math.abs(one.score) * (share ?? 1)) / most : 0}%`;
-    const counted = share === null ? "" : ` × ${percent(share, 1)} = ${scoreText(one.score * share)}`;
-    list.append(name, make("dd", {}, make("span", { text: `${scoreText(one.score)}${counted}` }), make("span", { class: "track" }, bar)));
-    addParts(list, one, depth + 1);
+    bar.style.width = `${Number.isFinite(score) ? (100 * Math.abs(score) * (share ?? 1)) / most : 0}%`;
+    const counted = share === null ? "" : ` × ${percent(share, 1)} = ${scoreText(score * share)}`;
+    list.append(name, make("dd", {}, make("span", { text: `${scoreText(score)}${counted}` }), make("span", { class: "track" }, bar)));
+    addParts(list, one, member, depth + 1);
   });
-}
-
-// The scorers' scores for the whole pool under a policy, worked out once.
-const trees = new WeakMap();
-
-function treesOf(policy, form) {
-  if (!trees.has(policy)) {
-    const aside = new Set(policy.pinned);
-    const members = [...items.keys()].filter((at) => items[at].tokens >= 0 && !aside.has(at));
-    const places = new Map(members.map((position, member) => [position, member]));
-    const tree = scored(form, members, items);
-    const take = (node, member) => ({ form: node.form, score: node.scores[member], inner: node.inner.map((one) => take(one, member)) });
-    trees.set(policy, { at: (position) => take(tree, places.get(position)) });
-  }
-  return trees.get(policy);
 }
 
 function fact(list, name, value) {
   if (value === null || value === undefined || value === "") return;
-  const cell = make("dd");
-  writeText(cell, String(value));
-  list.append(make("dt", { text: name }), cell);
+  list.append(make("dt", { text: name }), written("dd", {}, String(value)));
 }
 
-function detailRow(position, columns, excluded) {
+// What unfolds below a row: of an item that is left out, with what would let it in.
+function detailRow(row, columns) {
+  const { position } = row;
   const item = items[position];
-  const content = make("pre", { tabindex: "0", dir: "auto", "aria-label": "Content" });
-  writeText(content, item.content);
+  const content = written("pre", { tabindex: "0", dir: "auto", "aria-label": "Content" }, item.content);
   const facts = make("dl");
   fact(facts, "Input position", number(position + 1));
   fact(facts, "Kind", `${kinds[item.kind]} from ${item.source}`);
@@ -120,12 +102,8 @@ function detailRow(position, columns, excluded) {
     });
     fact(facts, "By policy", verdicts.join(" · "));
   }
-  const cell = make("td", { colspan: columns });
-  if (excluded) cell.append(admission(excluded));
-  cell.append(pinControl(position), content);
-  const parts = scoreParts(position);
-  if (parts) cell.append(parts);
-  cell.append(...relationLists(position), facts);
+  const admitted = row.reason ? [admission(row)] : [];
+  const cell = make("td", { colspan: columns }, ...admitted, pinControl(position), content, ...scoreParts(position), ...relationLists(position), facts);
   return make("tr", { class: "detail" }, cell);
 }
 

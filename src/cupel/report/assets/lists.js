@@ -4,9 +4,7 @@ function buildPolicies() {
   $("policies").replaceChildren(
     ...policies.map((policy, index) => {
       const radio = make("input", { type: "radio", name: "policy", value: index, onchange: () => set({ policy: index }) });
-      const title = make("b");
-      writeText(title, policy.name);
-      return make("label", { class: "choice" }, radio, title, make("small", { class: "counts" }), make("small", { class: "swing" }));
+      return make("label", { class: "choice" }, radio, written("b", {}, policy.name), make("small", { class: "counts" }), make("small", { class: "swing" }));
     }),
   );
 }
@@ -59,36 +57,33 @@ function swingBadge(position, inside) {
   return inside ? make("span", { class: "badge enter", text: "comes in" }) : make("span", { class: "badge leave", text: "drops out" });
 }
 
-function fill(body, rows, limit, columns, drawRow, more, emptyText) {
-  const fragment = document.createDocumentFragment();
-  for (const row of rows.slice(0, limit)) fragment.append(...drawRow(row));
-  if (!rows.length) fragment.append(make("tr", { class: "empty" }, make("td", { colspan: columns, text: emptyText })));
-  body.replaceChildren(fragment);
-  const hidden = rows.length - limit;
-  more.hidden = hidden <= 0;
-  more.textContent = moreLabel(hidden);
+// The rows of a list as far as it goes, each with what is unfolded below it; a row has an item's position.
+function fill(list, rows, columns, drawRow, emptyText) {
+  const limit = state.limits[list];
+  const drawn = rows.slice(0, limit).flatMap((row) => (state.open.has(row.position) ? [drawRow(row), detailRow(row, columns)] : [drawRow(row)]));
+  if (!rows.length) drawn.push(make("tr", { class: "empty" }, make("td", { colspan: columns, text: emptyText })));
+  $(`${list}-rows`).replaceChildren(...drawn);
+  offerMore($(`${list}-more`), rows.length - limit);
 }
+
+const nothing = (answer) => (answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
 
 function drawIn(answer) {
   const rows = answer.placed.map((position, order) => ({ position, order })).filter(({ position }) => matches(position));
   $("in-note").textContent = rows.length === answer.placed.length
     ? `${plural(rows.length, "item")}, in the order the model reads them`
     : `${number(rows.length)} of ${plural(answer.placed.length, "item")} shown`;
-  fill($("in-rows"), rows, state.limits.in, 4, ({ position, order }) => {
-    const main = make("tr", {},
-      make("td", { class: "num", text: number(order + 1) }),
-      make("td", {}, rowButton(position, swingBadge(position, true)), make("span", { class: "why" }, kindLabel(position), relationWords(position))),
-      tokensCell(position),
-      scoreCell(position),
-    );
-    return state.open.has(position) ? [main, detailRow(position, 4, null)] : [main];
-  }, $("in-more"), answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
+  fill("in", rows, 4, ({ position, order }) => make("tr", {},
+    make("td", { class: "num", text: number(order + 1) }),
+    make("td", {}, rowButton(position, swingBadge(position, true)), make("span", { class: "why" }, kindLabel(position), relationWords(position))),
+    tokensCell(position),
+    scoreCell(position),
+  ), nothing(answer));
 }
 
 function sentence(row) {
-  const words = say(row, items, data.reasons);
   const twin = row.reason === "Deduplicated" && row.by !== null ? `, number ${number(row.by + 1)}` : "";
-  return `${words[0].toUpperCase()}${words.slice(1)}${twin}.`;
+  return `${capital(say(row, items, data.reasons))}${twin}.`;
 }
 
 function drawOut(answer) {
@@ -99,18 +94,16 @@ function drawOut(answer) {
   $("out-note").textContent = found.length === answer.excluded.length
     ? `${plural(rows.length, "item")}${forms}, best score first`
     : `${number(rows.length)} of ${plural(answer.excluded.length, "item")} shown`;
-  fill($("out-rows"), rows, state.limits.out, 3, (row) => {
+  fill("out", rows, 3, (row) => {
     const { position } = row;
-    const words = make("span", { class: "reason" });
-    writeText(words, sentence(row));
+    const words = written("span", { class: "reason" }, sentence(row));
     const admit = make("span", { class: "admit", "data-position": position, "data-reason": row.reason });
-    const main = make("tr", {},
+    return make("tr", {},
       make("td", {}, rowButton(position, swingBadge(position, false)), make("span", { class: "why" }, kindLabel(position), " ", words, " ", admit, relationWords(position))),
       tokensCell(position),
       scoreCell(position),
     );
-    return state.open.has(position) ? [main, detailRow(position, 3, row)] : [main];
-  }, $("out-more"), answer.refused ? "Nothing: there is no selection at this budget." : "Nothing matches.");
+  }, nothing(answer));
 }
 
 // Fills in "gets in at" for the rows on the screen, once the reader has stopped moving things.
@@ -145,24 +138,19 @@ function walkAdmissions() {
 function drawSwings() {
   $("swings").hidden = policies.length < 2;
   if (policies.length < 2) return;
-  const rows = [];
-  for (let position = 0; position < items.length; position++) if (current.swings(position) && matches(position)) rows.push(position);
+  const rows = [...items.keys()].filter((position) => current.swings(position) && matches(position)).map((position) => ({ position }));
   $("swings-note").textContent = `${plural(rows.length, "item")} that some policies take and others leave at ${number(state.budget)} tokens`;
-  const head = make("tr", {}, make("th", { scope: "col", text: "Item" }), make("th", { scope: "col", class: "num", text: "Tokens" }));
-  policies.forEach((policy, index) => {
-    const cell = make("th", { scope: "col", class: index === state.policy ? "policy current" : "policy" });
-    writeText(cell, policy.name);
-    head.append(cell);
-  });
-  $("swing-head").replaceChildren(head);
-  fill($("swing-rows"), rows, state.limits.swing, policies.length + 2, (position) => {
-    const main = make("tr", {}, make("td", {}, rowButton(position, null), make("span", { class: "why" }, kindLabel(position))), tokensCell(position));
-    policies.forEach((_, index) => {
+  const css = (index) => (index === state.policy ? "policy current" : "policy");
+  const heads = policies.map((policy, index) => written("th", { scope: "col", class: css(index) }, policy.name));
+  $("swing-head").replaceChildren(make("tr", {}, make("th", { scope: "col", text: "Item" }), make("th", { scope: "col", class: "num", text: "Tokens" }), ...heads));
+  fill("swing", rows, policies.length + 2, ({ position }) => make("tr", {},
+    make("td", {}, rowButton(position, null), make("span", { class: "why" }, kindLabel(position))),
+    tokensCell(position),
+    ...policies.map((_, index) => {
       const inside = current.holds(index, position);
-      main.append(make("td", { class: index === state.policy ? "policy current" : "policy" }, make("span", { class: inside ? "yes" : "no", text: inside ? "● in" : "○ out" })));
-    });
-    return state.open.has(position) ? [main, detailRow(position, policies.length + 2, null)] : [main];
-  }, $("swing-more"), "Nothing swings at this budget.");
+      return make("td", { class: css(index) }, make("span", { class: inside ? "yes" : "no", text: inside ? "● in" : "○ out" }));
+    }),
+  ), "Nothing swings at this budget.");
 }
 
 function drawStages() {
@@ -196,13 +184,13 @@ function drawReasons(answer) {
 }
 
 function drawTrust() {
+  const { name, checks, answers } = policies[state.policy];
   const recorded = engineOf(state.policy) instanceof Recorded;
   const trusted = recorded || verified(state.policy);
-  const checks = policies[state.policy].checks.length;
   const tried = state.weights.has(state.policy) || state.pins.size ? " Your weights and pins go through the same arithmetic, which has reproduced the library's scores of the policy as it is." : "";
-  let words = `The library's own answers at ${plural(checks, "budget")} agree with what this page computes for “${policies[state.policy].name}”.${tried}`;
-  if (recorded) words = `“${policies[state.policy].name}” uses a strategy that only runs in Python: the slider stops at the ${plural(policies[state.policy].answers.length, "budget")} it was run at.`;
-  if (!trusted) words = `Warning: this page's replay of “${policies[state.policy].name}” disagrees with the library. Trust “cupel select” instead.`;
+  let words = `The library's own answers at ${plural(checks.length, "budget")} agree with what this page computes for “${name}”.${tried}`;
+  if (recorded) words = `“${name}” uses a strategy that only runs in Python: the slider stops at the ${plural(answers.length, "budget")} it was run at.`;
+  if (!trusted) words = `Warning: this page's replay of “${name}” disagrees with the library. Trust “cupel select” instead.`;
   writeText($("trust"), `Made by ${data.generator}. ${words}`);
   $("trust").classList.toggle("notice", !trusted);
 }

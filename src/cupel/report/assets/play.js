@@ -45,14 +45,14 @@ function readChanges(parts, policy) {
 
 const isWeight = (weight) => Number.isFinite(weight) && weight > 0;
 
-function weightField(part, at, weight, share) {
-  const field = make("input", { type: "number", min: "0", step: "any", value: String(weight), "data-weight": at });
+function weightField(part, at) {
+  const field = make("input", { type: "number", min: "0", step: "any", "data-weight": at });
   field.addEventListener("input", () => {
     const wanted = Number(field.value);
     field.setCustomValidity(isWeight(wanted) ? "" : "A weight is a number above 0.");
     if (isWeight(wanted)) setWeight(at, wanted);
   });
-  return make("label", { class: "weight" }, written("span", { class: "name" }, part.name), field, make("span", { class: "unit share", text: percent(share, 1) }));
+  return make("label", { class: "weight" }, written("span", { class: "name" }, part.name), field, make("span", { class: "unit share" }));
 }
 
 let drawnWeights = null; // the policy whose fields stand there: they are not replaced while somebody types
@@ -60,12 +60,13 @@ let drawnWeights = null; // the policy whose fields stand there: they are not re
 function drawWeights() {
   const { scoring } = policies[state.policy];
   const why = noWeights(state.policy);
+  const pinless = noPins(state.policy);
+  const neither = why && why === pinless;
   const weights = state.weights.get(state.policy) ?? scoring.form.weights ?? [];
   if (drawnWeights !== state.policy) {
-    const shares = sharesOf(weights);
     $("play").replaceChildren(
-      make("b", { text: why && why === noPins(state.policy) ? "Weights and pins" : "Weights" }),
-      ...(why ? [written("p", { class: "note" }, why)] : scoring.form.inner.map((part, at) => weightField(part, at, weights[at], shares[at]))),
+      make("b", { text: neither ? "Weights and pins" : "Weights" }),
+      ...(why ? [written("p", { class: "note" }, why)] : scoring.form.inner.map(weightField)),
       make("p", { class: "note", id: "play-note" }),
       make("button", { type: "button", class: "quiet", id: "undo", text: "Undo the changes", onclick: undoChanges }),
     );
@@ -80,7 +81,7 @@ function drawWeights() {
   const pins = [...state.pins.values()].filter(Boolean).length;
   const unpins = state.pins.size - pins;
   const said = [pins && `${plural(pins, "item")} pinned by you`, unpins && `${plural(unpins, "item")} unpinned by you`, state.weights.has(state.policy) && "weights changed"];
-  $("play-note").textContent = said.filter(Boolean).join(", ") || (why && why === noPins(state.policy) ? "" : noPins(state.policy) ? `Pins: ${noPins(state.policy)}` : "Change a weight, or unfold an item to pin it.");
+  $("play-note").textContent = said.filter(Boolean).join(", ") || (neither ? "" : pinless ? `Pins: ${pinless}` : "Change a weight, or unfold an item to pin it.");
   $("undo").hidden = !state.pins.size && !state.weights.has(state.policy);
 }
 

@@ -16,36 +16,17 @@ function gaps(answer) {
 function gapMark(rows) {
   if (!rows) return [];
   const tokens = rows.reduce((sum, row) => sum + Math.max(0, items[row.position].tokens), 0);
-  const mark = make("summary", { text: `${plural(rows.length, "item")} left out here, ${plural(tokens, "token")}` });
-  const gap = make("details", { class: "gap" }, mark);
-  gap.addEventListener("toggle", () => {
-    if (gap.open && gap.children.length === 1) gap.append(gapList(rows));
-  });
-  return [gap];
-}
-
-function gapList(rows) {
-  const list = make("ul");
-  for (const row of rows.slice(0, PAGE)) {
-    const text = make("span", { class: "text", dir: "auto" });
-    writeText(text, preview(items[row.position]));
-    const words = make("span", { class: "why" });
-    writeText(words, sentence(row));
-    list.append(make("li", {}, text, words));
-  }
-  if (rows.length > PAGE) list.append(make("li", { text: `and ${number(rows.length - PAGE)} more` }));
-  return list;
+  const summary = make("summary", { text: `${plural(rows.length, "item")} left out here, ${plural(tokens, "token")}` });
+  const drawRow = (row) => [written("span", { class: "text", dir: "auto" }, preview(items[row.position])), written("span", { class: "why" }, sentence(row))];
+  return [fold("gap", summary, () => listed({}, rows, drawRow))];
 }
 
 function promptBlock(position) {
   const item = items[position];
-  const text = make("pre", { dir: "auto" });
-  writeText(text, item.content);
   const label = make("p", { class: "label" }, kindLabel(position), ` ${plural(item.tokens, "token")}`);
   if (isPinned(position)) label.append(" ", make("span", { class: "badge pin", text: "pinned" }));
   if (formsOf(position).length > 1) label.append(" ", make("span", { class: "badge", text: item.tokens < longest(position) ? `shortened from ${plural(longest(position), "token")}` : `one of ${formsOf(position).length} forms` }));
-  if (item.clipped) text.append(make("span", { class: "cut", text: ` … ${number(item.clipped - item.content.length)} more characters` }));
-  return make("div", { class: "block" }, label, text);
+  return make("div", { class: "block" }, label, textBlock(item.content, item.clipped));
 }
 
 function drawPrompt(answer) {
@@ -56,9 +37,7 @@ function drawPrompt(answer) {
   $("prompt-note").textContent = `${plural(answer.placed.length, "item")}, ${plural(answer.tokens, "token")}, in the order the model reads them`;
   $("prompt").replaceChildren(...gapMark(left.get(null)), ...shown.flatMap((position) => [promptBlock(position), ...gapMark(left.get(position))]));
   if (!answer.placed.length) $("prompt").prepend(make("p", { class: "label", text: "Nothing is in the window at this budget." }));
-  const hidden = answer.placed.length - shown.length;
-  $("prompt-more").hidden = hidden <= 0;
-  $("prompt-more").textContent = moreLabel(hidden);
+  offerMore($("prompt-more"), answer.placed.length - shown.length);
 }
 
 const promptText = (answer) => answer.placed.map((position) => items[position].content).join("\n\n");

@@ -35,8 +35,7 @@ function relationWords(position) {
   const rivals = company(exclusives, item.exclusive, position).length;
   if (rivals) words.push(`instead of ${plural(rivals, "other")}`);
   if (!words.length) return "";
-  const said = words.join(" · ");
-  return make("span", { class: "relations", text: ` ${said[0].toUpperCase()}${said.slice(1)}` });
+  return make("span", { class: "relations", text: ` ${capital(words.join(" · "))}` });
 }
 
 function openItem(position) {
@@ -44,8 +43,7 @@ function openItem(position) {
   state.forms = true;
   Object.assign(state, { query: "", reason: "", show: state.show === "prompt" ? "both" : state.show });
   $("search").value = "";
-  const answer = current.answer(state.policy);
-  showAsFarAs(position, answer);
+  showAsFarAs(position, current.answer(state.policy));
   draw();
   const row = document.querySelector(`#results button.row[data-position="${position}"]`);
   row?.scrollIntoView({ block: "center" });
@@ -53,14 +51,11 @@ function openItem(position) {
 }
 
 function relatedList(title, positions) {
-  const list = make("ul", { class: "forms" });
-  for (const other of positions.slice(0, PAGE)) {
+  const list = listed({ class: "forms" }, positions, (other) => {
     const verdict = current.holds(state.policy, other) ? "in" : "out";
-    const link = written("button", { type: "button", class: "link", dir: "auto" }, preview(items[other]));
-    link.addEventListener("click", () => openItem(other));
-    list.append(make("li", {}, make("b", { text: `${plural(items[other].tokens, "token")}, ${verdict}` }), " ", link));
-  }
-  if (positions.length > PAGE) list.append(make("li", { text: `and ${number(positions.length - PAGE)} more` }));
+    const link = written("button", { type: "button", class: "link", dir: "auto", onclick: () => openItem(other) }, preview(items[other]));
+    return [make("b", { text: `${plural(items[other].tokens, "token")}, ${verdict}` }), " ", link];
+  });
   return make("details", { class: "related" }, written("summary", {}, title), list);
 }
 

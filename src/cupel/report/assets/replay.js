@@ -1,9 +1,10 @@
 // Replays the Slice and Place stages of one policy at any budget.
 //
 // Python has already classified, scored, deduplicated and sorted (or `adjusted` has, where the reader changed weights or
-// pins); from there on ranks and integers decide, and nothing here compares two scores. What is left is integer arithmetic and the few double operations the library also does
-// (floor of a product), and doubles are the same in both languages. The payload carries the library's own answers at
-// some budgets; `verify` compares them with the replay before the page trusts it.
+// pins); from there on ranks and integers decide, and nothing here compares two scores. What is left is integer
+// arithmetic and the few double operations the library also does (floor of a product), and doubles are the same in both
+// languages. The payload carries the library's own answers at some budgets; `verify` compares them with the replay
+// before the page trusts it.
 
 function effectiveBudget(budget, pinnedTokens) {
   let max = Math.max(0, budget.max - budget.reserve - pinnedTokens - budget.slots);
@@ -52,7 +53,7 @@ class Replay {
     this.policy = policy;
     this.items = items;
     const { sorted } = policy;
-    this.everyone = sorted.map((_, c) => c);
+    this.everyone = [...sorted.keys()];
     this.pool = {
       size: sorted.length,
       tokens: sorted.map((position) => items[position].tokens),
@@ -159,14 +160,16 @@ class Replay {
     for (let c = 0; c < this.pool.size; c++) {
       if (selected[c]) continue;
       const tokens = this.pool.tokens[c];
-      const displaced = this.pinnedTokens > 0 && effective.target < tokens && tokens <= withoutPins;
-      const reason = (capped && capped(c)) ??
-        (displaced
-          ? { reason: "PinnedOverride", by: this.displacer }
-          : { reason: "BudgetExceeded", item_tokens: tokens, available_tokens: available });
-      rows.push({ position: this.policy.sorted[c], ...reason });
+      const displaced = effective.target < tokens && tokens <= withoutPins;
+      rows.push({ position: this.policy.sorted[c], ...(capped?.(c) ?? this.noRoom(displaced, tokens, available)) });
     }
     return rows;
+  }
+
+  // No room: taken by what is pinned, if it would fit without that.
+  noRoom(displaced, tokens, available) {
+    if (displaced && this.pinnedTokens > 0) return { reason: "PinnedOverride", by: this.displacer };
+    return { reason: "BudgetExceeded", item_tokens: tokens, available_tokens: available };
   }
 
   truncate(merged, target) {
@@ -182,14 +185,10 @@ class Replay {
         tokens += item.tokens;
         if (!pinned) unpinned += item.tokens;
       } else {
-        removed.push({ position, displaced: this.pinnedTokens > 0 && unpinned + item.tokens <= target });
+        removed.push({ position, displaced: unpinned + item.tokens <= target });
       }
     }
-    const cut = removed.map(({ position, displaced }) =>
-      displaced
-        ? { position, reason: "PinnedOverride", by: this.displacer }
-        : { position, reason: "BudgetExceeded", item_tokens: this.items[position].tokens, available_tokens: target - tokens },
-    );
+    const cut = removed.map(({ position, displaced }) => ({ position, ...this.noRoom(displaced, this.items[position].tokens, target - tokens) }));
     return [kept, cut];
   }
 }

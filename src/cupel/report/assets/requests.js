@@ -28,23 +28,23 @@ function requestAt(talk, way, turn) {
   const now = turns[turn].request ? expand(turns[turn].request) : null;
   if (now === null) return { now, before };
   const start = last < 0 ? 0 : talk.steps[last];
-  const was = new Map(before.map((text) => [placeOfText(talk, text), text]));
-  const is = new Map(now.map((text) => [placeOfText(talk, text), text]));
-  const isNew = (place) => place === null || place >= start;
-  const stays = now.filter((text) => was.has(placeOfText(talk, text)) && was.get(placeOfText(talk, text)) !== text);
-  const shorter = (text) => talk.texts[text].tokens < talk.texts[was.get(placeOfText(talk, text))].tokens;
+  const place = (text) => placeOfText(talk, text);
+  const was = new Map(before.map((text) => [place(text), text]));
+  const is = new Set(now.map(place));
+  const isNew = (text) => place(text) === null || place(text) >= start;
+  const changed = now.filter((text) => was.has(place(text)) && was.get(place(text)) !== text);
+  const shorter = (text) => talk.texts[text].tokens < talk.texts[was.get(place(text))].tokens;
   let same = 0;
   while (same < before.length && same < now.length && before[same] === now[same]) same += 1;
   return {
     now,
     before,
     same, // how many texts it begins with that the last one began with
-    entered: now.filter((text) => isNew(placeOfText(talk, text))),
-    returned: now.filter((text) => !isNew(placeOfText(talk, text)) && !was.has(placeOfText(talk, text))),
-    left: before.filter((text) => !is.has(placeOfText(talk, text))),
-    shortened: stays.filter(shorter),
-    restored: stays.filter((text) => !shorter(text)),
-    absent: Array.from({ length: talk.steps[turn] }, (_, place) => place).filter((place) => !is.has(place)),
+    entered: now.filter(isNew),
+    returned: now.filter((text) => !isNew(text) && !was.has(place(text))),
+    left: before.filter((text) => !is.has(place(text))),
+    shortened: changed.filter(shorter),
+    restored: changed.filter((text) => !shorter(text)),
   };
 }
 

@@ -66,8 +66,6 @@ function scored(form, members, items) {
   return { form, inner, scores: SCORERS[form.type](form, members, items, inner.map((one) => one.scores)) };
 }
 
-const withWeights = (form, weights) => (weights ? { ...form, weights } : form);
-
 // Positions from the highest score down, NaN last; equal ones keep their order.
 function descending(positions, scoreAt) {
   const key = (position) => (Number.isNaN(scoreAt(position)) ? -Infinity : scoreAt(position));
@@ -108,14 +106,20 @@ function pinnedNow(policy, items, pins) {
   return [...items.keys()].filter((at) => items[at].tokens >= 0 && (ruled.has(at) || (pins.get(at) ?? items[at].pinned ?? false)));
 }
 
+// The positions that are scored: all but the pinned and those with negative tokens.
+function membersOf(items, pinned) {
+  const aside = new Set(pinned);
+  return [...items.keys()].filter((at) => items[at].tokens >= 0 && !aside.has(at));
+}
+
 // The policy as it would be with other weights (null: its own) and pins (a Map from position to whether it is pinned).
 function adjusted(policy, items, weights, pins) {
   const pinned = pinnedNow(policy, items, pins);
-  const aside = new Set(pinned);
-  const members = [...items.keys()].filter((at) => items[at].tokens >= 0 && !aside.has(at));
-  const tree = scored(withWeights(policy.scoring.form, weights), members, items);
-  const scores = items.map((_, at) => (aside.has(at) ? PINNED_SCORE : 0));
-  members.forEach((position, member) => { scores[position] = tree.scores[member]; });
+  const members = membersOf(items, pinned);
+  const form = weights ? { ...policy.scoring.form, weights } : policy.scoring.form;
+  const scores = items.map(() => 0);
+  for (const position of pinned) scores[position] = PINNED_SCORE;
+  scored(form, members, items).scores.forEach((score, member) => { scores[members[member]] = score; });
   const scoreAt = (position) => scores[position];
   const [kept, copies] = policy.scoring.deduplicate ? withoutCopies(members, items, scoreAt) : [members, []];
   const sorted = descending(kept, scoreAt);
@@ -123,6 +127,7 @@ function adjusted(policy, items, weights, pins) {
   const negative = policy.dropped.filter((row) => row.reason === "NegativeTokens");
   return {
     ...policy,
+    scoring: { ...policy.scoring, form },
     pinned,
     scores,
     sorted,

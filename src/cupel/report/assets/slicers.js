@@ -3,6 +3,12 @@
 // compile(spec, pool) gives (candidates, budget) -> { chosen, capped }.
 // A candidate is an index into the policy's sorted list, so ascending candidates are in score order.
 
+// What is worked out once for each key.
+function kept(found, key, make) {
+  if (!found.has(key)) found.set(key, make());
+  return found.get(key);
+}
+
 const only = (chosen) => ({ chosen, capped: null });
 
 // The order in which candidates are tried: most score per token first, or best score first.
@@ -88,8 +94,7 @@ function compileKnapsack(spec, pool) {
   };
   return (candidates, budget) => {
     if (!candidates.length || budget.target <= 0) return only([]);
-    if (!prepared.has(candidates)) prepared.set(candidates, prepare(candidates));
-    const { free, paid, useful, table } = prepared.get(candidates);
+    const { free, paid, useful, table } = kept(prepared, candidates, () => prepare(candidates));
     const capacity = Math.floor(budget.target / spec.bucket_size);
     if (!paid.length || capacity === 0) return only(free);
     const cells = paid.length * (capacity + 1);
@@ -112,10 +117,7 @@ function share(unassigned, mass, total) {
 
 function partition(candidates, pool) {
   const parts = new Map(); // kind -> candidates, in order of first appearance
-  for (const c of candidates) {
-    if (!parts.has(pool.kind[c])) parts.set(pool.kind[c], []);
-    parts.get(pool.kind[c]).push(c);
-  }
+  for (const c of candidates) kept(parts, pool.kind[c], () => []).push(c);
   return parts;
 }
 
@@ -126,8 +128,7 @@ function compileQuota(spec, pool) {
   const tokensFor = (value, target) => Math.floor((value / 100.0) * target);
   return (candidates, budget) => {
     if (!candidates.length || budget.target <= 0) return only([]);
-    if (!prepared.has(candidates)) prepared.set(candidates, partition(candidates, pool));
-    const parts = prepared.get(candidates);
+    const parts = kept(prepared, candidates, () => partition(candidates, pool));
     const target = budget.target;
     const bounds = new Map();
     let mass = 0;
@@ -184,8 +185,7 @@ function compileCounts(spec, pool) {
   };
   return (candidates, budget) => {
     if (!candidates.length || budget.target <= 0) return { chosen: [], capped: cappedBy(new Map(), budget) };
-    if (!prepared.has(candidates)) prepared.set(candidates, prepare(candidates));
-    const first = prepared.get(candidates);
+    const first = kept(prepared, candidates, () => prepare(candidates));
     if (spec.scarcity === "throw" && first.shortfall) {
       const { kind, required, satisfied } = first.shortfall;
       throw new Refusal(
@@ -217,6 +217,4 @@ const COMPILERS = {
   count_quota: compileCounts,
 };
 
-function compile(spec, pool) {
-  return COMPILERS[spec.type](spec, pool);
-}
+const compile = (spec, pool) => COMPILERS[spec.type](spec, pool);

@@ -7,11 +7,7 @@ const budgetAt = (target) => budgetFor(data.budget, target);
 
 // The policies as the reader changed them: other weights, other pins.
 const changed = new Map();
-
-function policyAt(index) {
-  if (!changed.has(index)) changed.set(index, changedPolicy(index));
-  return changed.get(index);
-}
+const policyAt = (index) => kept(changed, index, () => changedPolicy(index));
 
 function changedPolicy(index) {
   const weights = state.weights.get(index) ?? null;
@@ -20,20 +16,12 @@ function changedPolicy(index) {
 }
 
 const engines = new Map();
-
-function engineOf(index) {
-  if (!engines.has(index)) engines.set(index, engineFor(policyAt(index), items));
-  return engines.get(index);
-}
+const engineOf = (index) => kept(engines, index, () => engineFor(policyAt(index), items));
 
 // What cannot be tried under a policy, and why: it is said in its place. The script proves itself first.
 const proofs = new Map();
-
-function unproven(index) {
-  if (!proofs.has(index)) proofs.set(index, repeats(policies[index], items));
-  return proofs.get(index) ? "" : "This page's own arithmetic does not arrive at the library's scores, so nothing can be tried.";
-}
-
+const UNPROVEN = "This page's own arithmetic does not arrive at the library's scores, so nothing can be tried.";
+const unproven = (index) => (kept(proofs, index, () => repeats(policies[index], items)) ? "" : UNPROVEN);
 const noWeights = (index) => policies[index].scoring.no_weights || unproven(index);
 const noPins = (index) => policies[index].scoring.no_pins || unproven(index);
 
@@ -47,11 +35,7 @@ function rework() {
 const isPinned = (position) => current.pins.has(position);
 
 const verdicts = new Map();
-
-function verified(index) {
-  if (!verdicts.has(index)) verdicts.set(index, verify(engineFor(policies[index], items), policies[index].checks, budgetAt));
-  return verdicts.get(index);
-}
+const verified = (index) => kept(verdicts, index, () => verify(engineFor(policies[index], items), policies[index].checks, budgetAt));
 
 const state = {
   policy: data.start,
@@ -93,8 +77,7 @@ const current = {
   },
 
   answer(index) {
-    if (!this.answers.has(index)) this.answers.set(index, answerAt(index, state.budget));
-    return this.answers.get(index);
+    return kept(this.answers, index, () => answerAt(index, state.budget));
   },
 
   holds(index, position) {
@@ -102,12 +85,11 @@ const current = {
   },
 
   members(index) {
-    if (!this.sets.has(index)) {
+    return kept(this.sets, index, () => {
       const set = new Uint8Array(items.length);
       for (const position of this.answer(index).placed) set[position] = 1;
-      this.sets.set(index, set);
-    }
-    return this.sets.get(index);
+      return set;
+    });
   },
 
   swings(position) {

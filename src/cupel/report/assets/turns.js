@@ -88,8 +88,6 @@ function drawTurn() {
   address.write({ talk: talks.length > 1 ? talkNow().name : null, way, turn: shownTurn.turn + 1 });
 }
 
-const sentenceOf = (words) => `${words[0].toUpperCase()}${words.slice(1)}`;
-
 function readouts(turn) {
   const part = (tokens) => shareOf(tokens, turn.sent);
   return [

@@ -3,6 +3,7 @@
 const later = globalThis.requestIdleCallback ? (task) => requestIdleCallback(task, { timeout: 250 }) : setTimeout;
 const cancelLater = globalThis.cancelIdleCallback ?? clearTimeout;
 let unhurried = 0;
+
 function draw() {
   if (engineOf(state.policy) instanceof Recorded) state.budget = answerAt(state.policy, state.budget).budget;
   current.forget();
@@ -71,9 +72,7 @@ function buildKinds() {
         else state.hidden.add(kind);
         set({});
       } });
-      const label = make("span");
-      writeText(label, name);
-      return make("label", { class: "chip" }, box, dot(kind), label);
+      return make("label", { class: "chip" }, box, dot(kind), written("span", {}, name));
     }),
   );
 }

@@ -2,6 +2,7 @@
 
 const grouped = new Intl.NumberFormat("en-US");
 const number = (value) => grouped.format(value);
+const capital = (words) => `${words[0].toUpperCase()}${words.slice(1)}`;
 const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
 // Characters that would act on the text around them instead of being seen: controls, line and paragraph separators,
