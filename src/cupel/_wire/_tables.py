@@ -5,21 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cupel._frozen import EMPTY
-from cupel._wire._fields import (
-    CONTENT,
-    COUNT,
-    FLAG,
-    INSTANT,
-    INTEGER,
-    INTEGERS,
-    NAME,
-    NUMBER,
-    OBJECT,
-    WORDS,
-    Field,
-    Value,
-)
+from cupel._wire._fields import Field
 from cupel._wire._form import WireForm
+from cupel._wire._values import CONTENT, COUNT, FLAG, INSTANT, INTEGER, INTEGERS, NAME, NUMBER, OBJECT, WORDS, Value
 from cupel.errors import InvalidBudgetError, InvalidItemError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 

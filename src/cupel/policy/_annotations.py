@@ -8,28 +8,26 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from cupel._checks import shown
-from cupel._wire import at_index, at_key
 from cupel.errors import PolicyConfigError
 from cupel.model import ContextKind, ContextSource
-from cupel.policy._containers import ListOf, MapOf, read_object
-from cupel.policy._errors import malformed, mismatch
-from cupel.policy._forms import Boolean, Choice, Instant, Integer, Json, Number, Schema, Seconds, Text, ValueForm
+from cupel.policy._containers import AnyValue, ListOf, MapOf, OrNone, read_object
+from cupel.policy._forms import (
+    BOOLEAN,
+    Choice,
+    Instant,
+    Integer,
+    Json,
+    Number,
+    OneOf,
+    Schema,
+    Seconds,
+    Text,
+    ValueForm,
+)
 from cupel.policy._record import REQUIRED, Field, Record, construct
 from cupel.policy._registry import FAMILIES, Document
-
-_PLAIN: dict[object, Callable[[], ValueForm[Any]]] = {
-    bool: Boolean,
-    int: Integer,
-    float: Number,
-    str: Text,
-    timedelta: Seconds,
-    datetime: Instant,
-    ContextKind: lambda: _Name(ContextKind),
-    ContextSource: lambda: _Name(ContextSource),
-}
 
 
 def document_of(strategy: Any) -> Document[Any]:
@@ -81,6 +79,34 @@ class _OwnMethods:
         return {"type": "object"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A kind or a source, by its spelling."""
+
+    build: Callable[[str], ContextKind | ContextSource]
+
+    def read(self, value: object, path: str, /) -> ContextKind | ContextSource:
+        return construct(self.build, path, Text().read(value, path))
+
+    def write(self, value: ContextKind | ContextSource, _path: str, /) -> Json:
+        return str(value)
+
+    def schema(self) -> Schema:
+        return Text(can_be_blank=False).schema()
+
+
+_PLAIN: Final[dict[object, ValueForm[Any]]] = {
+    bool: BOOLEAN,
+    int: Integer(),
+    float: Number(),
+    str: Text(),
+    timedelta: Seconds(),
+    datetime: Instant(),
+    ContextKind: _Name(ContextKind),
+    ContextSource: _Name(ContextSource),
+}
+
+
 @cache
 def _record_of(strategy: type) -> Record[Any]:
     try:
@@ -104,7 +130,7 @@ def _record_of(strategy: type) -> Record[Any]:
 def form_of(annotation: Any, where: str) -> ValueForm[Any]:
     """The form for one annotation; `where` names the field if there is none."""
     if annotation in _PLAIN:
-        return _PLAIN[annotation]()
+        return _PLAIN[annotation]
     if annotation in (Any, object):
         return AnyValue()
     if isinstance(annotation, type):
@@ -143,92 +169,3 @@ def _form_of_generic(annotation: Any, where: str) -> ValueForm[Any] | None:
     if origin in (dict, Mapping) and arguments[0] is str:
         return MapOf(form_of(arguments[1], where))
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """A kind or a source, by its spelling."""
-
-    build: Callable[[str], ContextKind | ContextSource]
-
-    def read(self, value: object, path: str, /) -> ContextKind | ContextSource:
-        return construct(self.build, path, Text().read(value, path))
-
-    def write(self, value: ContextKind | ContextSource, _path: str, /) -> Json:
-        return str(value)
-
-    def schema(self) -> Schema:
-        return Text(can_be_blank=False).schema()
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """One of the values of a `Literal`."""
-
-    values: tuple[Any, ...]
-
-    def read(self, value: object, path: str, /) -> Any:
-        for allowed in self.values:
-            if type(allowed) is type(value) and allowed == value:
-                return allowed
-        raise mismatch(path, f"one of {', '.join(map(repr, self.values))}", value)
-
-    def write(self, value: Any, _path: str, /) -> Json:
-        return cast("Json", value)
-
-    def schema(self) -> Schema:
-        return {"enum": list(self.values)}
-
-
-@dataclass(frozen=True, slots=True)
-class OrNone:
-    """Another form's value, or null. TOML has no null: leave the key out where None is the default."""
-
-    form: ValueForm[Any]
-
-    def read(self, value: object, path: str, /) -> Any:
-        return None if value is None else self.form.read(value, path)
-
-    def write(self, value: Any, path: str, /) -> Json:
-        return None if value is None else self.form.write(value, path)
-
-    def schema(self) -> Schema:
-        return {"anyOf": [self.form.schema(), {"type": "null"}]}
-
-
-class Scalar:
-    """A string, a number or a boolean."""
-
-    def read(self, value: object, path: str, /) -> str | float | bool:
-        if not isinstance(value, (str, int, float)):
-            raise mismatch(path, "a string, a number or a boolean", value)
-        return value
-
-    def write(self, value: str | float | bool, _path: str, /) -> Json:  # noqa: FBT001 - a form's signature
-        return value
-
-    def schema(self) -> Schema:
-        return {"type": ["string", "number", "boolean"]}
-
-
-class AnyValue:
-    """Any JSON value, checked to be one."""
-
-    def read(self, value: object, path: str, /) -> Json:
-        return self.write(value, path)
-
-    def write(self, value: object, path: str, /) -> Json:
-        match value:
-            case None | bool() | int() | float() | str():
-                return value
-            case Mapping():
-                members = read_object(cast("object", value), path)
-                return {key: self.write(entry, at_key(path, key)) for key, entry in members.items()}
-            case list() | tuple():
-                entries = cast("Sequence[object]", value)
-                return [self.write(entry, at_index(path, i)) for i, entry in enumerate(entries)]
-            case _:
-                raise malformed(path, f"{shown(value)} is not a JSON value")
-
-    def schema(self) -> Schema:
-        return {}

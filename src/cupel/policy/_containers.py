@@ -1,8 +1,8 @@
-"""The forms that hold other forms: words beside values, lists, and objects with free keys."""
+"""The forms that hold other forms: words or null beside values, lists, objects with free keys, and anything."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -80,6 +80,45 @@ class MapOf(Generic[T]):
     def schema(self) -> Schema:
         names = {} if self.keys == _ANY_TEXT else {"propertyNames": self.keys.schema()}
         return {"type": "object", "additionalProperties": self.element.schema(), **names}
+
+
+@dataclass(frozen=True, slots=True)
+class OrNone:
+    """Another form's value, or null. TOML has no null: leave the key out where None is the default."""
+
+    form: ValueForm[Any]
+
+    def read(self, value: object, path: str, /) -> Any:
+        return None if value is None else self.form.read(value, path)
+
+    def write(self, value: Any, path: str, /) -> Json:
+        return None if value is None else self.form.write(value, path)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [self.form.schema(), {"type": "null"}]}
+
+
+class AnyValue:
+    """Any JSON value, checked to be one."""
+
+    def read(self, value: object, path: str, /) -> Json:
+        return self.write(value, path)
+
+    def write(self, value: object, path: str, /) -> Json:
+        match value:
+            case None | bool() | int() | float() | str():
+                return value
+            case Mapping():
+                members = read_object(cast("object", value), path)
+                return {key: self.write(entry, at_key(path, key)) for key, entry in members.items()}
+            case list() | tuple():
+                entries = cast("Sequence[object]", value)
+                return [self.write(entry, at_index(path, i)) for i, entry in enumerate(entries)]
+            case _:
+                raise malformed(path, f"{shown(value)} is not a JSON value")
+
+    def schema(self) -> Schema:
+        return {}
 
 
 def read_object(value: object, path: str) -> dict[str, object]:

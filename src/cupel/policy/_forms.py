@@ -43,19 +43,29 @@ class ValueForm(Protocol[T]):
         ...
 
 
-class Boolean:
-    """`true` or `false`."""
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A value of one of some types, which is in a document what it is in Python."""
 
-    def read(self, value: object, path: str, /) -> bool:
-        if not isinstance(value, bool):
-            raise mismatch(path, "a boolean", value)
+    expected: str
+    types: tuple[type, ...]
+    names: str | list[str]
+    """What JSON Schema calls the types."""
+
+    def read(self, value: object, path: str, /) -> Any:
+        if not isinstance(value, self.types):
+            raise mismatch(path, self.expected, value)
         return value
 
-    def write(self, value: bool, _path: str, /) -> Json:  # noqa: FBT001 - a form's signature
-        return value
+    def write(self, value: Any, _path: str, /) -> Json:
+        return cast("Json", value)
 
     def schema(self) -> Schema:
-        return {"type": "boolean"}
+        return {"type": self.names}
+
+
+BOOLEAN: Final = Plain("a boolean", (bool,), "boolean")
+SCALAR: Final = Plain("a string, a number or a boolean", (str, int, float), ["string", "number", "boolean"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +204,25 @@ class Choice(Generic[E]):
 
     def schema(self) -> Schema:
         return {"enum": [member.value for member in self.members]}
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some values, as it stands."""
+
+    values: tuple[Any, ...]
+
+    def read(self, value: object, path: str, /) -> Any:
+        for allowed in self.values:
+            if type(allowed) is type(value) and allowed == value:
+                return allowed
+        raise mismatch(path, f"one of {', '.join(map(repr, self.values))}", value)
+
+    def write(self, value: Any, _path: str, /) -> Json:
+        return cast("Json", value)
+
+    def schema(self) -> Schema:
+        return {"enum": list(self.values)}
 
 
 def stated(**keywords: float | None) -> Schema:

@@ -15,14 +15,12 @@ from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
 from cupel.policy import _placers, _scorers, _slicers  # noqa: F401 - the built-in strategies declare themselves
-from cupel.policy._annotations import Scalar
 from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, placed
-from cupel.policy._forms import Boolean, Choice, Integer, Json, Text
-from cupel.policy._json import format_json
+from cupel.policy._forms import BOOLEAN, SCALAR, Choice, Integer, Json, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import PLACERS, SCORERS, SLICERS
-from cupel.policy._toml import format_toml
+from cupel.policy._text import format_json, format_toml
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
 
@@ -180,7 +178,7 @@ PIN_RULE: Final = Record(
         Field("kind", Text(can_be_blank=False), default=None),
         Field("tag", Text(), default=None),
         Field("source", Text(can_be_blank=False), default=None),
-        Field("metadata", MapOf(Scalar()), default=EMPTY, note="Keys and the values they must have."),
+        Field("metadata", MapOf(SCALAR), default=EMPTY, note="Keys and the values they must have."),
         Field(
             "newest", Integer(least=1), default=None, note="Only so many of the items that meet the other conditions."
         ),
@@ -201,7 +199,7 @@ DOCUMENT: Final = Record(
         Field("slicer", SLICERS, default=_GREEDY, note="What fits the budget; greedy if left out."),
         Field("placer", PLACERS, default=_CHRONOLOGICAL, note="The final order; chronological if left out."),
         Field("pins", ListOf(PIN_RULE, tuple), default=(), note="Rules that pin items, beside those given as pinned."),
-        Field("deduplication", Boolean(), default=True, argument="deduplicate"),
+        Field("deduplication", BOOLEAN, default=True, argument="deduplicate"),
         Field("overflow", Choice(OverflowStrategy), default=OverflowStrategy.THROW),
     ),
 )

@@ -8,10 +8,9 @@ from operator import itemgetter
 from typing import Any, Final
 
 from cupel._checks import shown
-from cupel.policy._annotations import OneOf
 from cupel.policy._containers import ListOf, MapOf
-from cupel.policy._errors import malformed, mismatch
-from cupel.policy._forms import Boolean, Instant, Json, Number, Schema, Seconds, Text
+from cupel.policy._errors import malformed
+from cupel.policy._forms import BOOLEAN, Instant, Json, Number, OneOf, Plain, Schema, Seconds, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import CURVES, SCORERS
 from cupel.scorers import (
@@ -82,21 +81,7 @@ class _Loaded:
         return {"type": "string"}
 
 
-class _Stem:
-    """Whether words are stemmed, or in which language."""
-
-    def read(self, value: object, path: str, /) -> bool | str:
-        if not isinstance(value, (bool, str)):
-            raise mismatch(path, "a boolean or the name of a language", value)
-        return value
-
-    def write(self, value: bool | str, _path: str, /) -> Json:  # noqa: FBT001 - a form's signature
-        return value
-
-    def schema(self) -> Schema:
-        return {"type": ["boolean", "string"]}
-
-
+_STEM: Final = Plain("a boolean or the name of a language", (bool, str), ["boolean", "string"])
 _UNIT: Final = Number(least=0, most=1)
 _WEIGHT: Final = Number(least=0)
 _POSITIVE: Final = Number(above=0)
@@ -122,7 +107,7 @@ SCORERS.declare("priority", PriorityScorer)
 SCORERS.declare("frequency", FrequencyScorer)
 SCORERS.declare("reflexive", ReflexiveScorer)
 SCORERS.declare("kind", KindScorer, Field("weights", MapOf(_WEIGHT, keys=Text(can_be_blank=False)), default=None))
-SCORERS.declare("tag", TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", Boolean(), default=True))
+SCORERS.declare("tag", TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", BOOLEAN, default=True))
 SCORERS.declare("composite", CompositeScorer, Field("scorers", ListOf(_WEIGHTED, least=1), argument="entries"))
 SCORERS.declare("scaled", ScaledScorer, Field("inner", SCORERS))
 SCORERS.declare("metadata_trust", MetadataTrustScorer, Field("default_score", _UNIT, default=0.5))
@@ -167,11 +152,11 @@ SCORERS.declare(
     ),
     Field("k1", Number(least=0, most=1000), default=1.2),
     Field("b", _UNIT, default=0.75),
-    Field("stem", _Stem(), default=True, note="English, the language named, or false for words as they are."),
+    Field("stem", _STEM, default=True, note="English, the language named, or false for words as they are."),
     Field("stop", ListOf(Text()), default=ENGLISH),
-    Field("dates", Boolean(), default=True),
+    Field("dates", BOOLEAN, default=True),
     _QUERY,
-    Field("optional", Boolean(), default=False, note="Without a query, score everything 0 instead of refusing."),
+    Field("optional", BOOLEAN, default=False, note="Without a query, score everything 0 instead of refusing."),
 )
 
 CURVES.declare("exponential", Exponential, Field("half_life_seconds", _DURATION, argument="half_life"))

@@ -6,9 +6,8 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
-from cupel.policy._annotations import OneOf
 from cupel.policy._containers import ListOf, OrWord
-from cupel.policy._forms import Boolean, Choice, Integer, Number, Text
+from cupel.policy._forms import BOOLEAN, Choice, Integer, Number, OneOf, Text
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import SLICERS
 from cupel.slicers import (
@@ -99,7 +98,7 @@ SLICERS.declare(
         note="How far below the best a selection may be, as a share of the total.",
     ),
     Field("max_core", _COUNT, default=400, note="The most undecided candidates that branch and bound may decide on."),
-    Field("exact", Boolean(), default=True, note="false needs no solver, and is meant for plain items and forms."),
+    Field("exact", BOOLEAN, default=True, note="false needs no solver, and is meant for plain items and forms."),
     _SCARCITY,
 )
 SLICERS.declare("stream", StreamSlice, Field("batch_size", Integer(least=1), default=32))

@@ -1,4 +1,4 @@
-"""TOML out, for documents made of tables, lists, strings, numbers and booleans."""
+"""A policy document as text: JSON, or TOML for what is made of tables, lists, strings, numbers and booleans."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
+from cupel._checks import as_integer
 from cupel._wire import RefusedError, at_index, at_key, plain
 from cupel.policy._errors import malformed
 from cupel.policy._forms import Json
@@ -13,6 +14,18 @@ from cupel.policy._forms import Json
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _MUST_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
+
+
+def format_json(document: dict[str, Json], indent: int | None) -> str:
+    """The document as JSON; numbers that JSON cannot express are refused."""
+    import json
+
+    if indent is not None:
+        indent = as_integer("indent", indent, least=0, expected="an integer or None")
+    try:
+        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise malformed("$", f"cannot be written as JSON: {error}") from error
 
 
 def format_toml(document: dict[str, Json]) -> str:
