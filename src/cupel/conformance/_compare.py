@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from cupel.conformance._vector import Table
 
@@ -20,6 +20,10 @@ class Mismatch:
     what: str
     expected: Any
     actual: Any
+
+
+Check: TypeAlias = Callable[[], Mismatch | None]
+"""Runs what a vector describes, which has been built by then."""
 
 
 def same_score(actual: float, expected: float, epsilon: float) -> bool:
@@ -46,29 +50,21 @@ def compare_multiset(what: str, expected: Sequence[Any], actual: Sequence[Any]) 
 
 
 def compare_rows(
-    what: str,
-    expected: Sequence[Table],
-    actual: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, str],
-    epsilon: float,
+    what: str, expected: Sequence[Table], actual: Sequence[Mapping[str, Any]], epsilon: float = DEFAULT_EPSILON
 ) -> Mismatch | None:
-    """Compare a list of tables with rows of the same length, column by column where the vector sets one.
+    """Compare a list of tables with rows of the same length, in the fields that a table sets and any row has.
 
-    `columns` maps the vector's field names to the row's; a field called `score_approx` is compared with tolerance.
+    A field called `score_approx` is compared with tolerance.
     """
     if len(expected) != len(actual):
         return Mismatch(what, _outline(table.values for table in expected), _outline(actual))
+    known = {field for row in actual for field in row}
     for position, (table, row) in enumerate(zip(expected, actual, strict=True)):
-        for field, column in columns.items():
-            if not table.has(field):
+        for field, wanted in table.values.items():
+            if field not in known:
                 continue
-            got = row.get(column)
-            if field == "score_approx":
-                wanted = table.number(field)
-                same = same_score(row[column], wanted, epsilon)
-            else:
-                wanted = table.values[field]
-                same = wanted == got
+            got = row.get(field)
+            same = same_score(row[field], table.number(field), epsilon) if field == "score_approx" else wanted == got
             if not same:
                 return Mismatch(f"{what}[{position}].{field}", wanted, got)
     return None

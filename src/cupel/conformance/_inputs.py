@@ -25,7 +25,10 @@ def build_items(tables: list[Table]) -> list[ContextItem]:
 def _build_item(table: Table) -> ContextItem:
     fields = _fields(ITEM, table)
     if isinstance(timestamp := fields.get("timestamp"), str):
-        fields["timestamp"] = instant(table, "timestamp", timestamp)
+        try:
+            fields["timestamp"] = datetime.fromisoformat(timestamp)
+        except ValueError:
+            raise table.error("timestamp", f"must be a date-time, not {shown(timestamp)}") from None
     return ContextItem(**{"content": table.need("content"), "tokens": table.need("tokens"), **fields})
 
 
@@ -48,14 +51,6 @@ def build_budget(table: Table) -> ContextBudget:
     target = table.need("target_tokens")
     most = table.option("max_tokens", default=target)
     return ContextBudget(**{"max_tokens": most, "target_tokens": target, **_fields(BUDGET, table)})
-
-
-def instant(table: Table, key: str, value: Any) -> datetime:
-    """Read a date-time that may also be written as an RFC 3339 string."""
-    try:
-        return value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise table.error(key, f"must be a date-time, not {shown(value)}") from None
 
 
 def position_of(table: Table, key: str, items: list[ContextItem]) -> int:

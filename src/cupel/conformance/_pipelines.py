@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cupel.conformance._compare import Mismatch, compare_rows, compare_value, epsilon_of, first
+from msgspec.structs import asdict
+
+from cupel.conformance._compare import Check, Mismatch, compare_rows, compare_value, epsilon_of, first
 from cupel.conformance._inputs import build_budget, build_items, first_positions
 from cupel.conformance._strategies import build_policy
 from cupel.conformance._vector import Table
 from cupel.diagnostics import (
     KNOWN_REASONS,
     DiagnosticTraceCollector,
+    ExcludedItem,
+    ExclusionReason,
+    IncludedItem,
     OverflowEvent,
     SelectionReport,
     TraceDetailLevel,
 )
 from cupel.model import ContextItem, OverflowStrategy
 from cupel.pipeline import Pipeline
-
-INCLUDED = {"content": "content", "score_approx": "score", "inclusion_reason": "reason", "index": "index"}
-EXCLUDED = {"content": "content", "score_approx": "score", "exclusion_reason": "reason", "index": "index"}
-SHORTFALL = {name: name for name in ("kind", "required_count", "satisfied_count")}
-EVENT = {"stage": "stage", "item_count": "item_count"}
-
-Check = Callable[[], Mismatch | None]
 
 
 def build_pipeline(config: Table, on_overflow: Callable[[OverflowEvent], None] | None = None) -> Pipeline:
@@ -66,8 +64,7 @@ def compare_output(document: Table, items: list[ContextItem], output: list[Conte
     if contents != actual:
         return Mismatch("expected_output", contents, actual)
     index = first_positions(items)
-    rows = [{"index": index[id(item)]} for item in output]
-    return compare_rows("expected_output", wanted, rows, {"index": "index"}, 0.0)
+    return compare_rows("expected_output", wanted, [{"index": index[id(item)]} for item in output])
 
 
 def _overflow_differences(expected: Table, notices: list[OverflowEvent]) -> Iterator[Mismatch | None]:
@@ -84,25 +81,18 @@ def _differences(
     wanted: Table, report: SelectionReport, traced: SelectionReport, items: list[ContextItem], epsilon: float
 ) -> Iterator[Mismatch | None]:
     index = first_positions(items)
-    if wanted.has("included"):
-        yield compare_rows("included", wanted.tables("included"), _included(report, index), INCLUDED, epsilon)
-    if wanted.has("excluded"):
-        rows = _excluded(report, index)
-        columns = EXCLUDED | {name: name for row in rows for name in row}  # whatever fields the reasons have
-        yield compare_rows("excluded", wanted.tables("excluded"), rows, columns, epsilon)
-    summary = wanted.table("summary")
+    lists: dict[str, list[dict[str, Any]]] = {
+        "included": [_row(entry, index, inclusion_reason=entry.reason.value) for entry in report.included],
+        "excluded": [_row(entry, index, **_exclusion(entry.reason)) for entry in report.excluded],
+        "shortfalls": [asdict(shortfall) for shortfall in report.count_requirement_shortfalls],
+        "events": [event.to_dict() for event in report.events],
+    }
+    for name, rows in lists.items():
+        if wanted.has(name):
+            yield compare_rows(name, wanted.tables(name), rows, epsilon)
     for name in ("total_candidates", "total_tokens_considered"):
-        if summary.has(name):
-            yield compare_value(f"summary.{name}", summary.values[name], getattr(report, name))
-    if wanted.has("shortfalls"):
-        rows = [
-            {"kind": str(row.kind), "required_count": row.required_count, "satisfied_count": row.satisfied_count}
-            for row in report.count_requirement_shortfalls
-        ]
-        yield compare_rows("shortfalls", wanted.tables("shortfalls"), rows, SHORTFALL, epsilon)
-    if wanted.has("events"):
-        rows = [{"stage": event.stage.value, "item_count": event.item_count} for event in report.events]
-        yield compare_rows("events", wanted.tables("events"), rows, EVENT, epsilon)
+        if (total := wanted.table("summary").option(name)) is not None:
+            yield compare_value(f"summary.{name}", total, getattr(report, name))
     if wanted.has("item_events"):
         yield _item_event_difference(wanted.tables("item_events"), traced)
 
@@ -122,15 +112,10 @@ def _item_event_difference(wanted: list[Table], traced: SelectionReport) -> Mism
     return None if same else Mismatch("item_events", expected, messages)
 
 
-def _included(report: SelectionReport, index: dict[int, int]) -> list[dict[str, Any]]:
-    return [
-        {"content": row.item.content, "index": index[id(row.item)], "score": row.score, "reason": row.reason.value}
-        for row in report.included
-    ]
+def _row(entry: IncludedItem | ExcludedItem, index: dict[int, int], **reason: Any) -> dict[str, Any]:
+    return {"content": entry.item.content, "index": index[id(entry.item)], "score_approx": entry.score, **reason}
 
 
-def _excluded(report: SelectionReport, index: dict[int, int]) -> list[dict[str, Any]]:
-    return [
-        {"content": row.item.content, "index": index[id(row.item)], "score": row.score, **row.reason.to_dict()}
-        for row in report.excluded
-    ]
+def _exclusion(reason: ExclusionReason) -> dict[str, Any]:
+    fields = reason.to_dict()
+    return {"exclusion_reason": fields.pop("reason"), **fields}

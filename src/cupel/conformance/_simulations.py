@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cupel._checks import shown
-from cupel.conformance._compare import Mismatch, compare_value
+from cupel.conformance._compare import Check, Mismatch, compare_value
 from cupel.conformance._inputs import build_budget, build_items, find_item
 from cupel.conformance._pipelines import build_pipeline, compare_output
 from cupel.conformance._vector import Table
 
 
-def simulation(document: Table) -> Callable[[], Mismatch | None]:
+def simulation(document: Table) -> Check:
     """Build what a simulation needs; the check runs the method that the `simulation` table names."""
     pipeline = build_pipeline(document.table("config"))
     items = build_items(document.tables("items"))

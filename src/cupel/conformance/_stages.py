@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 from cupel._columns import Candidates
-from cupel.conformance._compare import Mismatch, compare_multiset, compare_value, epsilon_of, first, same_score
+from cupel.conformance._compare import Check, Mismatch, compare_multiset, compare_value, epsilon_of, first, same_score
 from cupel.conformance._inputs import (
     build_budget,
     build_items,
@@ -18,8 +19,6 @@ from cupel.conformance._strategies import build_placer, build_scorer, build_slic
 from cupel.conformance._vector import Table
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, Slicer, StreamSlice
-
-Check = Callable[[], Mismatch | None]
 
 
 def scoring(document: Table) -> Check:
@@ -89,27 +88,11 @@ def _read_stream(slicer: StreamSlice, scored: list[ScoredItem], budget: ContextB
 def _count_cap_drops(
     slicer: Slicer, scored: list[ScoredItem], budget: ContextBudget, selected: list[ContextItem]
 ) -> int:
-    """Count what the inner slicer returned and a count cap then dropped (ruling 7.22).
-
-    Phase 1 is repeated here so that the inner slicer can be asked again for exactly the residual it was given.
-    """
-    if isinstance(slicer, CountConstrainedKnapsackSlice):
-        inner: Slicer = slicer.knapsack
-    elif isinstance(slicer, CountQuotaSlice):
-        inner = slicer.inner
-    else:
+    """Count what the inner slicer returned and a count cap then dropped (ruling 7.22): what is in without caps."""
+    if not isinstance(slicer, CountQuotaSlice | CountConstrainedKnapsackSlice):
         return 0
-    if budget.target_tokens <= 0:
-        return 0
-    committed: set[int] = set()
-    for entry in slicer.entries:
-        pool = [position for position, candidate in enumerate(scored) if candidate.item.kind == entry.kind]
-        pool.sort(key=lambda position: (scored[position].score != scored[position].score, -scored[position].score))
-        committed.update(pool[: entry.require_count])
-    residual = [candidate for position, candidate in enumerate(scored) if position not in committed]
-    target = max(0, budget.target_tokens - sum(scored[position].item.tokens for position in committed))
-    picked = inner.slice(residual, ContextBudget(budget.max_tokens, min(target, budget.max_tokens)))
-    return len(committed) + len(picked) - len(selected)
+    entries = [replace(entry, cap_count=entry.cap_count + len(scored)) for entry in slicer.entries]
+    return len(replace(slicer, entries=tuple(entries)).slice(scored, budget)) - len(selected)
 
 
 def placing(document: Table) -> Check:

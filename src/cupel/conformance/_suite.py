@@ -8,11 +8,11 @@ from os import PathLike
 from cupel import errors
 from cupel._checks import as_instance, shown
 from cupel.conformance import _pipelines, _simulations, _stages
-from cupel.conformance._compare import Mismatch
+from cupel.conformance._compare import Check, Mismatch
 from cupel.conformance._results import SuiteReport, VectorResult
 from cupel.conformance._vector import Table, Vector, VectorError, find_vectors, load_vector
 
-STAGES: Mapping[str, Callable[[Table], Callable[[], Mismatch | None]]] = {
+STAGES: Mapping[str, Callable[[Table], Check]] = {
     "scoring": _stages.scoring,
     "slicing": _stages.slicing,
     "placing": _stages.placing,
