@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_function, as_instance, as_integer, as_number
+from cupel._checks import as_function, as_instance, as_integer, as_number, shown
 from cupel.analytics import budget_utilization
-from cupel.diagnostics import BudgetExceeded, SelectionReport
+from cupel.diagnostics import BudgetExceeded, ExclusionReason, SelectionReport
 from cupel.model import ContextBudget, ContextKind
-from cupel.testing._arguments import (
-    require_kind,
-    require_reason,
-)
 from cupel.testing._edges import Edges
 from cupel.testing._exceptions import SelectionReportAssertionException
-from cupel.testing._wording import budget_details, budget_summary, distinct_kinds, distinct_reasons, summary
+from cupel.testing._wording import budget_details, distinct_kinds, distinct_reasons, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cupel.diagnostics import ExclusionReason, IncludedItem
+    from cupel.diagnostics import IncludedItem
     from cupel.model import ContextItem
 
 __tracebackhide__ = True  # pytest leaves these frames out of a failure
@@ -60,11 +56,9 @@ class SelectionReportAssertionChain:
         """The report the chain asserts about."""
         return self._report
 
-    # --- inclusion --------------------------------------------------------------------------------------------------
-
     def include_item_with_kind(self, kind: ContextKind | str) -> SelectionReportAssertionChain:
         """At least one item of the kind was selected."""
-        kind = require_kind(kind)
+        kind = ContextKind.of(kind)
         included = self._report.included
         if any(entry.item.kind == kind for entry in included):
             return self
@@ -87,7 +81,7 @@ class SelectionReportAssertionChain:
 
     def include_exactly_n_items_with_kind(self, kind: ContextKind | str, n: int) -> SelectionReportAssertionChain:
         """Exactly `n` items of the kind were selected; none at all for 0."""
-        kind, n = require_kind(kind), as_integer("n", n, least=0)
+        kind, n = ContextKind.of(kind), as_integer("n", n, least=0)
         included = self._report.included
         actual = sum(entry.item.kind == kind for entry in included)
         if actual == n:
@@ -97,13 +91,11 @@ class SelectionReportAssertionChain:
             f"but found {actual}. Included had {len(included)} items total."
         )
 
-    # --- exclusion --------------------------------------------------------------------------------------------------
-
     def exclude_item_with_reason(
         self, reason: type[ExclusionReason] | ExclusionReason | str
     ) -> SelectionReportAssertionChain:
         """At least one item was left out for this reason."""
-        name, carries = require_reason(reason)
+        name, carries = _named(reason)
         excluded = self._report.excluded
         if any(carries(entry.reason) for entry in excluded):
             return self
@@ -117,7 +109,7 @@ class SelectionReportAssertionChain:
     ) -> SelectionReportAssertionChain:
         """At least one item that satisfies the predicate was left out for this reason."""
         as_function("predicate", predicate)
-        name, carries = require_reason(reason)
+        name, carries = _named(reason)
         matched = [entry for entry in self._report.excluded if predicate(entry.item)]
         if any(carries(entry.reason) for entry in matched):
             return self
@@ -142,12 +134,12 @@ class SelectionReportAssertionChain:
         but = f"found {budget_details(found[0])}" if found else "no matching item had reason BudgetExceeded"
         raise self._failure(
             f"ExcludeItemWithBudgetDetails failed: expected BudgetExceeded with {budget_details(expected)}, but {but}.",
-            budget_summary("Matching items in Excluded", matched),
+            summary("Matching items in Excluded", matched, most=len(matched)),
         )
 
     def have_no_exclusions_for_kind(self, kind: ContextKind | str) -> SelectionReportAssertionChain:
         """No item of the kind was left out."""
-        kind = require_kind(kind)
+        kind = ContextKind.of(kind)
         found = [entry for entry in self._report.excluded if entry.item.kind == kind]
         if not found:
             return self
@@ -155,8 +147,6 @@ class SelectionReportAssertionChain:
             f"HaveNoExclusionsForKind({kind}) failed: found {len(found)} excluded item(s) with Kind={kind}. "
             f"First: score={found[0].score:.4f}, reason={found[0].reason.name}."
         )
-
-    # --- aggregates -------------------------------------------------------------------------------------------------
 
     def have_at_least_n_exclusions(self, n: int) -> SelectionReportAssertionChain:
         """At least `n` items were left out."""
@@ -178,8 +168,6 @@ class SelectionReportAssertionChain:
                     "Expected non-increasing scores."
                 )
         return self
-
-    # --- budget and coverage ----------------------------------------------------------------------------------------
 
     def have_budget_utilization_above(self, threshold: float, budget: ContextBudget) -> SelectionReportAssertionChain:
         """The selected tokens are at least this fraction of `max_tokens`; compared exactly, without a tolerance."""
@@ -204,8 +192,6 @@ class SelectionReportAssertionChain:
             f"HaveKindCoverageCount({n}) failed: expected at least {n} distinct ContextKind values in Included, "
             f"but found {actual}: [{distinct_kinds(included)}]."
         )
-
-    # --- ordering ---------------------------------------------------------------------------------------------------
 
     def place_item_at_edge(self, predicate: Callable[[IncludedItem], bool]) -> SelectionReportAssertionChain:
         """The first or the last selected item satisfies the predicate."""
@@ -249,3 +235,17 @@ class SelectionReportAssertionChain:
         if note:
             failure.add_note(note)
         return failure
+
+
+def _named(reason: Any) -> tuple[str, Callable[[ExclusionReason], bool]]:
+    """Return the reason's name and a test for it, which ignores the reason's fields (ruling 12.5)."""
+    given: object = reason
+    if isinstance(reason, type) and issubclass(reason, ExclusionReason) and reason is not ExclusionReason:
+        wanted = reason
+        return wanted.__name__, lambda found: isinstance(found, wanted)
+    if isinstance(reason, ExclusionReason):
+        variant, label = type(reason), reason.name
+        return label, lambda found: type(found) is variant and found.name == label
+    if isinstance(reason, str) and reason:
+        return reason, lambda found: found.name == reason
+    raise TypeError(f"reason must be a class of ExclusionReason, an instance or a name, got {shown(given)}")

@@ -12,7 +12,18 @@ from cupel._columns import Candidates
 from cupel.model import ScoredItem
 from cupel.placers import Placer
 from cupel.testing import strategies
-from cupel.testing._search import as_items, attempt, copied, listed, positions, referred, same, search, violation
+from cupel.testing._search import (
+    as_items,
+    attempt,
+    copied,
+    listed,
+    positions,
+    referred,
+    same,
+    search,
+    unchanged,
+    violation,
+)
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -63,19 +74,11 @@ def search_placer(
 
 
 def _keeps_its_word(placer: Placer, case: _Case) -> list[ContextItem]:
-    given, before = list(case.scored), repr(case.scored)
-    placed = _place(placer, case, given)
-    if not same(given, case.scored):
-        raise violation(placer, "the list it was given is left unchanged", case, listed("afterwards: scored", given))
-    if repr(case.scored) != before:
-        raise violation(placer, "the items it was given are left unchanged", case, f"before: {before}")
+    with unchanged(placer, case, "scored", case.scored) as given:
+        placed = _place(placer, case, given)
     if Counter(map(id, placed)) != Counter(id(entry.item) for entry in case.scored):
-        raise violation(
-            placer,
-            "it returns exactly the items it was given, in another order",
-            case,
-            referred("returned", placed, case.scored),
-        )
+        found = referred(case.scored, returned=placed)
+        raise violation(placer, "it returns exactly the items it was given, in another order", case, found)
     return placed
 
 
@@ -83,12 +86,9 @@ def _has_no_memory(placer: Placer, case: _Case, placed: list[ContextItem]) -> No
     again = _place(placer, case, list(case.scored))
     _place(placer, _Case(case.others, []), list(case.others))
     later = _place(placer, case, list(case.scored))
-    for when, repeated in (("again", again), ("after other items", later)):
-        if not same(placed, repeated):
-            found = (
-                f"{referred('returned', placed, case.scored)}\n{referred(f'returned {when}', repeated, case.scored)}"
-            )
-            raise violation(placer, "the same case always gives the same order", case, found)
+    if not same(placed, again) or not same(placed, later):
+        found = referred(case.scored, returned=placed, returned_again=again, returned_after_other_items=later)
+        raise violation(placer, "the same case always gives the same order", case, found)
 
 
 def _looks_at_values(placer: Placer, case: _Case, placed: list[ContextItem]) -> None:
@@ -100,7 +100,7 @@ def _looks_at_values(placer: Placer, case: _Case, placed: list[ContextItem]) -> 
     reused[:] = [ScoredItem(twin, entry.score) for twin, entry in zip(twins, case.scored, strict=True)]
     order = _place(placer, case, reused)
     if positions(order, twins) != positions(placed, items):
-        found = f"{referred('returned', placed, case.scored)}\n{referred('for equal copies, returned', order, reused)}"
+        found = f"{referred(case.scored, returned=placed)}\nfor equal copies, {referred(reused, returned=order)}"
         raise violation(placer, "the same case always gives the same order", case, found)
 
 
@@ -108,7 +108,7 @@ def _arranges_as_it_places(placer: Placer, case: _Case, placed: list[ContextItem
     candidates = Candidates.of(case.scored)
     arranged = [candidates.items[position] for position in attempt(placer, case, lambda: placer.arrange(candidates))]
     if not same(placed, arranged):
-        found = f"{referred('place returned', placed, case.scored)}\n{referred('arrange gives', arranged, case.scored)}"
+        found = referred(case.scored, place_returned=placed, arrange_gives=arranged)
         raise violation(placer, "arrange gives the order that place returns", case, found)
 
 

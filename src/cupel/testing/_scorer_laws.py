@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from cupel.testing import strategies
-from cupel.testing._search import attempt, copied, listed, same, search, violation
+from cupel.testing._search import attempt, copied, listed, search, unchanged, violation
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -62,17 +62,13 @@ def search_scorer(
 
 
 def _keeps_its_word(scorer: Scorer, case: _Case) -> list[float]:
-    given, before = list(case.items), repr(case.items)
-    scores = _score_all(scorer, case, given)
-    for position, item in enumerate(case.items):
-        one = attempt(scorer, case, lambda item=item: float(scorer.score(item, given)))  # type: ignore[misc]
-        if _bits([one]) != _bits([scores[position]]):
-            found = f"for items[{position}] score gives {one!r} and score_all {scores[position]!r}"
-            raise violation(scorer, "score_all gives exactly what score gives", case, found)
-    if not same(given, case.items):
-        raise violation(scorer, "the list it was given is left unchanged", case, listed("afterwards: items", given))
-    if repr(case.items) != before:
-        raise violation(scorer, "the items it was given are left unchanged", case, f"before: {before}")
+    with unchanged(scorer, case, "items", case.items) as given:
+        scores = _score_all(scorer, case, given)
+        for position, item in enumerate(case.items):
+            one = attempt(scorer, case, lambda item=item: float(scorer.score(item, given)))  # type: ignore[misc]
+            if _bits([one]) != _bits([scores[position]]):
+                found = f"for items[{position}] score gives {one!r} and score_all {scores[position]!r}"
+                raise violation(scorer, "score_all gives exactly what score gives", case, found)
     return scores
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -12,7 +13,7 @@ from cupel.errors import SelectionError, StrategyContractError
 from cupel.testing._exceptions import ContractViolation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hypothesis.strategies import SearchStrategy
 
@@ -91,6 +92,17 @@ def attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
         raise violation(strategy, "it does not raise", case, f"raised: {type(error).__name__}: {error}") from error
 
 
+@contextmanager
+def unchanged(strategy: object, case: Case, name: str, kept: list[R]) -> Iterator[list[R]]:
+    """Give a strategy a list, and see that it has changed neither the list nor what is in it."""
+    given, before = list(kept), repr(kept)
+    yield given
+    if not same(given, kept):
+        raise violation(strategy, "the list it was given is left unchanged", case, listed(f"afterwards: {name}", given))
+    if repr(kept) != before:
+        raise violation(strategy, "the items it was given are left unchanged", case, f"before: {before}")
+
+
 def same(left: Sequence[object], right: Sequence[object]) -> bool:
     """Tell whether two sequences hold the very same objects in the same order."""
     return len(left) == len(right) and all(map(_is, left, right))
@@ -119,10 +131,13 @@ def listed(name: str, values: Iterable[Any]) -> str:
     return "\n".join([f"{name} = [", *lines, "]"]) if lines else f"{name} = []"
 
 
-def referred(name: str, returned: Iterable[ContextItem], scored: Sequence[ScoredItem]) -> str:
-    """Return returned items as references to what was given, so that equal twins can be told apart."""
+def referred(scored: Sequence[ScoredItem], **returned: Iterable[ContextItem]) -> str:
+    """Return lists of items, a line each, as references to what was given, so that equal twins can be told apart."""
     places = {id(entry.item): f"scored[{position}].item" for position, entry in enumerate(scored)}
-    return f"{name} = [{', '.join(places.get(id(item), repr(item)) for item in returned)}]"
+    return "\n".join(
+        f"{name.replace('_', ' ')} = [{', '.join(places.get(id(item), repr(item)) for item in items)}]"
+        for name, items in returned.items()
+    )
 
 
 def as_items(strategy: object, case: Case, method: str, returned: object) -> list[ContextItem]:

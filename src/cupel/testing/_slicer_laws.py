@@ -12,7 +12,18 @@ from cupel._columns import Candidates
 from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, ContextBudget, ScoredItem
 from cupel.slicers import Slicer, within_relations
 from cupel.testing import strategies
-from cupel.testing._search import as_items, attempt, copied, listed, positions, referred, same, search, violation
+from cupel.testing._search import (
+    as_items,
+    attempt,
+    copied,
+    listed,
+    positions,
+    referred,
+    same,
+    search,
+    unchanged,
+    violation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,51 +97,36 @@ def search_slicer(
 
 
 def _keeps_its_word(slicer: Slicer, case: _Case) -> list[ContextItem]:
-    given, before = list(case.scored), repr(case.scored)
-    chosen = _slice(slicer, case, given, case.budget)
-    if not same(given, case.scored):
-        raise violation(slicer, "the list it was given is left unchanged", case, listed("afterwards: scored", given))
-    if repr(case.scored) != before:
-        raise violation(slicer, "the items it was given are left unchanged", case, f"before: {before}")
+    with unchanged(slicer, case, "scored", case.scored) as given:
+        chosen = _slice(slicer, case, given, case.budget)
     available = Counter(id(entry.item) for entry in case.scored)
     for item in chosen:
         if id(item) not in available:
             twin = " (an equal copy: items are told apart by identity)" if _has_equal(item, case) else ""
             raise violation(slicer, "it returns only items it was given", case, f"returned: {item!r}{twin}")
         if not available[id(item)]:
-            raise violation(
-                slicer, "it returns each item at most once", case, referred("returned", chosen, case.scored)
-            )
+            raise violation(slicer, "it returns each item at most once", case, referred(case.scored, returned=chosen))
         available[id(item)] -= 1
     if case.budget.target_tokens <= 0 and chosen:
-        raise violation(
-            slicer, "nothing is selected for a target of 0", case, referred("returned", chosen, case.scored)
-        )
+        raise violation(slicer, "nothing is selected for a target of 0", case, referred(case.scored, returned=chosen))
     return chosen
 
 
 def _stays_within_the_target(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
     tokens = sum(item.tokens for item in chosen)
     if tokens > case.budget.target_tokens:
-        raise violation(
-            slicer,
-            "the selection stays within the target",
-            case,
-            f"{referred('returned', chosen, case.scored)}\n"
-            f"that is {tokens} tokens for a target of {case.budget.target_tokens}",
-        )
+        found = f"that is {tokens} tokens for a target of {case.budget.target_tokens}"
+        shown = referred(case.scored, returned=chosen)
+        raise violation(slicer, "the selection stays within the target", case, f"{shown}\n{found}")
 
 
 def _has_no_memory(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
     again = _slice(slicer, case, list(case.scored), case.budget)
     _slice(slicer, replace(case, budget=case.other), list(case.scored), case.other)
     later = _slice(slicer, case, list(case.scored), case.budget)
-    for when, repeated in (("again", again), ("after another budget", later)):
-        if not same(chosen, repeated):
-            found = (
-                f"{referred('returned', chosen, case.scored)}\n{referred(f'returned {when}', repeated, case.scored)}"
-            )
-            raise violation(slicer, "the same case always gives the same selection", case, found)
+    if not same(chosen, again) or not same(chosen, later):
+        found = referred(case.scored, returned=chosen, returned_again=again, returned_after_another_budget=later)
+        raise violation(slicer, "the same case always gives the same selection", case, found)
 
 
 def _looks_at_values(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
@@ -140,11 +136,11 @@ def _looks_at_values(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> 
     reused = [ScoredItem(twin, entry.score) for twin, entry in zip(twins, case.scored, strict=True)]
     twin_choice = _slice(slicer, case, reused, case.budget)
     if positions(twin_choice, twins) != positions(chosen, items):
-        both = referred("returned", chosen, case.scored), referred("for equal copies, returned", twin_choice, reused)
-        raise violation(slicer, "the same case always gives the same selection", case, "\n".join(both))
+        found = f"{referred(case.scored, returned=chosen)}\nfor equal copies, {referred(reused, returned=twin_choice)}"
+        raise violation(slicer, "the same case always gives the same selection", case, found)
     reused.clear()
     if leftover := _slice(slicer, replace(case, scored=[]), reused, case.budget):
-        found = referred("for the same list, emptied, returned", leftover, case.scored)
+        found = f"for the same list, emptied, {referred(case.scored, returned=leftover)}"
         raise violation(slicer, "the same case always gives the same selection", case, found)
 
 
@@ -154,7 +150,7 @@ def _fits_as_it_slices(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -
     attempt(slicer, case, lambda: choose(case.other))
     fitted = [candidates.items[position] for position in attempt(slicer, case, lambda: choose(case.budget)).chosen]
     if not same(chosen, fitted):
-        found = f"{referred('slice returned', chosen, case.scored)}\n{referred('fit chose', fitted, case.scored)}"
+        found = referred(case.scored, slice_returned=chosen, fit_chose=fitted)
         raise violation(slicer, "fit chooses what slice returns", case, found)
     span = choose.span(case.budget)
     if not span.start <= case.budget.target_tokens or (
@@ -170,8 +166,7 @@ def _same_at(slicer: Slicer, case: _Case, choose: Chooser, fitted: list[ContextI
     budget = ContextBudget(max(case.budget.max_tokens, target), target)
     there = [case.scored[position].item for position in attempt(slicer, case, lambda: choose(budget)).chosen]
     if not same(fitted, there):
-        asked = referred("chosen", fitted, case.scored)
-        found = f"{asked}\n{referred(f'chosen for a target of {target}', there, case.scored)}"
+        found = referred(case.scored, chosen=fitted, **{f"chosen for a target of {target}": there})
         raise violation(slicer, "all targets of a span give the same selection", case, found)
 
 
@@ -181,7 +176,7 @@ def _keeps_to_relations(slicer: Slicer, case: _Case) -> None:
     choose = within_relations(attempt(slicer, case, lambda: slicer.fit(candidates)), candidates)
     chosen = [case.scored[position].item for position in attempt(slicer, case, lambda: choose(case.budget)).chosen]
     for breach in _breaches([entry.item for entry in case.scored], chosen):
-        raise violation(slicer, f"a selection has no {breach}", case, referred("chosen", chosen, case.scored))
+        raise violation(slicer, f"a selection has no {breach}", case, referred(case.scored, chosen=chosen))
 
 
 def _breaches(items: list[ContextItem], chosen: list[ContextItem]) -> Iterator[str]:

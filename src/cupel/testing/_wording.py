@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cupel.diagnostics import BudgetExceeded, ExcludedItem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cupel.diagnostics import IncludedItem
-
-_SHOWN: Final = 5
 
 
 def distinct_kinds(entries: Iterable[IncludedItem]) -> str:
@@ -30,29 +28,18 @@ def budget_details(reason: BudgetExceeded) -> str:
     return f"item_tokens={reason.item_tokens}, available_tokens={reason.available_tokens}"
 
 
-def summary(title: str, entries: tuple[IncludedItem, ...] | list[ExcludedItem]) -> str:
-    """Return kind, score and reason of the first few entries; a note, because the template is exact."""
+def summary(title: str, entries: Sequence[IncludedItem | ExcludedItem], most: int = 5) -> str:
+    """Return kind, score and reason of the first entries; a note, because the specification's template is exact."""
     if not entries:
         return ""
-    lines = [
-        f"  kind={entry.item.kind}, score={entry.score:.4f}, reason={_reason(entry)}" for entry in entries[:_SHOWN]
-    ]
-    if len(entries) > _SHOWN:
-        lines.append(f"  … and {len(entries) - _SHOWN} more")
-    return "\n".join([f"{title}:", *lines])
-
-
-def budget_summary(title: str, entries: list[ExcludedItem]) -> str:
-    """Return kind, score and reason of every entry, with the two numbers of each budget exclusion."""
-    if not entries:
-        return ""
-    lines = [
-        f"  kind={entry.item.kind}, score={entry.score:.4f}, reason={entry.reason.name}"
-        + (f", {budget_details(entry.reason)}" if isinstance(entry.reason, BudgetExceeded) else "")
-        for entry in entries
-    ]
+    lines = [f"  kind={entry.item.kind}, score={entry.score:.4f}, reason={_reason(entry)}" for entry in entries[:most]]
+    if len(entries) > most:
+        lines.append(f"  … and {len(entries) - most} more")
     return "\n".join([f"{title}:", *lines])
 
 
 def _reason(entry: IncludedItem | ExcludedItem) -> str:
-    return entry.reason.name if isinstance(entry, ExcludedItem) else entry.reason.value
+    if not isinstance(entry, ExcludedItem):
+        return entry.reason.value
+    reason = entry.reason
+    return f"{reason.name}, {budget_details(reason)}" if isinstance(reason, BudgetExceeded) else reason.name
