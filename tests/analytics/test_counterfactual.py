@@ -185,7 +185,7 @@ def test_counts_within_counts_that_commit_beyond_the_smallest_targets():
     assert extra(pool, ContextBudget(8, 8), small, CountQuotaSlice([CountQuotaEntry("Message", 1, 1)], inner)) is None
 
 
-def test_a_slicer_of_your_own_within_shares_is_asked_for_a_while():
+def test_a_slicer_of_your_own_within_shares_and_counts_is_asked_for_a_while():
     class Alone(Slicer):
         """Takes the first item while the target is eleven or twelve."""
 
@@ -193,12 +193,15 @@ def test_a_slicer_of_your_own_within_shares_is_asked_for_a_while():
             return [scored[0].item] if 11 <= budget.target_tokens <= 12 else []
 
     one = item("one", 1)
-    assert extra([one], ContextBudget(0, 0), one, QuotaSlice([QuotaEntry("Message", 50, 50)], Alone())) == 22
+    half, counted = QuotaSlice([QuotaEntry("Message", 50, 50)], Alone()), [CountQuotaEntry("Message", 0, 1)]
+    assert extra([one], ContextBudget(0, 0), one, half) == 22
+    assert extra([one], ContextBudget(0, 0), one, CountQuotaSlice(counted, Alone())) == 11
+    assert extra([one], ContextBudget(0, 0), one, CountQuotaSlice(counted, half)) == 22
     nothing = QuotaSlice([QuotaEntry("Message", cap=0)], Alone())
     assert extra([one], ContextBudget(0, 0), one, nothing) is None
 
 
-@law(100)
+@law(200)
 @given(
     items=small_items,
     slicer=small_slicers,
@@ -222,9 +225,7 @@ def test_the_answer_is_the_first_budget_that_works(
         estimation_safety_margin_percent=margin,
     )
     prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=overflow).prepare(items)
-    found = counterfactual(prepared, budget, target)
-    assert found in counterfactuals(prepared, budget, items)
-    answer = found.extra_tokens
+    answer = counterfactual(prepared, budget, target).extra_tokens
     tried = range(FAR if answer is None else answer)
     assert not any(selects(prepared, budget.extended(tokens), target) for tokens in tried)
     assert answer is None or selects(prepared, budget.extended(answer), target)
@@ -281,8 +282,9 @@ def test_a_knapsack_that_chooses_its_buckets(monkeypatch, cells):
     items = [item(str(n), 5 + n * 7 % 30, n * 29 % 20 / 20) for n in range(24)]
     prepared = Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice("auto")).prepare(items)
     budget = ContextBudget(60, 60)
-    for one in items[::3]:
-        expected = next((extra for extra in range(600) if selects(prepared, budget.extended(extra), one)), None)
+    runs = [prepared.included(budget.extended(more)) for more in range(450)]  # all items take 462 tokens
+    for one in items[1::3]:
+        expected = next((more for more, selected in enumerate(runs) if one in selected), None)
         assert counterfactual(prepared, budget, one).extra_tokens == expected
 
 

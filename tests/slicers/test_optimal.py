@@ -218,8 +218,8 @@ def certificate(slicer, scored, target):
 
 def test_a_core_beyond_the_limit_leaves_the_selection_with_its_bound():
     pytest.importorskip("highspy")
-    limited = certificate(OptimalSlice(gap=0.0, max_core=3), tight(), 9_500)
-    best = certificate(OptimalSlice(gap=0.0), tight(), 9_500)
+    limited = certificate(OptimalSlice(gap=0.0, max_core=3), tight(), 5_500)
+    best = certificate(OptimalSlice(gap=0.0), tight(), 5_500)
     assert limited.proof == "limit"
     assert limited.value <= best.value < limited.bound
     assert limited.gap == (limited.bound - limited.value) / limited.bound > 0
@@ -232,9 +232,9 @@ def test_a_failed_run_is_not_read_as_an_answer(monkeypatch, failing):
     scored = [ScoredItem(ContextItem(e.item.content, e.item.tokens, metadata={"cupel:group": f"g{n // 2}"}), e.score)
               for n, e in enumerate(tight())]  # fmt: skip
     limits = [KindLimit("Message", 3)]
-    best = certificate(OptimalSlice(limits, gap=0.0), scored, 9_500)
+    best = certificate(OptimalSlice(limits, gap=0.0), scored, 5_500)
     monkeypatch.setattr(search, failing, lambda *_: None)
-    kept = certificate(OptimalSlice(limits, gap=0.0), scored, 9_500)
+    kept = certificate(OptimalSlice(limits, gap=0.0), scored, 5_500)
     assert 0 < kept.value <= best.value <= kept.bound
     assert kept.proof == "limit" or failing == "relax"
 
@@ -251,10 +251,10 @@ def test_other_users_of_the_solver_do_not_disturb():
         other.run()
         from cupel import ContextBudget, ContextItem, OptimalSlice, ScoredItem
         pool = [ScoredItem(ContextItem(str(n), 1000 + 7 * n), 0.5 + 0.0031 * n) for n in range(40)]
-        print(sum(item.tokens for item in OptimalSlice(gap=0.0).slice(pool, ContextBudget(9_500, 9_500))))
+        print(sum(item.tokens for item in OptimalSlice(gap=0.0).slice(pool, ContextBudget(5_500, 5_500))))
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    alone = OptimalSlice(gap=0.0).slice(tight(), ContextBudget(9_500, 9_500))
+    alone = OptimalSlice(gap=0.0).slice(tight(), ContextBudget(5_500, 5_500))
     assert done.stdout == f"{sum(one.tokens for one in alone)}\n"
 
 
