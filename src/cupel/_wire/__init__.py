@@ -5,7 +5,7 @@ from cupel._wire._form import WireForm
 from cupel._wire._json import decode_json, decode_toml, encode_json, strict_decoder
 from cupel._wire._limits import MAX_DEPTH, MAX_DIGITS, TOO_DEEP, RefusedError, check_depth
 from cupel._wire._paths import Path, at_index, at_key, shown_path
-from cupel._wire._plain import NON_FINITE, plain, plain_number
+from cupel._wire._plain import NON_FINITE, is_list, is_object, plain, plain_number
 from cupel._wire._tables import BUDGET, ITEM, budget_of
 from cupel._wire._values import COUNT, DURATION, INSTANT, INTEGER, NUMBER, TEXT, Value
 
@@ -36,6 +36,8 @@ __all__ = [
     "decode_json",
     "decode_toml",
     "encode_json",
+    "is_list",
+    "is_object",
     "plain",
     "plain_number",
     "shown_path",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite, isinf, nan
 from numbers import Integral, Real
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import msgspec
 
@@ -18,6 +18,16 @@ NON_FINITE: Final = {"NaN": nan, "Infinity": float("inf"), "-Infinity": float("-
 _ATOMS: Final = frozenset({str, bool, type(None)})
 _HUGE: Final = 10**MAX_DIGITS
 _TINY: Final = -_HUGE
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a value that was read from JSON is an object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Tell whether a value that was read from JSON is a list."""
+    return isinstance(value, list)
 
 
 def plain_number(value: float) -> float | str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, cast
 
 from cupel._checks import shown
-from cupel._wire import ITEM
+from cupel._wire import ITEM, is_list, is_object
 from cupel.errors import ConfigurationError
 from cupel.model import ContextItem
 
@@ -30,7 +30,7 @@ class BadRecordError(Exception):
 def item_of(record: Record, count: Callable[[str], int]) -> ContextItem:
     """Build the item of a record; a record without a token count gets the counter's."""
     form = _row(cast("Mapping[str, str]", record.fields)) if record.textual else record.fields
-    if _is_object(form) and form.get("tokens") is None and isinstance(content := form.get("content"), str):
+    if is_object(form) and form.get("tokens") is None and isinstance(content := form.get("content"), str):
         form = {**form, "tokens": count(content) if content else 0}
     return ITEM.read(form, error=BadRecordError)
 
@@ -48,7 +48,7 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
 def is_message(record: Record) -> bool:
     """Tell whether a record is a message of a chat history: no item has a role or a type."""
     form = record.fields
-    return _is_object(form) and not record.textual and "tokens" not in form and bool({"role", "type"} & form.keys())
+    return is_object(form) and not record.textual and "tokens" not in form and bool({"role", "type"} & form.keys())
 
 
 def message_of(record: Record) -> object:
@@ -70,8 +70,8 @@ class Conversation:
 def is_conversation(record: Record) -> bool:
     """Tell whether a record is a list of messages, or an object that has one under `messages`."""
     form = record.fields
-    is_named = _is_object(form) and not record.textual and "tokens" not in form and "messages" in form
-    return is_named or isinstance(form, list)
+    is_named = is_object(form) and not record.textual and "tokens" not in form and "messages" in form
+    return is_named or is_list(form)
 
 
 def conversation_of(record: Record) -> Conversation:
@@ -79,7 +79,7 @@ def conversation_of(record: Record) -> Conversation:
     if not is_conversation(record):
         raise BadRecordError("expected a conversation")
     form = record.fields
-    return Conversation(record.where, *((form["messages"], form.get("id")) if _is_object(form) else (form,)))
+    return Conversation(record.where, *((form["messages"], form.get("id")) if is_object(form) else (form,)))
 
 
 def chosen_of(conversations: Sequence[Conversation], wanted: str | None) -> Conversation:
@@ -101,7 +101,3 @@ def chosen_of(conversations: Sequence[Conversation], wanted: str | None) -> Conv
     raise ConfigurationError(
         f"--conversation {shown(wanted)}: neither an id nor a number from 1 to {count:,}, the conversations in ITEMS"
     )
-
-
-def _is_object(form: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(form, Mapping)

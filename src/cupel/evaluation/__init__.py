@@ -10,7 +10,8 @@ from cupel.evaluation._read_recordings import read_recordings
 from cupel.evaluation._recording import Recording
 from cupel.evaluation._replay import replay
 from cupel.evaluation._retention import Retention
-from cupel.evaluation._tune import Point, Tuning, tune
+from cupel.evaluation._tune import tune
+from cupel.evaluation._tuning import Point, Tuning
 from cupel.evaluation._turns import Figures, Replay, Turn
 from cupel.evaluation._ways import AppendWay, Fill, FitWay, SessionWay, TailWay, Way
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cupel.evaluation._plain import is_list, is_object
+from cupel._wire import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,13 +100,23 @@ def _from_attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parts(value: Any) -> list[Any]:
-    """Return a list that may have been written down as JSON."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return []
-    return value if is_list(value) else []
+    found = _plain(value)
+    return found if is_list(found) else []
+
+
+def _object(value: Any) -> dict[str, Any]:
+    found = _plain(value)
+    return found if is_object(found) else {}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that may have been written down as JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _text(parts: Iterable[Any]) -> str:
@@ -161,12 +171,3 @@ def _from_event(name: str, attributes: Mapping[str, Any]) -> Iterator[dict[str, 
             _call(at, function.get("name"), function.get("arguments")) for at, function in functions
         ]
     yield message
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-    return value if is_object(value) else {}

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._recording import Reader
-from cupel.evaluation._spoken import FRAME
-from cupel.evaluation._ways import counting
+from cupel.evaluation._spoken import costing
 from cupel.report import CONTENT_LIMIT
 
 if TYPE_CHECKING:
@@ -24,11 +23,11 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
     """Return each conversation's texts once, and each request as runs of their numbers."""
     if not replay.recordings:
         raise EvaluationError("the page needs a replay made by `replay`, which knows its recordings; this one has none")
-    count = counting(replay.counter)
+    cost = costing(replay.counter)
     conversations: list[dict[str, Any]] = []
     start = 0
     for number, recording in enumerate(replay.recordings, start=1):
-        told = _Conversation(recording, count, answers=replay.answers)
+        told = _Conversation(recording, cost, answers=replay.answers)
         stop = start + len(told.steps)
         turns = {name: each[start:stop] for name, each in replay.ways.items()}
         start = stop
@@ -41,11 +40,11 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
 class _Conversation:
     """The texts of one recording: its own messages first, then the forms in which ways sent them."""
 
-    def __init__(self, recording: Recording, count: Callable[[str], int], *, answers: bool) -> None:
+    def __init__(self, recording: Recording, cost: Callable[[Spoken], int], *, answers: bool) -> None:
         self.reader = Reader(recording)
         self.steps = [step.at for step in self.reader.steps(answers=answers)]
         self._recorded = recording.messages
-        self._count = count
+        self._cost = cost
         self._texts = [self._text(message) for message in self.reader.messages]
         self._forms: dict[tuple[int | None, str], int] = {}
 
@@ -62,7 +61,7 @@ class _Conversation:
 
     def _text(self, message: Spoken) -> dict[str, Any]:
         text = message.text
-        row = {"role": message.role, "text": text[:CONTENT_LIMIT], "tokens": self._count(text) + FRAME}
+        row = {"role": message.role, "text": text[:CONTENT_LIMIT], "tokens": self._cost(message)}
         return row | {"clipped": len(text)} if len(text) > CONTENT_LIMIT else row
 
     def _turn(self, turn: Turn, prices: Prices) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_counter, shown
-from cupel._wire import ITEM, budget_of
+from cupel._checks import shown
+from cupel._wire import ITEM, budget_of, is_list, is_object
 from cupel.errors import CupelError
 from cupel.evaluation._case import Case
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._files import documents
-from cupel.evaluation._plain import is_list, is_object
+from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def read_cases(
     """
     pools: dict[str | None, list[ContextItem]] = {}
     found: list[Case] = []
-    count = _counting(counter)
+    count = counter_or_default(counter).count
     for where, document in documents(path):
         rows = [(where, document)]
         if is_list(document):
@@ -98,16 +98,3 @@ def _items(forms: Any, count: Callable[[str], int]) -> list[ContextItem]:
         except (CupelError, TypeError, ValueError) as error:
             raise EvaluationError(f"items[{at}]: {error}") from None
     return items
-
-
-def _counting(counter: TokenCounter | None) -> Callable[[str], int]:
-    made: list[Callable[[str], int]] = [] if counter is None else [as_counter("counter", counter).count]
-
-    def count(text: str) -> int:
-        if not made:
-            from cupel.tokens import default_counter
-
-            made.append(default_counter().count)
-        return made[0](text)
-
-    return count

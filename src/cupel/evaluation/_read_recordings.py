@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cupel._checks import shown
+from cupel._wire import is_list, is_object
 from cupel.errors import CupelError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._files import documents
 from cupel.evaluation._otel import conversations, is_trace
-from cupel.evaluation._plain import is_list, is_object
 from cupel.evaluation._recording import Recording
 
 if TYPE_CHECKING:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
 from cupel._planning import MOST_TOKENS
+from cupel._wire import is_object
 from cupel.errors import SelectionError
 from cupel.evaluation._errors import EvaluationError
-from cupel.evaluation._plain import is_object
 from cupel.evaluation._recording import Reader, Recording
 from cupel.evaluation._request import Request, request_of
-from cupel.evaluation._retention import retention
-from cupel.evaluation._spoken import FRAME, is_valid
+from cupel.evaluation._retention import Retention, retention
+from cupel.evaluation._spoken import costing, is_valid
 from cupel.evaluation._turns import Replay, Turn
-from cupel.evaluation._ways import Way, counting
 from cupel.session import Prices
 
 if TYPE_CHECKING:
     from cupel.evaluation._spoken import Spoken, Step
-    from cupel.evaluation._ways import Fill
+    from cupel.evaluation._ways import Fill, Way
     from cupel.tokens import TokenCounter
 
 _OVER: Final = 1.02
@@ -65,103 +66,111 @@ def replay(
     if on_progress is not None:
         as_function("on_progress", on_progress)
     prices = Prices.marked() if prices is None else as_instance("prices", prices, Prices)
+    starts = _checked(ways)
+    as_flag("answers", answers)
+    conversations = [_Conversation(recording, costing(counter), answers=answers) for recording in known]
+    stages = sum(len(one.steps) for one in conversations) * len(starts)
+    if not stages:
+        raise EvaluationError(f"no step to replay: in {len(known)} recordings the model calls no tool after a message")
+    found: dict[str, tuple[Turn, ...]] = {}
+    done = 0
+    for name, way in starts.items():
+        meter = _Meter(budget, prices, every)
+        turns: list[Turn] = []
+        for one in conversations:
+            fill = as_function(f"what ways[{name!r}] returned", way(one.recording, budget))
+            for turn in meter.turns(one, fill):
+                turns.append(turn)
+                done += 1
+                if on_progress is not None:
+                    on_progress(done, stages)
+        found[name] = tuple(turns)
+    return Replay(budget, prices, found, known, counter, answers)
+
+
+def _checked(ways: Mapping[str, Way]) -> dict[str, Way]:
     starts: dict[str, Way] = {}
     for name, way in as_mapping("ways", ways).items():
         starts[as_text("every key of ways", name)] = as_function(f"ways[{name!r}]", way)
     if not starts:
         raise EvaluationError("ways is empty: name at least one way to fill the window")
-    readers = [Reader(recording) for recording in known]
-    stages = sum(len(reader.steps(answers=as_flag("answers", answers))) for reader in readers) * len(starts)
-    if not stages:
-        raise EvaluationError(f"no step to replay: in {len(known)} recordings the model calls no tool after a message")
-    count = counting(counter)
-    found: dict[str, tuple[Turn, ...]] = {}
-    done = 0
-    for name, way in starts.items():
-        meter = _Meter(budget, prices, count, every, answers=answers)
-        for recording, reader in zip(known, readers, strict=True):
-            fill = as_function(f"what ways[{name!r}] returned", way(recording, budget))
-            for turn in meter.turns(recording, reader, fill):
-                meter.found.append(turn)
-                done += 1
-                if on_progress is not None:
-                    on_progress(done, stages)
-        found[name] = tuple(meter.found)
-    return Replay(budget, prices, found, known, counter, answers)
+    return starts
+
+
+class _Conversation:
+    """A recording as every way meets it: its steps, and the tokens of its messages."""
+
+    def __init__(self, recording: Recording, cost: Callable[[Spoken], int], *, answers: bool) -> None:
+        self.recording = recording
+        self.reader = Reader(recording)
+        self.steps = self.reader.steps(answers=answers)
+        self.cost = cost
+        self.sizes = list(accumulate(map(cost, self.reader.messages), initial=sum(map(cost, self.reader.opening))))
+        """Tokens of the history before each message."""
+        self._keys = {id(message): _key(message) for message in recording.messages}
+
+    def keys(self, messages: Iterable[Any]) -> list[str]:
+        """Return what tells messages apart."""
+        return [self._keys.get(id(message)) or _key(message) for message in messages]
+
+    def retention(self, step: Step, window: Sequence[Spoken]) -> Retention | None:
+        """Say what a window has of what a step used."""
+        history = [*self.reader.opening, *self.reader.messages[: step.at]]
+        return retention(step.arguments, history, window)
 
 
 class _Meter:
     """Measures one way over all conversations."""
 
-    def __init__(self, budget: int, prices: Prices, count: Callable[[str], int], every: int, *, answers: bool) -> None:
-        self.found: list[Turn] = []
+    def __init__(self, budget: int, prices: Prices, every: int) -> None:
         self._budget = budget
         self._prices = prices
-        self._count = count
         self._every = every
-        self._answers = answers
         self._pressed = 0
 
-    def turns(self, recording: Recording, reader: Reader, fill: Fill) -> Iterable[Turn]:
+    def turns(self, told: _Conversation, fill: Fill) -> Iterator[Turn]:
         """Yield the turns of one conversation."""
-        sizes = [self._count(message.text) + FRAME for message in reader.messages]
-        opening = sum(self._count(message.text) + FRAME for message in reader.opening)
-        known = {id(message): _key(message) for message in recording.messages}
-        before: list[str] | None = None
+        before: list[str] = []
         last: Request | None = None
         start = 0
-        for step in reader.steps(answers=self._answers):
-            history = list(recording.messages[: step.at])
-            size = opening + sum(sizes[: step.at])
-            looks = self._looks(pressed=size > self._budget)
+        for step in told.steps:
+            history = list(told.recording.messages[: step.at])
+            size = told.sizes[step.at]
+            turn = Turn(told.recording.name, step.at, size, pressed=size > self._budget, retention=None)
+            self._pressed += turn.pressed
+            looks = turn.pressed and self._pressed % self._every == 0
             try:
                 request = request_of(fill(history), history, last)
             except SelectionError as error:
-                yield self._failed(recording.name, reader, step, size, str(error), looks=looks)
+                yield replace(turn, retention=told.retention(step, ()) if looks else None, failure=str(error))
                 continue
-            keys = [known.get(id(message)) or _key(message) for message in request.messages]
-            same = 0 if before is None else len(reader.opening) + _common(before, keys)
-            yield self._sent(recording.name, reader, step, size, (request, same, start), looks=looks)
+            keys = told.keys(request.messages)
+            same = 0 if last is None else len(told.reader.opening) + _common(before, keys)
+            said = [*told.reader.opening, *map(told.reader.read, request.messages)]
+            sent = self._sent(turn, told, request, said, same=same, start=start)
+            yield replace(sent, retention=told.retention(step, said) if looks else None)
             before, last, start = keys, request, step.at
 
-    def _looks(self, *, pressed: bool) -> bool:
-        self._pressed += pressed
-        return pressed and self._pressed % self._every == 0
-
-    def _failed(self, name: str, reader: Reader, step: Step, size: int, failure: str, *, looks: bool) -> Turn:
-        lost = retention(step.arguments, _history(reader, step), ()) if looks else None
-        return Turn(name, step.at, size, size > self._budget, lost, failure)
-
     def _sent(
-        self, name: str, reader: Reader, step: Step, size: int, window: tuple[Request, int, int], *, looks: bool
+        self, turn: Turn, told: _Conversation, request: Request, said: Sequence[Spoken], *, same: int, start: int
     ) -> Turn:
-        request, same, start = window
-        said = [*reader.opening, *(reader.read(message) for message in request.messages)]
-        costs = [self._count(message.text) + FRAME for message in said]
-        places = zip(request.positions, costs[len(reader.opening) :], strict=True)
-        sent = sum(costs)
-        hit = sum(costs[:same])
+        """Add what a request costs; its first `same` messages stood in the last one, which was made before `start`."""
+        costs = list(map(told.cost, said))
+        places = zip(request.positions, costs[len(told.reader.opening) :], strict=True)
+        sent, hit = sum(costs), sum(costs[:same])
         cached = self._prices.cached(hit)
-        newest, wanted = (said[-1] if request.messages else None), reader.messages[step.at - 1]
-        return Turn(
-            recording=name,
-            at=step.at,
-            history=size,
-            pressed=size > self._budget,
+        newest, wanted = (said[-1] if request.messages else None), told.reader.messages[turn.at - 1]
+        return replace(
+            turn,
             sent=sent,
             hit=hit,
             new=sum(cost for at, cost in places if at is None or at >= start) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
             over=sent > _OVER * self._budget,
-            invalid=not is_valid(said, reader.provider),
+            invalid=not is_valid(said, told.reader.provider),
             unsent=newest is None or (newest.role, newest.answers) != (wanted.role, wanted.answers),
-            retention=retention(step.arguments, _history(reader, step), said) if looks else None,
             request=request,
         )
-
-
-def _history(reader: Reader, step: Step) -> list[Spoken]:
-    return [*reader.opening, *reader.messages[: step.at]]
 
 
 def _key(message: Any) -> str:
@@ -171,9 +180,5 @@ def _key(message: Any) -> str:
 
 def _common(before: Sequence[str], now: Sequence[str]) -> int:
     """Return how many messages two requests have in common from the start."""
-    same = 0
-    for old, new in zip(before, now, strict=False):
-        if old != new:
-            break
-        same += 1
-    return same
+    pairs = zip(before, now, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel.evaluation._plain import is_list, is_object
+from cupel._wire import is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cupel.evaluation._spoken import Spoken
 
@@ -68,7 +68,8 @@ def _trimmed(message: Spoken) -> str:
 
 
 def _facts(arguments: Sequence[Any], history: Sequence[Spoken], task: int) -> list[str]:
-    said = sorted({fact for given in arguments for leaf in _leaves(given) for fact in _FACT.findall(leaf)})
+    leaves = [leaf for _, leaf in _leaves(arguments) if leaf is not None and not isinstance(leaf, bool)]
+    said = sorted({fact for leaf in leaves for fact in _FACT.findall(str(leaf))})
     if not said:
         return []
     known = "\n".join(message.text for at, message in enumerate(history) if message.role == "system" or at == task)
@@ -78,15 +79,17 @@ def _facts(arguments: Sequence[Any], history: Sequence[Spoken], task: int) -> li
     return [fact for fact in said if fact not in known and fact in sources]
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in a value that hold no others, each with the key that it stands under."""
     if is_object(value):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif is_list(value):
-        for inner in value:
-            yield from _leaves(inner)
-    elif value is not None and not isinstance(value, bool):
-        yield str(value)
+        for name, inner in value.items():
+            yield from _leaves(inner, name)
+    elif isinstance(value, (list, tuple)):
+        entries: Iterable[Any] = value
+        for inner in entries:
+            yield from _leaves(inner, key)
+    else:
+        yield key, value
 
 
 def _is_name(fact: str) -> bool:
@@ -131,7 +134,8 @@ def _beside(name: str, worded: str) -> Iterator[str]:
 def _in_json(name: str, source: str, places: set[str], keyed: set[tuple[str, str]]) -> None:
     """Add the key of each value that has the name, and the values on both sides of it."""
     try:
-        flat = list(_pairs(json.loads(source)))
+        leaves = _leaves(json.loads(source))
+        flat = [(key, " ".join(_WORD.findall(str(leaf)))) for key, leaf in leaves]
     except (ValueError, RecursionError):
         return
     for at, (key, value) in enumerate(flat):
@@ -139,14 +143,3 @@ def _in_json(name: str, source: str, places: set[str], keyed: set[tuple[str, str
             keyed.add((key, value))
             if 0 < at < len(flat) - 1:
                 places.add(f" {flat[at - 1][1]} {value} {flat[at + 1][1]} ")
-
-
-def _pairs(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    if is_object(value):
-        for name, inner in value.items():
-            yield from _pairs(inner, name)
-    elif is_list(value):
-        for inner in value:
-            yield from _pairs(inner, key)
-    else:
-        yield key, " ".join(_WORD.findall(str(value)))

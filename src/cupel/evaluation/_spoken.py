@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from cupel._wire import is_list, is_object
 from cupel.evaluation._errors import EvaluationError
-from cupel.evaluation._plain import is_list, is_object
+from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-FRAME: Final = 4
+    from cupel.tokens import TokenCounter
+
+_FRAME: Final = 4
 """Tokens that a message costs beside its text."""
 _ROLES: Final = {"developer": "system", "function": "tool"}
 _CALLS: Final = frozenset(("function_call", "custom_tool_call"))
@@ -28,6 +31,12 @@ class Spoken(NamedTuple):
     arguments: tuple[Any, ...] = ()
     """What the calls are given, as values; None where it is no JSON."""
     answers: tuple[str, ...] = ()
+
+
+def costing(counter: TokenCounter | None) -> Callable[[Spoken], int]:
+    """Return the function that says how many tokens a message costs."""
+    count = counter_or_default(counter).count
+    return lambda message: count(message.text) + _FRAME
 
 
 def spoken(message: Any, provider: str) -> Spoken:

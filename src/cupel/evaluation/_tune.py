@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import fsum
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cupel._checks import as_function, as_instance, as_integer
 from cupel.errors import ScorerConfigError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._evaluate import as_cases, judge, label
-from cupel.evaluation._intervals import Estimate, estimates, mean_and_error
+from cupel.evaluation._intervals import estimates, mean_and_error
+from cupel.evaluation._tuning import ERRORS, Point, Tuning
 from cupel.evaluation._variants import leaves, remembering, variants
 from cupel.policy import Policy
 from cupel.scorers import Scorer
@@ -20,73 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from cupel.evaluation._case import Case
+    from cupel.evaluation._intervals import Estimate
     from cupel.pipeline import PreparedSelection
 
 LEAST_CASES: Final = 20
 _ENOUGH_CASES: Final = 100
 _LEAST_GROUPS: Final = 2
-_ERRORS: Final = 2.0
-"""A gain counts if it exceeds this many standard errors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """What the best of the first `tried` candidates keeps where it was chosen, and where it was not."""
-
-    tried: int
-    seen: float
-    unseen: float
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """What a search found, judged on folds that had no part in the choice."""
-
-    policy: Policy
-    """The best candidate if the gain is beyond chance, else the policy that was given."""
-    gained: bool
-    before: Estimate
-    """What the policy that was given keeps."""
-    unseen: Estimate
-    """What the policies chosen on the other folds keep."""
-    gain: Estimate
-    """The difference of the two, case by case."""
-    error: float
-    """The standard error of the gain."""
-    curve: tuple[Point, ...] = field(repr=False)
-    """How the figures developed as more was tried: where `unseen` falls behind `seen`, the search fits noise."""
-    cases: int
-    groups: int
-    folds: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> str:
-        """The result in a sentence."""
-        points = f"{100 * self.gain.value:+.1f} points on unseen cases"
-        limit = f"two standard errors ({100 * _ERRORS * self.error:.1f})"
-        if self.gained:
-            return (
-                f"a gain of {points}, more than {limit}: {self.before.value:.3f} before, {self.unseen.value:.3f} after"
-            )
-        return f"no gain beyond chance: {points}, not more than {limit}; the policy stays as it is"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "gained": self.gained,
-            "verdict": self.verdict,
-            "before": self.before.to_dict(),
-            "unseen": self.unseen.to_dict(),
-            "gain": self.gain.to_dict(),
-            "error": self.error,
-            "cases": self.cases,
-            "groups": self.groups,
-            "folds": self.folds,
-            "notes": list(self.notes),
-            "curve": [{"tried": p.tried, "seen": p.seen, "unseen": p.unseen} for p in self.curve],
-            "policy": self.policy.to_dict(),
-        }
 
 
 def tune(
@@ -186,25 +126,24 @@ def _judged(
     groups: int,
     seed: int,
 ) -> Tuning:
+    """Choose on all folds but one, and read what the choice keeps on that one."""
     everywhere = range(len(cases))
-    choices = [_leaders(kept, [at for at in everywhere if at not in set(part)]) for part in parts]
+    best = _leaders(kept, everywhere)
+    chosen = [_leaders(kept, sorted(set(everywhere).difference(part))) for part in parts]
     curve: list[Point] = []
-    unseen: list[float] = []
-    for tried in range(1, len(candidates) + 1):
-        unseen = [0.0] * len(cases)
-        for part, leaders in zip(parts, choices, strict=True):
+    unseen = [0.0] * len(cases)
+    for tried in range(len(candidates)):
+        for part, leaders in zip(parts, chosen, strict=True):
             for at in part:
-                unseen[at] = kept[leaders[tried - 1]][at]
-        best = _leaders(kept[:tried], everywhere)[-1]
-        curve.append(Point(tried, fsum(kept[best]) / len(cases), fsum(unseen) / len(cases)))
+                unseen[at] = kept[leaders[tried]][at]
+        curve.append(Point(tried + 1, fsum(kept[best[tried]]) / len(cases), fsum(unseen) / len(cases)))
     gains = [after - before for after, before in zip(unseen, kept[0], strict=True)]
     gain, error = mean_and_error(gains)
-    best = _leaders(kept, everywhere)[-1]
-    gained = best != 0 and gain > _ERRORS * error
+    gained = best[-1] != 0 and gain > ERRORS * error
     ones = [1.0] * len(cases)
     before, after, difference = estimates([(kept[0], ones), (unseen, ones), (gains, ones)], seed=seed)
     return Tuning(
-        policy=_named(candidates[best], candidates[0], len(cases), before, after) if gained else candidates[0],
+        policy=_named(candidates[best[-1]], candidates[0], len(cases), before, after) if gained else candidates[0],
         gained=gained,
         before=before,
         unseen=after,
@@ -218,18 +157,12 @@ def _judged(
     )
 
 
-def _leaders(kept: Sequence[Sequence[float]], cases: Iterable[int]) -> list[int]:
+def _leaders(kept: Sequence[Sequence[float]], cases: Sequence[int]) -> list[int]:
     """Return, for each number of candidates tried, which of them keeps most; the first of equals, so the start."""
-    places = list(cases)
-    leaders: list[int] = []
-    most = -1.0
-    for number, shares in enumerate(kept):
-        total = fsum(shares[at] for at in places)
-        if total > most:
-            most = total
-            leaders.append(number)
-        else:
-            leaders.append(leaders[-1])
+    totals = [fsum(shares[at] for at in cases) for shares in kept]
+    leaders = [0]
+    for number in range(1, len(totals)):
+        leaders.append(number if totals[number] > totals[leaders[-1]] else leaders[-1])
     return leaders
 
 

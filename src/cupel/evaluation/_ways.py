@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cupel._checks import as_finite
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._recording import Reader, Recording
-from cupel.evaluation._spoken import FRAME
+from cupel.evaluation._spoken import costing
 from cupel.integrations.messages import Fitted, MessageSession, fit
 
 if TYPE_CHECKING:
@@ -106,16 +106,16 @@ class _Tail:
 
     def __init__(self, recording: Recording, budget: int, low: float, counter: TokenCounter | None) -> None:
         self._reader = Reader(recording)
-        self._count = counting(counter)
+        self._cost = costing(counter)
         self._budget = budget
         self._low = low
         self._start = 0
-        self._opening = sum(self._count(message.text) + FRAME for message in self._reader.opening)
+        self._opening = sum(map(self._cost, self._reader.opening))
 
     def __call__(self, history: list[Any]) -> list[Any]:
         """Return the opening and what is left of the rest."""
         said = [self._reader.read(message) for message in history]
-        costs = [self._count(message.text) + FRAME for message in said]
+        costs = list(map(self._cost, said))
         head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
         fixed = self._opening + sum(costs[:head])
         self._start = max(self._start, head)
@@ -128,10 +128,3 @@ class _Tail:
                 at += 1
             self._start = at
         return history[:head] + history[self._start :]
-
-
-def counting(counter: TokenCounter | None) -> Callable[[str], int]:
-    """Return the function that counts."""
-    from cupel.tokens import counter_or_default
-
-    return counter_or_default(counter).count
