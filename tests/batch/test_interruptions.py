@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from cupel._files import whole
 from cupel.batch import run_batch
-from cupel.batch._files import whole
 from cupel.batch._shard import Shard
 from cupel.batch._state import Parts
 from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl, write_parquet

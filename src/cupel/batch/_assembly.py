@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cupel.batch._files import move
+from cupel._files import move
 from cupel.batch._job import Job
 from cupel.batch._jsonl import LineFile
 from cupel.batch._shard import Shard, ShardResult

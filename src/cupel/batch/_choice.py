@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
+from cupel.batch._arrow import arrow
 from cupel.batch._errors import explained
 from cupel.diagnostics import SelectionReport
 from cupel.model import ContextBudget, ContextItem
@@ -84,6 +85,20 @@ def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) 
     if choice.total_tokens > LARGEST:
         return Choice([], error=f"OverflowError: total_tokens is beyond 64 bits: {choice.total_tokens}")
     return choice
+
+
+def choice_columns(choices: Sequence[Choice], *, report: bool) -> dict[str, Any]:
+    """Return what was selected as columns of a table, null for what failed."""
+    pa = arrow()
+    made = [None if choice.error is not None else choice for choice in choices]
+    columns = {
+        "selected": pa.array([one and one.selected for one in made], pa.list_(pa.int32())),
+        "total_tokens": pa.array([one and one.total_tokens for one in made], pa.int64()),
+        "total_candidates": pa.array([one and one.total_candidates for one in made], pa.int64()),
+    }
+    if report:
+        columns["report"] = pa.array([choice.report for choice in choices], pa.string())
+    return columns
 
 
 def written_report(report: SelectionReport) -> str:

@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from cupel._files import sync_directory
 from cupel.batch._assembly import Assembly
 from cupel.batch._errors import BatchError, BatchFailedError, explained
-from cupel.batch._files import sync_directory
 from cupel.batch._job import Job
 from cupel.batch._outputs import Finished, Outputs
 from cupel.batch._shard import Shard, ShardResult

@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
+from cupel._files import whole
 from cupel.batch._arrow import arrow
 from cupel.batch._errors import BatchError
-from cupel.batch._files import Mark, mark_of, whole
 from cupel.batch._jsonl import LineFile, answer_lines, plan_jsonl, read_jsonl_shard
 from cupel.batch._line_answers import answers_as_table
+from cupel.batch._marks import Mark, mark_of
 from cupel.batch._parquet import (
     ParquetOutput,
     PartWriter,

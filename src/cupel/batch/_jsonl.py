@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from shutil import copyfileobj
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,6 @@ import msgspec
 from cupel._checks import shown, wrong_type
 from cupel.batch._choice import Conversation, Request, Selectable, choose
 from cupel.batch._errors import BatchError
-from cupel.batch._files import BLOCK
 from cupel.batch._items import decoded, read_budget, read_items
 from cupel.batch._line_answers import JsonAnswer, answers_as_table, unfit_for_columns
 from cupel.batch._selector import RESULT_COLUMNS, BatchSelector
@@ -160,7 +159,7 @@ class LineFile:
     def add(self, part: Path) -> None:
         """Append a file."""
         with part.open("rb") as stream:
-            shutil.copyfileobj(stream, self._stream, BLOCK)
+            copyfileobj(stream, self._stream)
 
     def close(self) -> None:
         """Make sure that everything is in the file."""

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cupel.batch._arrow import arrow
-from cupel.batch._choice import LARGEST, Choice
+from cupel.batch._choice import LARGEST, Choice, choice_columns
 from cupel.model import ContextItem
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -72,16 +72,12 @@ def answers_as_table(answers: list[JsonAnswer], *, report: bool) -> Any:
             ("original_tokens", pa.int64()),
         ]
     )
-    columns: dict[str, Any] = {
+    columns = {
         "row": pa.array([answer.row for answer in answers], pa.int64()),
         "id": pa.array([_text(answer.kept.get("id")) for answer in answers], pa.string()),
         "items": pa.array([[_cells(item) for item in answer.items] for answer in answers], pa.list_(item_type)),
-        "selected": pa.array([answer.choice.selected for answer in answers], pa.list_(pa.int32())),
-        "total_tokens": pa.array([answer.choice.total_tokens for answer in answers], pa.int64()),
-        "total_candidates": pa.array([answer.choice.total_candidates for answer in answers], pa.int64()),
+        **choice_columns([answer.choice for answer in answers], report=report),
     }
-    if report:
-        columns["report"] = pa.array([answer.choice.report for answer in answers], pa.string())
     return pa.table(columns)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from cupel._files import whole
 from cupel.batch._errors import BatchError
-from cupel.batch._files import whole
 from cupel.batch._source import Source
 from cupel.batch._state import Manifest
 

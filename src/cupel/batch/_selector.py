@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from cupel._checks import shown, wrong_type
 from cupel.batch._arrow import arrow
-from cupel.batch._choice import Choice, choose
+from cupel.batch._choice import Choice, choice_columns, choose
 from cupel.batch._columns import RequestColumns
 from cupel.batch._errors import BatchError
 from cupel.model import ContextBudget
@@ -78,27 +79,10 @@ def _own(pa: Any, table: Any) -> Any:
 
 def _answer(pa: Any, kept: Any, columns: RequestColumns, choices: list[Choice], *, report: bool) -> Any:
     failed = pa.array([choice.error is not None for choice in choices], pa.bool_())
-    offsets = [0]
-    taken: list[int] = []
-    for choice, start in zip(choices, columns.starts, strict=False):
-        taken.extend([start + position for position in choice.selected])
-        offsets.append(len(taken))
-    offsets_array = pa.array(offsets, pa.int32())
-    items = pa.ListArray.from_arrays(offsets_array, columns.values.take(pa.array(taken, pa.int64())), mask=failed)
-    positions = pa.array([position for choice in choices for position in choice.selected], pa.int32())
-    answer = {
-        "items": items,
-        "selected": pa.ListArray.from_arrays(offsets_array, positions, mask=failed),
-        "total_tokens": _numbers(pa, [choice.total_tokens for choice in choices], failed),
-        "total_candidates": _numbers(pa, [choice.total_candidates for choice in choices], failed),
-    }
-    if report:
-        answer["report"] = pa.array([choice.report for choice in choices], pa.string())
-    answer["error"] = pa.array([choice.error for choice in choices], pa.string())
-    for name, column in answer.items():
+    taken = [start + place for choice, start in zip(choices, columns.starts, strict=False) for place in choice.selected]
+    offsets = pa.array(accumulate((len(choice.selected) for choice in choices), initial=0), pa.int32())
+    items = pa.ListArray.from_arrays(offsets, columns.values.take(pa.array(taken, pa.int64())), mask=failed)
+    errors = pa.array([choice.error for choice in choices], pa.string())
+    for name, column in {"items": items, **choice_columns(choices, report=report), "error": errors}.items():
         kept = kept.append_column(name, column)
     return kept
-
-
-def _numbers(pa: Any, values: list[int], failed: Any) -> Any:
-    return pa.compute.if_else(failed, pa.scalar(None, pa.int64()), pa.array(values, pa.int64()))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cupel.batch._files import Mark
+from cupel.batch._marks import Mark
 
 SHARD_ROWS: Final = 1000
 SHARD_BYTES: Final = 16_000_000

@@ -7,12 +7,14 @@ import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfileobj
 from typing import Any, BinaryIO, Final, Literal, cast
 
 from cupel._checks import shown
+from cupel._files import whole
 from cupel.batch._arrow import arrow
 from cupel.batch._errors import BatchError
-from cupel.batch._files import copied, mark_of, whole
+from cupel.batch._marks import mark_of
 
 FileFormat = Literal["parquet", "jsonl"]
 _FORMS: Final[dict[str, FileFormat]] = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -79,7 +81,7 @@ class Source:
 
 def _spool(stream: BinaryIO, parts: Path) -> None:
     with whole(parts / _SPOOLED) as draft, draft.open("wb") as target:
-        copied(stream, target)
+        copyfileobj(stream, target)
 
 
 def form_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:

@@ -14,10 +14,11 @@ from uuid import uuid4
 import msgspec
 
 from cupel._checks import shown
+from cupel._files import sync_directory, whole
 from cupel._version import __version__
 from cupel._wire import BUDGET
 from cupel.batch._errors import BatchError
-from cupel.batch._files import Mark, sync_directory, whole
+from cupel.batch._marks import Mark
 from cupel.batch._selector import BatchSelector
 from cupel.batch._shard import Shard
 from cupel.batch._source import FileFormat

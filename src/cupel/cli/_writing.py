@@ -1,15 +1,13 @@
-"""Files that appear whole or not at all."""
+"""What `-o` leads to."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import stat
 from pathlib import Path
 from typing import Final
 
 from cupel._checks import shown
+from cupel._files import whole
 
 _NOT_ON_DISK: Final = ("/dev/", "/proc/")
 
@@ -23,11 +21,12 @@ def write_whole(path: Path, text: str) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory; name a file in it")
     try:
-        status = path.stat() if path.exists() else None
-        if status is not None and (not stat.S_ISREG(status.st_mode) or str(path.absolute()).startswith(_NOT_ON_DISK)):
-            _write(os.open(path, os.O_WRONLY | os.O_APPEND), text)
+        if path.exists() and (not path.is_file() or str(path.absolute()).startswith(_NOT_ON_DISK)):
+            with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+                stream.write(text)
         else:
-            _replace(Path(os.path.realpath(path)), text, None if status is None else stat.S_IMODE(status.st_mode))
+            with whole(Path(os.path.realpath(path))) as draft:
+                draft.write_text(text, encoding="utf-8", errors="backslashreplace")
     except BrokenPipeError:
         raise
     except ValueError as error:  # a name that no file can have
@@ -35,26 +34,3 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         # The draft is none of the user's business.
         raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def _replace(path: Path, text: str, mode: int | None) -> None:
-    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}")
-    try:
-        # Exclusive creation with the usual mode: the umask decides, as for any file the user writes.
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        if mode is not None:
-            draft.chmod(mode)
-        _write(descriptor, text, durably=True)
-        draft.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
-
-
-def _write(descriptor: int, text: str, *, durably: bool = False) -> None:
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        stream.write(text)
-        if durably:
-            stream.flush()
-            os.fsync(stream.fileno())

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
-
-import msgspec
-
-BLOCK: Final = 1 << 20
-
-
-class Mark(msgspec.Struct, frozen=True):
-    """What a file holds, as far as anybody can tell without comparing it byte for byte."""
-
-    size: int
-    digest: str
-
-
-def mark_of(path: Path) -> Mark:
-    """Read a file to its end and mark what was found."""
-    with path.open("rb") as stream:
-        return copied(stream, None)
-
-
-def copied(source: BinaryIO, target: BinaryIO | None) -> Mark:
-    """Read a stream to its end, into another one if there is one, and mark what was read."""
-    digest, size = hashlib.sha256(usedforsecurity=False), 0
-    while block := source.read(BLOCK):
-        digest.update(block)
-        size += len(block)
-        if target is not None:
-            target.write(block)
-    return Mark(size, digest.hexdigest())
 
 
 @contextmanager
 def whole(path: Path) -> Generator[Path, None, None]:
     """Yield the path of a draft beside `path`, and move it there when the block has succeeded."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name[:200]}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
+        # Exclusive creation with the usual mode: the umask decides, as for any file the user writes.
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        _take_mode(draft, path, also=stat.S_IWUSR)  # so that nobody reads in it who may not read the file
         yield draft
         move(draft, path)
     except BaseException:
@@ -54,8 +28,7 @@ def whole(path: Path) -> Generator[Path, None, None]:
 
 def move(draft: Path, path: Path) -> None:
     """Put a finished file in its place, once its bytes are on the disk; a file that was there hands down its mode."""
-    with suppress(FileNotFoundError):
-        draft.chmod(path.stat().st_mode & 0o7777)
+    _take_mode(draft, path)
     _sync(draft, os.O_RDWR)
     draft.replace(path)
 
@@ -64,6 +37,11 @@ def sync_directory(path: Path) -> None:
     """Make the names in a directory durable, where the system lets directories be opened."""
     with suppress(OSError):
         _sync(path, os.O_RDONLY)
+
+
+def _take_mode(draft: Path, path: Path, *, also: int = 0) -> None:
+    with suppress(FileNotFoundError):
+        draft.chmod(stat.S_IMODE(path.stat().st_mode) | also)
 
 
 def _sync(path: Path, flags: int) -> None:
