@@ -24,11 +24,6 @@ _ROLES = (
 )
 
 
-def _views(messages: Sequence[BaseMessage]) -> Iterator[Mapping[str, Any]]:
-    """The messages as chat-completions would have them."""
-    return map(_view, messages)
-
-
 def _view(message: Any) -> Mapping[str, Any]:
     # By class, not by `type`: a chunk of a stream is a message too, but names its type otherwise.
     role = next((role for kind, role in _ROLES if isinstance(message, kind)), getattr(message, "role", message.type))
@@ -125,4 +120,6 @@ def _with_text(part: Any, following: Iterator[str]) -> Any:
     return {**part, "text": next(following)} if shown else part
 
 
-LANGCHAIN: Framework[BaseMessage] = Framework(BaseMessage, _views, convert_to_openai_tool, with_outputs=_with_outputs)
+LANGCHAIN: Framework[BaseMessage] = Framework(
+    BaseMessage, lambda messages: map(_view, messages), convert_to_openai_tool, with_outputs=_with_outputs
+)

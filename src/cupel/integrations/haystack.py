@@ -215,8 +215,8 @@ class SessionChatGenerator(_Component):
     ) -> dict[str, Any]:
         """Send what the session chose, and return the replies with its state."""
         conversation = self._open(messages, tools)
-        inputs = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
-        return self._close(conversation, self.chat_generator.run(conversation.fit(messages), **inputs))
+        given = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
+        return self._close(conversation, self.chat_generator.run(conversation.fit(messages), **given))
 
     @component.output_types(replies=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
     async def run_async(
@@ -227,12 +227,12 @@ class SessionChatGenerator(_Component):
         tools: ToolsType | None = None,
     ) -> dict[str, Any]:
         """Do what `run` does; a generator that is not asynchronous runs in a thread."""
-        conversation, generator = self._open(messages, tools), self.chat_generator
-        inputs = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
-        chosen = conversation.fit(messages)
+        conversation = self._open(messages, tools)
+        given = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
+        chosen, generator = conversation.fit(messages), self.chat_generator
         if hasattr(generator, "run_async"):
-            return self._close(conversation, await generator.run_async(chosen, **inputs))
-        return self._close(conversation, await asyncio.to_thread(generator.run, chosen, **inputs))
+            return self._close(conversation, await generator.run_async(chosen, **given))
+        return self._close(conversation, await asyncio.to_thread(generator.run, chosen, **given))
 
     def _open(self, messages: Sequence[ChatMessage], tools: ToolsType | None) -> Conversation[ChatMessage]:
         states = (message.meta[STATE_KEY] for message in reversed(messages) if STATE_KEY in message.meta)

@@ -8,22 +8,22 @@ and telemetry that raises fails no run. Neither content nor metadata of an item 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cupel._checks import shown
+from cupel._checks import as_instance
 from cupel._version import __version__
-from cupel.analytics import budget_utilization
-from cupel.diagnostics import KNOWN_REASONS, NullTraceCollector, PipelineStage, TraceCollector, TraceDetailLevel
+from cupel.diagnostics import NullTraceCollector, PipelineStage, TraceCollector, TraceDetailLevel
 from cupel.errors import ConfigurationError, MissingExtraError
 
 try:
-    from opentelemetry import metrics, trace
+    from opentelemetry import trace
 except ImportError:
     raise MissingExtraError("opentelemetry-api", "otel") from None
+
+from cupel.integrations._metrics import SCOPE_NAME, RunMetrics, is_read, meter_of, reason_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -32,19 +32,13 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from cupel.diagnostics import ExclusionReason, SelectionReport, StageSnapshot
+    from cupel.diagnostics import SelectionReport, StageSnapshot
     from cupel.integrations.messages import Turn
     from cupel.model import ContextBudget
     from cupel.session import Bill, SessionResult
 
 __all__ = ["SCOPE_NAME", "CupelVerbosity", "OpenTelemetryTraceCollector", "TurnRecorder"]
 
-SCOPE_NAME: Final = "cupel"
-"""The name of the instrumentation scope of all spans and metrics (ruling 8.1)."""
-
-_UTILIZATION_BUCKETS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
-_SECONDS_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-_TOKEN_BUCKETS: Final = (256, 1024, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
 _NANOSECONDS: Final = 1e9
 _BILL: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting", "settled")
 _log = logging.getLogger("cupel")
@@ -77,7 +71,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
     >>> items = Pipeline(scorer=RecencyScorer()).run([ContextItem("hi", 1)], ContextBudget(10, 10), trace=collector)
     """
 
-    detail_level: Final = TraceDetailLevel.STAGE
+    detail_level: ClassVar = TraceDetailLevel.STAGE
     """Spans are made of the finished run, so no events of single items are asked for."""
 
     def __init__(
@@ -89,15 +83,14 @@ class OpenTelemetryTraceCollector(TraceCollector):
         metrics: bool = False,
         meter_provider: MeterProvider | None = None,
     ) -> None:
-        if not isinstance(verbosity, CupelVerbosity):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"verbosity must be a CupelVerbosity, got {type(verbosity).__name__}: {shown(verbosity)}")
         if tracer is not None and tracer_provider is not None:
             raise ConfigurationError("pass a tracer or a tracer_provider, not both")
         if meter_provider is not None and not metrics:
             raise ConfigurationError("meter_provider is only used with metrics=True")
-        self.verbosity = verbosity
+        self.verbosity = as_instance("verbosity", verbosity, CupelVerbosity)
         self._tracer = tracer if tracer is not None else trace.get_tracer(SCOPE_NAME, __version__, tracer_provider)
-        self._instruments = _Instruments(meter_provider) if metrics else None
+        self._provider = meter_provider
+        self._metrics = RunMetrics(meter_provider) if metrics else None
 
     def for_run(self, budget: ContextBudget) -> TraceCollector:
         """Start the span of a run; where neither it nor a measurement would be seen, the run is not observed."""
@@ -110,7 +103,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
         self._start(budget, stages[0].start_ns).on_pipeline_completed(report, budget, stages)
 
     def _start(self, budget: ContextBudget, start_ns: int | None) -> TraceCollector:
-        instruments = self._instruments if self._instruments is not None and self._instruments.are_read else None
+        measured = self._metrics if self._metrics is not None and is_read(self._provider) else None
         root: trace.Span = trace.INVALID_SPAN
         with _never_failing():
             root = self._tracer.start_span(
@@ -118,44 +111,40 @@ class OpenTelemetryTraceCollector(TraceCollector):
                 attributes={"cupel.budget.max_tokens": budget.max_tokens, "cupel.verbosity": self.verbosity.value},
                 start_time=start_ns,
             )
-        if not root.is_recording() and instruments is None:
+        if not root.is_recording() and measured is None:
             return NullTraceCollector()
-        return _Run(self.verbosity, self._tracer, root, instruments)
+        return _Run(self.verbosity, self._tracer, root, measured)
 
 
+@dataclass(frozen=True)
 class _Run(TraceCollector):
     """One observed run. Its span begins with it, for only then does the sampler say whether it is worth observing."""
 
-    detail_level: Final = TraceDetailLevel.STAGE
-    """Spans are made of the finished run, so no events of single items are asked for."""
-
-    def __init__(
-        self, verbosity: CupelVerbosity, tracer: Tracer, root: trace.Span, instruments: _Instruments | None
-    ) -> None:
-        self._verbosity = verbosity
-        self._tracer = tracer
-        self._root = root
-        self._instruments = instruments
+    verbosity: CupelVerbosity
+    tracer: Tracer
+    root: trace.Span
+    metrics: RunMetrics | None
+    detail_level: ClassVar = OpenTelemetryTraceCollector.detail_level
 
     def on_pipeline_completed(
         self, report: SelectionReport, budget: ContextBudget, stages: tuple[StageSnapshot, ...]
     ) -> None:
         """Make the spans of a run that has succeeded, and record its measurements."""
-        if self._root.is_recording():
+        if self.root.is_recording():
             with _never_failing():
                 self._make_spans(report, stages)
-        if self._instruments is not None:
+        if self.metrics is not None:
             seconds = (stages[-1].end_ns - stages[0].start_ns) / _NANOSECONDS
             with _never_failing():
-                self._instruments.record(report, budget, seconds)
+                self.metrics.record(report, budget, seconds)
 
     def _make_spans(self, report: SelectionReport, stages: tuple[StageSnapshot, ...]) -> None:
-        parent = trace.set_span_in_context(self._root)
+        parent = trace.set_span_in_context(self.root)
         try:
             for stage in stages:
                 self._stage_span(stage, report, parent)
         finally:
-            self._root.end(stages[-1].end_ns)
+            self.root.end(stages[-1].end_ns)
 
     def _stage_span(self, stage: StageSnapshot, report: SelectionReport, parent: Context) -> None:
         name = stage.stage.value.lower()
@@ -164,13 +153,13 @@ class _Run(TraceCollector):
             "cupel.stage.item_count_in": stage.item_count_in,
             "cupel.stage.item_count_out": stage.item_count_out,
         }
-        if stage.excluded and self._verbosity.exclusions:
+        if stage.excluded and self.verbosity.exclusions:
             attributes["cupel.exclusion.count"] = len(stage.excluded)
-        span = self._tracer.start_span(f"cupel.stage.{name}", parent, attributes=attributes, start_time=stage.start_ns)
+        span = self.tracer.start_span(f"cupel.stage.{name}", parent, attributes=attributes, start_time=stage.start_ns)
         if span.is_recording():
-            if self._verbosity.exclusions:
+            if self.verbosity.exclusions:
                 _add_exclusions(span, stage)
-            if self._verbosity is CupelVerbosity.FULL and stage.stage is PipelineStage.PLACE:
+            if self.verbosity is CupelVerbosity.FULL and stage.stage is PipelineStage.PLACE:
                 _add_inclusions(span, report, stage.end_ns)
         span.end(stage.end_ns)
 
@@ -188,7 +177,7 @@ class TurnRecorder:
 
     def __init__(self, *, meter_provider: MeterProvider | None = None) -> None:
         self._provider = meter_provider
-        meter = metrics.get_meter(SCOPE_NAME, __version__, meter_provider)
+        meter = meter_of(meter_provider)
         self._turns = meter.create_counter("cupel.session.turns", "{turn}", "Requests, by what became of the last one")
         self._tokens = meter.create_counter("cupel.session.tokens", "{token}", "Tokens sent: read, rewritten and new")
         self._price = meter.create_counter("cupel.session.price", "{token}", "Their price, in uncached input tokens")
@@ -201,7 +190,7 @@ class TurnRecorder:
             if span.is_recording():
                 numbers = {f"cupel.bill.{name}": getattr(bill, name) for name in _BILL}
                 span.set_attributes({"cupel.turn.action": turn.action, **numbers})
-            if _is_read(self._provider):
+            if is_read(self._provider):
                 self._turns.add(1, {"cupel.turn.action": turn.action})
                 for part in ("read", "rewritten", "new"):
                     self._tokens.add(getattr(bill, part), {"cupel.bill.part": part})
@@ -220,7 +209,7 @@ def _never_failing() -> Generator[None]:
 def _add_exclusions(span: trace.Span, stage: StageSnapshot) -> None:
     for entry in stage.excluded:
         attributes: dict[str, str | int] = {
-            "cupel.exclusion.reason": _reason_name(entry.reason),
+            "cupel.exclusion.reason": reason_name(entry.reason),
             "cupel.exclusion.item_kind": str(entry.item.kind),
             "cupel.exclusion.item_tokens": entry.item.tokens,
         }
@@ -235,55 +224,3 @@ def _add_inclusions(span: trace.Span, report: SelectionReport, end_ns: int) -> N
             "cupel.item.score": float(entry.score),
         }
         span.add_event("cupel.item.included", attributes, end_ns)
-
-
-def _reason_name(reason: ExclusionReason) -> str:
-    # A custom strategy's own reason has no canonical name (ruling 8.6).
-    return reason.name if reason.name in KNOWN_REASONS else "Unknown"
-
-
-def _is_read(provider: MeterProvider | None) -> bool:
-    """Whether an SDK is there to read measurements: the providers of the API itself forget everything."""
-    provider = provider if provider is not None else metrics.get_meter_provider()
-    return not type(provider).__module__.startswith("opentelemetry.metrics")
-
-
-class _Instruments:
-    """What is measured of each run."""
-
-    def __init__(self, provider: MeterProvider | None) -> None:
-        self._provider = provider
-        meter = metrics.get_meter(SCOPE_NAME, __version__, provider)
-        self.selected = meter.create_counter("cupel.items.selected", "{item}", "Items selected")
-        self.excluded = meter.create_counter("cupel.items.excluded", "{item}", "Items left out, by reason")
-        self.tokens = meter.create_histogram(
-            "cupel.tokens.selected",
-            "{token}",
-            "Tokens of a selection",
-            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
-        )
-        self.utilization = meter.create_histogram(
-            "cupel.budget.utilization",
-            "1",
-            "Tokens of a selection as a fraction of the window",
-            explicit_bucket_boundaries_advisory=_UTILIZATION_BUCKETS,
-        )
-        self.duration = meter.create_histogram(
-            "cupel.run.duration", "s", "Duration of a run", explicit_bucket_boundaries_advisory=_SECONDS_BUCKETS
-        )
-
-    @property
-    def are_read(self) -> bool:
-        """Whether an SDK is there to read them."""
-        return _is_read(self._provider)
-
-    def record(self, report: SelectionReport, budget: ContextBudget, seconds: float) -> None:
-        """Record one run."""
-        self.selected.add(len(report.included))
-        for reason, count in Counter(_reason_name(entry.reason) for entry in report.excluded).items():
-            self.excluded.add(count, {"cupel.exclusion.reason": reason})
-        self.tokens.record(sum(entry.item.tokens for entry in report.included))
-        utilization = budget_utilization(report, budget)
-        if isfinite(utilization):  # a window of 0 with something in it has none (ruling 10.1)
-            self.utilization.record(utilization)
-        self.duration.record(seconds)
