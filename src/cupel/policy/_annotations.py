@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache
@@ -26,7 +26,7 @@ from cupel.policy._forms import (
     Text,
     ValueForm,
 )
-from cupel.policy._record import REQUIRED, Field, Record, construct
+from cupel.policy._record import Field, Record, construct, record
 from cupel.policy._registry import FAMILIES, Document
 
 
@@ -121,10 +121,8 @@ def _record_of(strategy: type) -> Record[Any]:
             continue
         if member.name == "type":
             raise PolicyConfigError(f"{strategy.__name__}.type cannot be serialised: the key 'type' holds the tag")
-        default = member.default_factory() if member.default_factory is not MISSING else member.default
-        form = form_of(hints[member.name], f"{strategy.__name__}.{member.name}")
-        members.append(Field(member.name, form, REQUIRED if default is MISSING else default))
-    return Record(strategy, tuple(members))
+        members.append(Field(member.name, form_of(hints[member.name], f"{strategy.__name__}.{member.name}")))
+    return record(strategy, *members)
 
 
 def form_of(annotation: Any, where: str) -> ValueForm[Any]:

@@ -8,4 +8,4 @@ from cupel.policy._registry import PLACERS
 
 PLACERS.declare("chronological", ChronologicalPlacer)
 PLACERS.declare("u_shaped", UShapedPlacer)
-PLACERS.declare("system_first", SystemFirst, Field("inner", PLACERS, default=ChronologicalPlacer()))
+PLACERS.declare("system_first", SystemFirst, Field("inner", PLACERS))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_tuple, shown, wrong_type
-from cupel._frozen import EMPTY
 from cupel._wire import RefusedError, check_depth, decode_json, decode_toml
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
@@ -18,7 +17,7 @@ from cupel.policy import _placers, _scorers, _slicers  # noqa: F401 - the built-
 from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, placed
 from cupel.policy._forms import BOOLEAN, SCALAR, Choice, Integer, Json, Text
-from cupel.policy._record import Field, Record
+from cupel.policy._record import Field, record
 from cupel.policy._registry import PLACERS, SCORERS, SLICERS
 from cupel.policy._text import format_json, format_toml
 from cupel.scorers import Scorer
@@ -172,17 +171,13 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-PIN_RULE: Final = Record(
+PIN_RULE: Final = record(
     PinRule,
-    (
-        Field("kind", Text(can_be_blank=False), default=None),
-        Field("tag", Text(), default=None),
-        Field("source", Text(can_be_blank=False), default=None),
-        Field("metadata", MapOf(SCALAR), default=EMPTY, note="Keys and the values they must have."),
-        Field(
-            "newest", Integer(least=1), default=None, note="Only so many of the items that meet the other conditions."
-        ),
-    ),
+    Field("kind", Text(can_be_blank=False)),
+    Field("tag", Text()),
+    Field("source", Text(can_be_blank=False)),
+    Field("metadata", MapOf(SCALAR), note="Keys and the values they must have."),
+    Field("newest", Integer(least=1), note="Only so many of the items that meet the other conditions."),
     rules={
         "anyOf": [
             *({"required": [key]} for key in ("kind", "tag", "source", "newest")),
@@ -190,18 +185,16 @@ PIN_RULE: Final = Record(
         ]
     },
 )
-DOCUMENT: Final = Record(
+DOCUMENT: Final = record(
     Policy,
-    (
-        Field("name", Text(), default=None, note="What the policy is called."),
-        Field("description", Text(), default=None, note="What the policy is for."),
-        Field("scorer", SCORERS, note="How relevant each item is."),
-        Field("slicer", SLICERS, default=_GREEDY, note="What fits the budget; greedy if left out."),
-        Field("placer", PLACERS, default=_CHRONOLOGICAL, note="The final order; chronological if left out."),
-        Field("pins", ListOf(PIN_RULE, tuple), default=(), note="Rules that pin items, beside those given as pinned."),
-        Field("deduplication", BOOLEAN, default=True, argument="deduplicate"),
-        Field("overflow", Choice(OverflowStrategy), default=OverflowStrategy.THROW),
-    ),
+    Field("name", Text(), note="What the policy is called."),
+    Field("description", Text(), note="What the policy is for."),
+    Field("scorer", SCORERS, note="How relevant each item is."),
+    Field("slicer", SLICERS, note="What fits the budget; greedy if left out."),
+    Field("placer", PLACERS, note="The final order; chronological if left out."),
+    Field("pins", ListOf(PIN_RULE, tuple), note="Rules that pin items, beside those given as pinned."),
+    Field("deduplication", BOOLEAN, argument="deduplicate"),
+    Field("overflow", Choice(OverflowStrategy)),
 )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, replace
 from enum import Enum
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from cupel._frozen import EMPTY
 from cupel._wire import at_key
@@ -22,7 +23,7 @@ REQUIRED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One key of a record: its form, the constructor's default that is left out, and what a schema says about it."""
+    """One key of a record: its form, the default that is left out, and what a schema says about it."""
 
     key: str
     form: ValueForm[Any]
@@ -82,6 +83,24 @@ class Record(Generic[T]):
             "additionalProperties": False,
             **self.rules,
         }
+
+
+def record(
+    described: type[T], *fields: Field, build: Callable[..., T] | None = None, rules: Mapping[str, Any] = EMPTY
+) -> Record[T]:
+    """The record of a dataclass, whose defaults are those of the fields; `build` takes them if the class does not."""
+    defaults = {member.name: _default(member) for member in dataclasses.fields(cast("Any", described))}
+
+    def settled(field: Field) -> Field:
+        return replace(field, default=defaults.get(field.argument or field.key, REQUIRED)) if field.required else field
+
+    return Record(build or described, tuple(map(settled, fields)), rules)
+
+
+def _default(member: dataclasses.Field[Any]) -> Any:
+    if member.default_factory is not MISSING:
+        return member.default_factory()
+    return REQUIRED if member.default is MISSING else member.default
 
 
 def construct(build: Callable[..., T], path: str, /, *args: Any, **kwargs: Any) -> T:

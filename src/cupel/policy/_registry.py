@@ -16,7 +16,7 @@ from cupel.policy._containers import read_object
 from cupel.policy._errors import malformed, mismatch, unknown_word
 from cupel.policy._forms import Json, Schema
 from cupel.policy._plugins import GROUP, load_plugins
-from cupel.policy._record import Field, Record
+from cupel.policy._record import Field, record
 from cupel.scorers import Curve, Scorer
 from cupel.slicers import Slicer
 
@@ -67,7 +67,7 @@ class Registry(Generic[T]):
 
     def declare(self, tag: str, strategy: type[T], *fields: Field, build: Callable[..., T] | None = None) -> None:
         """Let `tag` stand for `strategy`, whose document has these fields; `build` takes them if the class does not."""
-        self.add(tag, strategy, Record(build or strategy, fields))
+        self.add(tag, strategy, record(strategy, *fields, build=build))
 
     def add(self, tag: str, strategy: type, document: Document[T]) -> None:
         """Let `tag` stand for `strategy`; a tag and a class can each be taken only once."""

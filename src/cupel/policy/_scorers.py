@@ -14,7 +14,6 @@ from cupel.policy._forms import BOOLEAN, Instant, Json, Number, OneOf, Plain, Sc
 from cupel.policy._record import Field, Record
 from cupel.policy._registry import CURVES, SCORERS
 from cupel.scorers import (
-    ENGLISH,
     Clock,
     CompositeScorer,
     DecayScorer,
@@ -89,7 +88,6 @@ _DURATION: Final = Seconds(positive=True)
 _QUERY: Final = Field(
     "query",
     Text(can_be_blank=False),
-    default=None,
     note="A query for every run that brings none; usually the run brings it.",
 )
 _WEIGHTED: Final = Record(
@@ -106,11 +104,11 @@ SCORERS.declare("recency", RecencyScorer)
 SCORERS.declare("priority", PriorityScorer)
 SCORERS.declare("frequency", FrequencyScorer)
 SCORERS.declare("reflexive", ReflexiveScorer)
-SCORERS.declare("kind", KindScorer, Field("weights", MapOf(_WEIGHT, keys=Text(can_be_blank=False)), default=None))
-SCORERS.declare("tag", TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", BOOLEAN, default=True))
+SCORERS.declare("kind", KindScorer, Field("weights", MapOf(_WEIGHT, keys=Text(can_be_blank=False))))
+SCORERS.declare("tag", TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", BOOLEAN))
 SCORERS.declare("composite", CompositeScorer, Field("scorers", ListOf(_WEIGHTED, least=1), argument="entries"))
 SCORERS.declare("scaled", ScaledScorer, Field("inner", SCORERS))
-SCORERS.declare("metadata_trust", MetadataTrustScorer, Field("default_score", _UNIT, default=0.5))
+SCORERS.declare("metadata_trust", MetadataTrustScorer, Field("default_score", _UNIT))
 SCORERS.declare(
     "metadata_key", MetadataKeyScorer, Field("key", Text()), Field("value", Text()), Field("boost", _POSITIVE)
 )
@@ -125,38 +123,28 @@ SCORERS.declare(
         argument="clock",
     ),
     Field("curve", CURVES),
-    Field("null_timestamp_score", _UNIT, default=0.5),
+    Field("null_timestamp_score", _UNIT),
     build=partial(DecayScorer, clock=_SYSTEM_CLOCK),
 )
 SCORERS.declare(
     "embedding",
     EmbeddingScorer,
     Field("embed", _Loaded(), note="The function, as module:name; its module has to be imported."),
-    Field(
-        "vector_key",
-        Text(can_be_empty=False),
-        default=None,
-        note="Where items bring their own vectors in their metadata.",
-    ),
+    Field("vector_key", Text(can_be_empty=False), note="Where items bring their own vectors in their metadata."),
     _QUERY,
 )
 SCORERS.declare(
     "relevance",
     RelevanceScorer,
-    Field("method", OneOf(("bm25",)), default="bm25"),
-    Field(
-        "neighbours",
-        Number(least=0, below=1),
-        default=0.0,
-        note="The share of its score that an item passes on; below 1.",
-    ),
-    Field("k1", Number(least=0, most=1000), default=1.2),
-    Field("b", _UNIT, default=0.75),
-    Field("stem", _STEM, default=True, note="English, the language named, or false for words as they are."),
-    Field("stop", ListOf(Text()), default=ENGLISH),
-    Field("dates", BOOLEAN, default=True),
+    Field("method", OneOf(("bm25",))),
+    Field("neighbours", Number(least=0, below=1), note="The share of its score that an item passes on; below 1."),
+    Field("k1", Number(least=0, most=1000)),
+    Field("b", _UNIT),
+    Field("stem", _STEM, note="English, the language named, or false for words as they are."),
+    Field("stop", ListOf(Text())),
+    Field("dates", BOOLEAN),
     _QUERY,
-    Field("optional", BOOLEAN, default=False, note="Without a query, score everything 0 instead of refusing."),
+    Field("optional", BOOLEAN, note="Without a query, score everything 0 instead of refusing."),
 )
 
 CURVES.declare("exponential", Exponential, Field("half_life_seconds", _DURATION, argument="half_life"))

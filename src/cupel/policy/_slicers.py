@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cupel.policy._containers import ListOf, OrWord
 from cupel.policy._forms import BOOLEAN, Choice, Integer, Number, OneOf, Text
-from cupel.policy._record import Field, Record
+from cupel.policy._record import Field, record
 from cupel.policy._registry import SLICERS
 from cupel.slicers import (
     BestFirstSlice,
@@ -29,30 +29,20 @@ _DEFAULT: Final = KnapsackSlice()
 _KIND: Final = Field("kind", Text(can_be_blank=False))
 _COUNT: Final = Integer(least=0)
 _PERCENTAGE: Final = Number(least=0, most=100)
-_INNER: Final = Field("inner", SLICERS, default=GreedySlice())
-_SCARCITY: Final = Field("scarcity", Choice(ScarcityBehavior), default=ScarcityBehavior.DEGRADE)
-_BUCKET_SIZE: Final = Field("bucket_size", OrWord(Integer(least=1), "auto", "auto"), _DEFAULT.bucket_size)
+_INNER: Final = Field("inner", SLICERS)
+_SCARCITY: Final = Field("scarcity", Choice(ScarcityBehavior))
+_BUCKET_SIZE: Final = Field("bucket_size", OrWord(Integer(least=1), "auto", "auto"))
 _MAX_CELLS: Final = Field(
     "max_cells",
     OrWord(Integer(least=1), "unlimited", None),
-    _DEFAULT.max_cells,
     note='The largest table allowed; "unlimited" (or null) lifts the guard.',
 )
-_QUOTA: Final = Record(
-    QuotaEntry, (_KIND, Field("require", _PERCENTAGE, default=0.0), Field("cap", _PERCENTAGE, default=100.0))
-)
+_QUOTA: Final = record(QuotaEntry, _KIND, Field("require", _PERCENTAGE), Field("cap", _PERCENTAGE))
 _ENTRIES: Final = Field(
-    "entries", ListOf(Record(CountQuotaEntry, (_KIND, Field("require_count", _COUNT), Field("cap_count", _COUNT))))
+    "entries", ListOf(record(CountQuotaEntry, _KIND, Field("require_count", _COUNT), Field("cap_count", _COUNT)))
 )
-_LIMIT: Final = Record(
-    KindLimit,
-    (
-        _KIND,
-        Field("min_count", _COUNT, default=0),
-        Field("max_count", _COUNT, default=None),
-        Field("min_tokens", _COUNT, default=0),
-        Field("max_tokens", _COUNT, default=None),
-    ),
+_LIMIT: Final = record(
+    KindLimit, _KIND, *(Field(key, _COUNT) for key in ("min_count", "max_count", "min_tokens", "max_tokens"))
 )
 
 
@@ -70,35 +60,25 @@ SLICERS.declare(
     QuotaSlice,
     Field("quotas", ListOf(_QUOTA)),
     _INNER,
-    Field(
-        "leftover",
-        OneOf(("leave", "share")),
-        default="leave",
-        note="Whether what a kind does not use is offered to the others.",
-    ),
+    Field("leftover", OneOf(("leave", "share")), note="Whether what a kind does not use is offered to the others."),
 )
 SLICERS.declare("count_quota", CountQuotaSlice, _ENTRIES, _INNER, _SCARCITY)
 SLICERS.declare(
     "count_constrained_knapsack",
     CountConstrainedKnapsackSlice,
     _ENTRIES,
-    replace(_BUCKET_SIZE, get=attrgetter("knapsack.bucket_size")),
-    replace(_MAX_CELLS, get=attrgetter("knapsack.max_cells")),
+    replace(_BUCKET_SIZE, default=_DEFAULT.bucket_size, get=attrgetter("knapsack.bucket_size")),
+    replace(_MAX_CELLS, default=_DEFAULT.max_cells, get=attrgetter("knapsack.max_cells")),
     _SCARCITY,
     build=_count_knapsack,
 )
 SLICERS.declare(
     "optimal",
     OptimalSlice,
-    Field("limits", ListOf(_LIMIT), default=()),
-    Field(
-        "gap",
-        Number(least=0, below=1),
-        default=0.005,
-        note="How far below the best a selection may be, as a share of the total.",
-    ),
-    Field("max_core", _COUNT, default=400, note="The most undecided candidates that branch and bound may decide on."),
-    Field("exact", BOOLEAN, default=True, note="false needs no solver, and is meant for plain items and forms."),
+    Field("limits", ListOf(_LIMIT)),
+    Field("gap", Number(least=0, below=1), note="How far below the best a selection may be, as a share of the total."),
+    Field("max_core", _COUNT, note="The most undecided candidates that branch and bound may decide on."),
+    Field("exact", BOOLEAN, note="false needs no solver, and is meant for plain items and forms."),
     _SCARCITY,
 )
-SLICERS.declare("stream", StreamSlice, Field("batch_size", Integer(least=1), default=32))
+SLICERS.declare("stream", StreamSlice, Field("batch_size", Integer(least=1)))
