@@ -217,6 +217,11 @@ def test_a_construction_error_must_not_come_from_the_run(write):
             "no such item has the content 'a'",
         ),
         ('[test]\nstage = "simulation"\n[config]\nscorers = ["kind"]', "simulation.method", "is missing"),
+        (
+            'items = [{content = "a", tokens=1}]\nconfig.query = "q"\n[test]\nstage = "scoring"\nscorer = "embedding"',
+            "config.vectors.a",
+            "is missing",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(write, text, field, problem):

@@ -6,7 +6,7 @@ fields that a strategy does not know belong to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from cupel._checks import shown
@@ -85,14 +85,18 @@ def _document(family: str, owner: Table, key: str, options: Table) -> dict[str, 
     if tag == "decay" and "now" not in document:  # or the system's clock would decide
         raise options.error("reference_time", "is missing")
     if tag == "embedding":
-        vectors = options.table("vectors").values
-        document["embed"] = lambda texts: [vectors[text] for text in texts]
+        document["embed"] = _embedding(options.table("vectors"))
     return document
+
+
+def _embedding(vectors: Table) -> Callable[[list[str]], list[Any]]:
+    return lambda texts: [vectors.need(text) for text in texts]
 
 
 def _members(form: Mapping[str, Any], table: Table, tag: str = "", family: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of an object that a table sets; a name may say whose it is (`tag_weights`, `inner_slicer`)."""
-    for key, schema in form["properties"].items():
+    properties: Mapping[str, Any] = form["properties"]
+    for key, schema in properties.items():
         names = (f"{tag}_{key}", f"{key}_{family}", _PUBLIC.get(key, key), key)
         name = next((name for name in names if table.option(name) is not None), None)
         if key != "type" and name is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -57,7 +57,7 @@ class ListOf(Generic[T]):
         return self.build([self.element.read(entry, at_index(path, i)) for i, entry in enumerate(entries)])
 
     def write(self, value: Any, path: str, /) -> Json:
-        entries = sorted(value) if isinstance(value, (set, frozenset)) else value
+        entries: Iterable[Any] = sorted(cast("set[Any]", value)) if isinstance(value, (set, frozenset)) else value
         return [self.element.write(entry, at_index(path, i)) for i, entry in enumerate(entries)]
 
     def schema(self) -> Schema:

@@ -6,6 +6,8 @@ from cupel.placers import ChronologicalPlacer, SystemFirst, UShapedPlacer
 from cupel.policy._record import Field
 from cupel.policy._registry import PLACERS
 
+__all__ = ["PLACERS"]
+
 PLACERS.declare("chronological", ChronologicalPlacer)
 PLACERS.declare("u_shaped", UShapedPlacer)
 PLACERS.declare("system_first", SystemFirst, Field("inner", PLACERS))

@@ -13,12 +13,13 @@ from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
-from cupel.policy import _placers, _scorers, _slicers  # noqa: F401 - the built-in strategies declare themselves
 from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, placed
 from cupel.policy._forms import BOOLEAN, SCALAR, Choice, Integer, Json, Text
+from cupel.policy._placers import PLACERS
 from cupel.policy._record import Field, record
-from cupel.policy._registry import PLACERS, SCORERS, SLICERS
+from cupel.policy._scorers import SCORERS
+from cupel.policy._slicers import SLICERS
 from cupel.policy._text import format_json, format_toml
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer

@@ -35,6 +35,8 @@ from cupel.scorers import (
     Window,
 )
 
+__all__ = ["SCORERS"]
+
 _SYSTEM_CLOCK: Final = SystemClock()
 
 
@@ -90,12 +92,18 @@ _QUERY: Final = Field(
     Text(can_be_blank=False),
     note="A query for every run that brings none; usually the run brings it.",
 )
+
+
+def _pair(**members: Any) -> tuple[Any, ...]:
+    return tuple(members.values())  # in the order of the fields
+
+
 _WEIGHTED: Final = Record(
-    lambda scorer, weight: (scorer, weight),
+    _pair,
     (Field("scorer", SCORERS, get=itemgetter(0)), Field("weight", _POSITIVE, get=itemgetter(1))),
 )
 _STEP: Final = Record(
-    lambda max_age_seconds, score: (max_age_seconds, score),
+    _pair,
     (Field("max_age_seconds", _DURATION, get=itemgetter(0)), Field("score", Number(), get=itemgetter(1))),
 )
 

@@ -25,6 +25,8 @@ from cupel.slicers import (
     StreamSlice,
 )
 
+__all__ = ["SLICERS"]
+
 _DEFAULT: Final = KnapsackSlice()
 _KIND: Final = Field("kind", Text(can_be_blank=False))
 _COUNT: Final = Integer(least=0)

@@ -13,7 +13,7 @@ from cupel.errors import SelectionError, StrategyContractError
 from cupel.testing._exceptions import ContractViolation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from hypothesis.strategies import SearchStrategy
 
@@ -93,7 +93,7 @@ def attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
 
 
 @contextmanager
-def unchanged(strategy: object, case: Case, name: str, kept: list[R]) -> Iterator[list[R]]:
+def unchanged(strategy: object, case: Case, name: str, kept: list[R]) -> Generator[list[R]]:
     """Give a strategy a list, and see that it has changed neither the list nor what is in it."""
     given, before = list(kept), repr(kept)
     yield given
