@@ -14,6 +14,7 @@ from cupel import (
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
+    CupelError,
     GreedySlice,
     InvalidBudgetError,
     InvalidItemError,
@@ -31,7 +32,7 @@ from cupel import (
     Slicer,
     TableTooLargeError,
 )
-from cupel.analytics import find_min_budget_for
+from cupel.analytics import _search, find_min_budget_for
 from cupel.slicers import Chooser
 from tests.analytics.counting import CountingScorer
 from tests.analytics.pools import FarAway, knapsacks, small_items, small_slicers
@@ -366,3 +367,18 @@ def test_a_prepared_selection_stands_for_pipeline_and_items():
 def test_arguments_of_the_wrong_type_are_named(arguments, message):
     with pytest.raises(TypeError, match=message):
         find_min_budget_for(*arguments)
+
+
+def test_whatever_a_search_may_cost_it_ends_with_an_answer_or_says_where_it_stopped(monkeypatch):
+    items = [ContextItem(str(n), 7 + n, kind="Tool", future_relevance_hint=n / 9) for n in range(9)]
+    knapsack = KnapsackSlice(3, max_cells=120)
+    pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=QuotaSlice([QuotaEntry("Tool", cap=60)], knapsack))
+    monkeypatch.setattr(_search, "_FURTHER_ITEM", 0)
+    ends = set()
+    for steps in range(0, 60_000, 2_000):
+        monkeypatch.setattr(_search, "_QUESTION", steps)
+        try:
+            find_min_budget_for(pipeline, items, items[0], 10_000, exact=True)
+        except CupelError as error:
+            ends.add(type(error))
+    assert ends == {SearchStoppedError, TableTooLargeError}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import cast
 
 from msgspec.structs import replace as with_fields
 
-from cupel._checks import as_instance, as_tuple, shown, wrong_type
+from cupel._checks import as_tuple, shown, wrong_type
 from cupel.errors import InvalidItemError
 from cupel.model import ContextItem
 from cupel.pipeline import Pipeline, PreparedSelection
@@ -29,19 +30,12 @@ def prepared_of(
         return prepared if query is None else prepared.with_query(query)
     if not isinstance(pipeline, Pipeline):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise wrong_type("pipeline", "a Pipeline or a PreparedSelection", pipeline)
-    return quiet(pipeline).prepare(as_items("items", items), query=query)
+    return quiet(pipeline).prepare(as_items(items), query=query)
 
 
-def as_items(name: str, items: Iterable[ContextItem] | None) -> list[ContextItem]:
-    """Return a list of items."""
-    if items is None:
-        raise wrong_type(name, "an iterable of ContextItem", items)
-    return list(as_tuple(name, items, ContextItem))
-
-
-def as_prepared(prepared: PreparedSelection) -> PreparedSelection:
-    """Make sure that a pool is prepared."""
-    return as_instance("prepared", prepared, PreparedSelection, hint="; see Pipeline.prepare")
+def as_items(items: Iterable[ContextItem] | None) -> tuple[ContextItem, ...]:
+    """Return items as a tuple; None, which stands beside a `PreparedSelection`, is none here."""
+    return as_tuple("items", cast("Iterable[ContextItem]", items), ContextItem)
 
 
 def check_members(name: str, prepared: PreparedSelection, items: Iterable[ContextItem]) -> None:

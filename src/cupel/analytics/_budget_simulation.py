@@ -98,7 +98,7 @@ def find_min_budget_for(
         _require_monotonic(_slicer_of(pipeline))
     target = as_instance("target_item", target_item, ContextItem)
     ceiling = as_integer("search_ceiling", search_ceiling)
-    candidates = None if isinstance(pipeline, PreparedSelection) else as_items("items", items)
+    candidates = None if isinstance(pipeline, PreparedSelection) else as_items(items)
     if candidates is not None and not any(item is target for item in candidates):
         error = InvalidItemError("targetItem must be an element of items")
         error.add_note(f"target_item is {shown(target)}; an equal item does not count")

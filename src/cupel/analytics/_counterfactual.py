@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_instance
-from cupel.analytics._arguments import as_items, as_prepared, check_members
+from cupel.analytics._arguments import as_items, check_members
 from cupel.analytics._search import Found, Search
 from cupel.model import ContextBudget, ContextItem
+from cupel.pipeline import PreparedSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from cupel.pipeline import PreparedSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,9 @@ def counterfactuals(
     [0, 20, 80]
     """
     base = ContextBudget.of(budget)
-    asked = as_items("items", items)
-    check_members("items", as_prepared(prepared), asked)
+    asked = as_items(items)
+    as_instance("prepared", prepared, PreparedSelection, hint="; see Pipeline.prepare")
+    check_members("items", prepared, asked)
     found = Search(prepared, base).least(asked)
     return [_answer(base, item, answer) for item, answer in zip(asked, found, strict=True)]
 

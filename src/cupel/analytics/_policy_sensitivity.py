@@ -93,7 +93,7 @@ def policy_sensitivity(
     pipelines = [(label, pipeline.bind(query)) for label, pipeline in _pipelines(variants)]
     if len(pipelines) < 2:  # noqa: PLR2004 - one variant has nothing to differ from
         raise PipelineConfigError("policy_sensitivity requires at least 2 variants")
-    candidates = as_items("items", items)
+    candidates = as_items(items)
     reports = _reports(candidates, ContextBudget.of(budget), pipelines)
     return PolicySensitivityReport(reports, _diffs(candidates, reports))
 
@@ -126,7 +126,7 @@ def _pipeline(name: str, policy: object) -> Pipeline:
 
 
 def _reports(
-    items: list[ContextItem], budget: ContextBudget, pipelines: list[tuple[str, Pipeline]]
+    items: Sequence[ContextItem], budget: ContextBudget, pipelines: list[tuple[str, Pipeline]]
 ) -> list[tuple[str, SelectionReport]]:
     prepared: list[PreparedSelection] = []
     reports: list[tuple[str, SelectionReport]] = []
@@ -151,7 +151,9 @@ def _same_ranking(one: Pipeline, other: Pipeline) -> bool:
     return one.scorer is other.scorer or (one.scorer == other.scorer and repr(one.scorer) == repr(other.scorer))
 
 
-def _diffs(items: list[ContextItem], reports: list[tuple[str, SelectionReport]]) -> list[PolicySensitivityDiffEntry]:
+def _diffs(
+    items: Sequence[ContextItem], reports: list[tuple[str, SelectionReport]]
+) -> list[PolicySensitivityDiffEntry]:
     selected = [(label, {entry.item.content for entry in report.included}) for label, report in reports]
     diffs: list[PolicySensitivityDiffEntry] = []
     for content in dict.fromkeys(item.content for item in items):

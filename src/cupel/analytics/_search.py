@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cupel._targets import Targets
     from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline import PreparedSelection
+    from cupel.slicers import Reach
 
 _QUESTION, _FURTHER_ITEM, _SOME = 1_800_000_000, 300_000, 400_000_000  # about nanoseconds
 _NEAR = 4_096  # many answers are near, and near ones are cheap
@@ -38,15 +39,13 @@ class Search:
     ends the search with that error unless the answer comes before; otherwise it counts as one that selects nothing.
     """
 
-    __slots__ = ("_extensions", "_first", "_most", "_pinned", "_prepared", "_raising", "_reach", "_where")
-
     def __init__(
         self, prepared: PreparedSelection, base: ContextBudget, *, most: int | None = None, raising: bool = False
     ) -> None:
         self._prepared = prepared
         self._extensions = Extensions(base, prepared.pinned_tokens)
         self._most = most
-        self._raising = raising
+        self._walk = Walk(prepared, self._extensions, raising=raising)
         self._reach = prepared.chooser.reach()
         # From this extension on the slicer keeps within its target, so that no overflow strategy has a say.
         self._first = self._extensions.reaching(max(1, 0 if self._reach is None else self._reach.within))
@@ -83,32 +82,31 @@ class Search:
 
     def _by_targets(self, item: int, work: Work) -> Found | None:
         """Ask the slicer for the targets that choose the item; None if budgets have to be run instead."""
-        positions = self._where.get(item, [])
         if item in self._pinned:
             return None
+        positions = self._where.get(item, [])
+        chooser, reach = self._prepared.chooser, self._reach
         try:
-            if self._reach is None or self._first is None:
-                return None if any(self._may_be_chosen(position, work) for position in positions) else Found(None)
-            refused = self._prepared.chooser.refused(work)
-            extras = [self._first_extra(position, refused, work) for position in positions]
+            if reach is None:
+                is_never = all(chooser.targets(Wanted(position), 1, work) is NEVER for position in positions)
+                return Found(None) if is_never else None
+            if self._first is None:  # no budget leaves anything to the slicer
+                return Found(None)
+            lowest = self._extensions.effective(self._first).target_tokens
+            refused = chooser.refused(work)
+            extras = [self._first_extra(position, reach, lowest, refused, work) for position in positions]
+            answer = min((extra for extra in extras if extra is not None), default=None)
+            self._raise_before(answer, refused, work)
         except TooMuchWork:
             return Found(None, exact=False)
         except _HasToBeRunError:
             return None
-        answer = min((extra for extra in extras if extra is not None), default=None)
-        self._raise_before(answer, refused, work)
         return Found(answer)
 
-    def _may_be_chosen(self, position: int, work: Work) -> bool:
-        targets = self._prepared.chooser.targets(Wanted(position), 1, work)
-        return self._reach is None and targets is not NEVER
-
-    def _first_extra(self, position: int, refused: Targets | None, work: Work) -> int | None:
+    def _first_extra(self, position: int, reach: Reach, lowest: int, refused: Targets | None, work: Work) -> int | None:
         """Find the first of the slicer's targets that a budget can have, first among those nearby."""
-        assert self._reach is not None and self._first is not None  # noqa: S101, PT018  (asked by the caller)
-        lowest = self._extensions.effective(self._first).target_tokens
         last = None if self._most is None else self._extensions.effective(self._most).target_tokens
-        settled = max(lowest, self._reach.settled)
+        settled = max(lowest, reach.settled)
         farthest = settled if last is None else min(settled, last)
         for highest in (min(lowest + _NEAR, farthest), farthest):
             targets = self._prepared.chooser.targets(Wanted(position), highest, work)
@@ -118,31 +116,27 @@ class Search:
             while at is not None and (at <= highest or highest >= settled) and (last is None or at <= last):
                 extra = self._extensions.reaching(at) or 0
                 reached = self._extensions.effective(extra).target_tokens
-                if reached == at and (self._reach.sure or self._selects(position, extra, work)):
+                if reached == at and (reach.sure or position in self._walk.at(extra, work).positions):
                     return extra
                 at = _next_allowed(targets, refused, max(reached, at + (reached == at)))
         return None
 
-    def _selects(self, position: int, extra: int, work: Work) -> bool:
-        return position in Walk(self._prepared, self._extensions, work, raising=self._raising).at(extra).positions
-
     def _raise_before(self, extra: int | None, refused: Targets | None, work: Work) -> None:
         """Run the first budget that is refused, if the search has come to it."""
-        if refused is None or not self._raising:
+        if refused is None or not self._walk.raising:
             return
         target = refused.next(max(1, self._extensions.effective(0).target_tokens))
         refusing = None if target is None else self._extensions.reaching(target)
         ends = [end for end in (self._most, None if extra is None else extra - 1) if end is not None]
         if refusing is not None and all(refusing <= end for end in ends):
-            Walk(self._prepared, self._extensions, work, raising=True).at(refusing)
+            self._walk.at(refusing, work)
 
     def _by_runs(self, items: set[int], last: int | None, work: Work) -> dict[int, Found]:
         """Run one budget after the other until all the items have been seen."""
         found: dict[int, Found] = {}
         missing = set(items)
-        walk = Walk(self._prepared, self._extensions, work, raising=self._raising)
         try:
-            for step in walk.steps(0, last) if missing else ():
+            for step in self._walk.steps(last, work) if missing else ():
                 for item in [item for item in missing if self._is_in(item, step.positions, pinned=step.pinned)]:
                     missing.remove(item)
                     found[item] = Found(step.extra)
@@ -157,14 +151,14 @@ class Search:
 
     def _some(self, item: int, work: Work) -> int | None:
         """Find a budget that selects an item, not necessarily the smallest, by doubling and halving."""
-        walk = Walk(self._prepared, self._extensions, work, raising=False)
+        walk = Walk(self._prepared, self._extensions, raising=False)
         tokens = self._prepared.candidates.tokens
         far = self._extensions.reaching(4 * (sum(tokens) + _ROUNDED_UP * len(tokens))) or 0
         most = far if self._most is None else self._most
         low, high, works = -1, 0, None
         try:
             while works is None or works - low > 1:
-                step = walk.at(high)
+                step = walk.at(high, work)
                 if self._is_in(item, step.positions, pinned=step.pinned):
                     works = high
                 elif works is None and high >= most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from cupel._relations import lawful
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from cupel.analytics._extensions import Extensions
     from cupel.pipeline import PreparedSelection
 
-REFUSALS = (TableTooLargeError, ScarcityError)
+_REFUSALS = (TableTooLargeError, ScarcityError)
 _RUN, _CANDIDATE = 20_000, 300  # what a run costs, and what each candidate adds
 
 
@@ -28,40 +29,38 @@ class Step(NamedTuple):
     following: int | None
 
 
+@dataclass(frozen=True, slots=True)
 class Walk:
     """Runs budgets in ascending order, and passes over those that are sure to select the same."""
 
-    __slots__ = ("_extensions", "_prepared", "_raising", "_work")
+    prepared: PreparedSelection
+    extensions: Extensions
+    raising: bool
+    """Whether a refusal ends the walk; otherwise such a budget selects nothing."""
 
-    def __init__(self, prepared: PreparedSelection, extensions: Extensions, work: Work, *, raising: bool) -> None:
-        self._prepared = prepared
-        self._extensions = extensions
-        self._work = work
-        self._raising = raising
-
-    def steps(self, first: int, last: int | None) -> Iterator[Step]:
+    def steps(self, last: int | None, work: Work) -> Iterator[Step]:
         """Go from the first extension to the last."""
-        extra: int | None = first
+        extra: int | None = 0
         while extra is not None and (last is None or extra <= last):
-            step = self.at(extra)
+            step = self.at(extra, work)
             yield step
             extra = step.following
 
-    def at(self, extra: int) -> Step:
+    def at(self, extra: int, work: Work) -> Step:
         """Run one budget; one that cannot be run selects nothing."""
-        extensions, prepared = self._extensions, self._prepared
+        extensions, prepared = self.extensions, self.prepared
         pins_fit = extensions.holding_pins()
         if extra < pins_fit:
             return Step(extra, frozenset(), pinned=False, following=pins_fit)  # ruling 9.6
         effective = extensions.effective(extra)
         effort = prepared.chooser.effort(effective.target_tokens)
-        self._work.spend(_RUN + _CANDIDATE * len(prepared.candidates) + effort)
+        work.spend(_RUN + _CANDIDATE * len(prepared.candidates) + effort)
         try:
             chosen = prepared.chooser(effective).chosen
-        except REFUSALS:
-            if self._raising:
+        except _REFUSALS:
+            if self.raising:
                 raise
-            return Step(extra, frozenset(), pinned=False, following=self._after_refusal(extra))
+            return Step(extra, frozenset(), pinned=False, following=self._after_refusal(extra, work))
         step = self._settled(extra, chosen)
         span = prepared.chooser.span(effective)
         if span == (effective.target_tokens, effective.target_tokens + 1):  # a slicer that promises nothing
@@ -69,19 +68,19 @@ class Walk:
         stop = None if span.stop is None else extensions.reaching(span.stop)
         return step._replace(following=min((end for end in (stop, step.following) if end is not None), default=None))
 
-    def _after_refusal(self, extra: int) -> int | None:
-        refused = self._prepared.chooser.refused(self._work)
+    def _after_refusal(self, extra: int, work: Work) -> int | None:
+        refused = self.prepared.chooser.refused(work)
         if refused is None:
             return extra + 1
-        free = refused.next(self._extensions.effective(extra).target_tokens, inside=False)
-        return None if free is None else max(extra + 1, self._extensions.reaching(free) or 0)
+        free = refused.next(self.extensions.effective(extra).target_tokens, inside=False)
+        return None if free is None else max(extra + 1, self.extensions.reaching(free) or 0)
 
     def _settled(self, extra: int, chosen: list[int]) -> Step:
         """Apply the overflow strategy, and say at which budget its effect can change."""
-        tokens, pinned_tokens = self._prepared.candidates.tokens, self._extensions.pinned_tokens
-        target = self._extensions.at(extra).target_tokens
+        tokens, pinned_tokens = self.prepared.candidates.tokens, self.extensions.pinned_tokens
+        target = self.extensions.at(extra).target_tokens
         total = pinned_tokens + sum(tokens[position] for position in chosen)
-        overflow = self._prepared.pipeline.overflow
+        overflow = self.prepared.pipeline.overflow
         if total <= target or overflow is OverflowStrategy.PROCEED:
             return Step(extra, frozenset(chosen), pinned=True, following=None)
         if overflow is OverflowStrategy.THROW:  # a budget that cannot be run selects nothing
@@ -94,7 +93,7 @@ class Walk:
                 kept.add(position)
             else:
                 following = min(following, needed)
-        relations = self._prepared.candidates.relations
+        relations = self.prepared.candidates.relations
         if relations is not None:  # what depends on something truncated goes as well
             kept = set(lawful(relations, sorted(kept)))
         return Step(extra, frozenset(kept), pinned=True, following=extra + following - target)
