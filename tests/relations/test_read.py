@@ -14,8 +14,8 @@ def item(content, tokens=10, *, pinned=False, kind="Message", **marks):
     return ContextItem(content, tokens, kind=kind, pinned=pinned, metadata=metadata)
 
 
-def read(*items, pinned=(), unusable=(), known=()):
-    return read_relations(items, [1.0] * len(items), pinned, unusable, known)
+def read(*items, pinned=(), unusable=()):
+    return read_relations(items, [1.0] * len(items), pinned, unusable)
 
 
 def units(relations):
@@ -66,10 +66,6 @@ def test_pinned_things_satisfy_requirements_and_close_their_other_forms():
     )
     assert units(relations) == [["a"]]
     assert relations.pins.things == {"p": "p"}
-
-
-def test_an_id_that_is_in_already_satisfies_requirements():
-    assert units(read(item("a", id="a", requires=["earlier"]), known=["earlier"])) == [["a"]]
 
 
 def test_what_cannot_be_in_closes_what_depends_on_it():

@@ -24,12 +24,10 @@ def read_relations(
     scores: Sequence[float],
     pinned: Sequence[ContextItem] = (),
     unusable: Sequence[ContextItem] = (),
-    known: Iterable[str] = (),
 ) -> Relations | None:
     """Read the relations of candidates and pinned items; None when nobody says anything about any.
 
-    `unusable` items belong to the pool but cannot be chosen; nor can candidates with a negative count. `known` are ids
-    of things that are in already.
+    `unusable` items belong to the pool but cannot be chosen; nor can candidates with a negative count.
     """
     if not (are_related(items) or are_related(pinned)):
         return None
@@ -39,9 +37,9 @@ def read_relations(
     everyone = [*fixed, *entries, *others]
     _check_agreement(everyone)
     pins = _pins(fixed)
-    _check_ids(everyone, {*known, *[marks.id for _, marks in everyone if marks.id is not None]})
+    _check_ids(everyone)
     _check_pinned_groups(everyone, len(fixed), pins)
-    _check_pinned_requirements(fixed, {*known, *pins.things})
+    _check_pinned_requirements(fixed, pins)
     return assemble(_things(entries, others, scores, pins), pins)
 
 
@@ -86,7 +84,8 @@ def _pins(fixed: list[_Entry]) -> Pins:
     return Pins(things, exclusive)
 
 
-def _check_ids(entries: list[_Entry], ids: set[str]) -> None:
+def _check_ids(entries: list[_Entry]) -> None:
+    ids = {marks.id for _, marks in entries}
     for item, marks in entries:
         for one in marks.requires:
             if one not in ids:
@@ -103,9 +102,8 @@ def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pins: Pins) -
     for place, (item, marks) in enumerate(entries):
         if marks.group is None:
             continue
-        is_pinned = (
-            place < pinned_count or marks.id in pins.things
-        )  # a rule may have pinned it, so its flag says little
+        # A rule may have pinned it, so its flag says little.
+        is_pinned = place < pinned_count or marks.id in pins.things
         was_pinned, other = first.setdefault(marks.group, (is_pinned, item))
         if is_pinned is not was_pinned:
             yes, no = (item, other) if is_pinned else (other, item)
@@ -116,11 +114,11 @@ def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pins: Pins) -
             raise InvalidItemError(msg)
 
 
-def _check_pinned_requirements(fixed: list[_Entry], ids: set[str]) -> None:
+def _check_pinned_requirements(fixed: list[_Entry], pins: Pins) -> None:
     """A pinned item is in under any budget, and so must be what it requires."""
     for item, marks in fixed:
         for one in marks.requires:
-            if one not in ids:
+            if one not in pins.things:
                 msg = (
                     f"item {shown(item.content)} is pinned, so what it requires must be pinned too: {shown(one)} is not"
                 )

@@ -121,16 +121,13 @@ def assemble(things: Iterable[Thing], pins: Pins) -> Relations:
 def _edges(things: list[Thing]) -> list[list[int]]:
     """Return what each thing requires; the members of a group require one another, in a ring."""
     edges = [list(thing.requires) for thing in things]
-    last: dict[str, int] = {}
-    first: dict[str, int] = {}
+    groups: dict[str, list[int]] = {}
     for place, thing in enumerate(things):
         if thing.group is not None:
-            first.setdefault(thing.group, place)
-            if thing.group in last:
-                edges[last[thing.group]].append(place)
-            last[thing.group] = place
-    for group, place in last.items():
-        edges[place].append(first[group])
+            groups.setdefault(thing.group, []).append(place)
+    for members in groups.values():
+        for place, following in zip(members, (*members[1:], members[0]), strict=True):
+            edges[place].append(following)
     return edges
 
 

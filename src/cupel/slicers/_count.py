@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_integer, shown
+from cupel._checks import shown
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextKind
-from cupel.slicers._entries import as_kind
+from cupel.slicers._entries import as_amount, as_kind
 
 
 class ScarcityBehavior(Enum):
@@ -40,11 +40,7 @@ class CountQuotaEntry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", as_kind(self.kind))
         for name in ("require_count", "cap_count"):
-            value = as_integer(name, getattr(self, name))
-            if value < 0:
-                msg = f"{name} for kind '{self.kind}' must be >= 0, got {shown(value)}"
-                raise SlicerConfigError(msg)
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, as_amount(name, getattr(self, name), self.kind))
         if self.require_count > self.cap_count:
             msg = (
                 f"require_count must not exceed cap_count for kind '{self.kind}', "

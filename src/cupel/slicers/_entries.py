@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from cupel._checks import as_tuple
+from cupel._checks import as_integer, as_tuple
 from cupel.errors import InvalidItemError, SlicerConfigError
 from cupel.model import ContextKind
 
@@ -26,6 +26,11 @@ def as_kind(kind: ContextKind | str) -> ContextKind:
         return ContextKind.of(kind)
     except InvalidItemError as blank:
         raise SlicerConfigError(str(blank)) from None
+
+
+def as_amount(name: str, value: object, kind: ContextKind) -> int:
+    """Coerce an entry's number of items or tokens."""
+    return as_integer(f"{name} for kind '{kind}'", as_integer(name, value), least=0, error=SlicerConfigError)
 
 
 def checked_entries(field: str, entries: Iterable[E], entry_type: type[E]) -> tuple[E, ...]:

@@ -10,7 +10,7 @@ from cupel.errors import SlicerConfigError
 from cupel.model import ContextKind
 from cupel.slicers._base import FittingSlicer
 from cupel.slicers._count import ScarcityBehavior
-from cupel.slicers._entries import as_kind, checked_entries
+from cupel.slicers._entries import as_amount, as_kind, checked_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,10 +53,7 @@ class KindLimit:
                 raise SlicerConfigError(msg)
 
     def _set(self, name: str) -> int:
-        value = as_integer(name, getattr(self, name))
-        if value < 0:
-            msg = f"{name} for kind '{self.kind}' must be >= 0, got {shown(value)}"
-            raise SlicerConfigError(msg)
+        value = as_amount(name, getattr(self, name), self.kind)
         object.__setattr__(self, name, value)
         return value
 
