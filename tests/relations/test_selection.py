@@ -27,7 +27,7 @@ from cupel import (
     TableTooLargeError,
     forms,
 )
-from cupel.analytics import counterfactual
+from cupel.analytics import _search, counterfactual
 from cupel.slicers import Chooser, Selection
 from tests.oracle.relations import best_value, breaches, greedy, value
 from tests.relations.pools import related_items
@@ -349,3 +349,17 @@ def test_a_rival_that_cannot_be_counted_is_not_named():
     marks = {"cupel:group": "g", "cupel:exclusive": "e"}
     report = pipeline(GreedySlice()).dry_run([hinted("in", 1, metadata=marks), hinted("out", -1, metadata=marks)], 9)
     assert report.excluded[0].reason.to_dict() == {"reason": "RequirementMissing", "id": "g"}
+
+
+def test_a_search_over_many_related_items_counts_what_they_cost(monkeypatch):
+    """Choosing among them takes several times as long as among others, so fewer budgets are tried."""
+    items = [
+        hinted(f"item {place}", 50 + place, place / 200, metadata={"cupel:id": str(place)}) for place in range(200)
+    ]
+    prepared = pipeline(KnapsackSlice(1)).prepare(items)
+    choose, runs = type(prepared.chooser).__call__, []
+    monkeypatch.setattr(type(prepared.chooser), "__call__", lambda *given: runs.append(1) or choose(*given))
+    monkeypatch.setattr(_search, "_QUESTION", 100_000_000)
+    monkeypatch.setattr(_search, "_SOME", 0)
+    assert not counterfactual(prepared, 1_000, items[0]).exact
+    assert 0 < len(runs) < 30

@@ -41,8 +41,6 @@ class Ladder(NamedTuple):
 class Ladders:
     """The steps of all units that can be in."""
 
-    __slots__ = ("forms", "ladders", "least", "relations")
-
     def __init__(self, relations: Relations) -> None:
         self.relations = relations
         self.forms = [useful_forms(thing.forms) for thing in relations.things]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cupel.model import ContextBudget
 
 _LARGEST_SUM = 2**62
+_ROW, _CELL = 12_000, 3  # nanoseconds
 
 Table: TypeAlias = "np.ndarray[Any, Any]"
 """A number for each capacity."""
@@ -31,8 +32,6 @@ class RelatedKnapsackChooser(Chooser):
     Requirements and exclusive sets are not in the table: what they do not allow is left out of its answer, and the
     greedy choice is taken where it is worth more. Buckets that fit the work are compared with greedy as well.
     """
-
-    __slots__ = ("_bucket_size", "_forms", "_greedy", "_is_loose", "_max_cells", "_relations", "_rows")
 
     def __init__(self, relations: Relations, bucket_size: int | Literal["auto"], max_cells: int | None) -> None:
         ladders = Ladders(relations)
@@ -78,8 +77,8 @@ class RelatedKnapsackChooser(Chooser):
         return Stretches([max(1, self._max_cells // self._rows) * self._bucket_size])
 
     def effort(self, target: int) -> int:
-        """Each form goes over the table once."""
-        return self._rows * (target // self._buckets(target)[0])
+        """Each form goes over the table once, in a few steps."""
+        return self._rows * (_ROW + _CELL * (target // self._buckets(target)[0]))
 
     def _buckets(self, target: int) -> list[int]:
         if self._bucket_size is not None:

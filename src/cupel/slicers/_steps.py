@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 class StepChooser(Chooser):
     """Makes steps in a fixed order, each that still fits; a unit comes with whatever it requires."""
 
-    __slots__ = ("_ladders", "_order")
-
     def __init__(self, ladders: Ladders, order: list[Step]) -> None:
         self._ladders = ladders
         self._order = order
