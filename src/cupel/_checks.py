@@ -143,14 +143,6 @@ def as_function(name: str, value: object) -> Callable[..., Any]:
     return value
 
 
-def as_counter(name: str, value: T) -> T:
-    """Return a token counter; strings and lists have a `count` as well, which counts something else."""
-    others = (str, bytes, bytearray, list, tuple, range)
-    if not callable(getattr(value, "count", None)) or issubclass(type(value), others):
-        raise wrong_type(name, "a TokenCounter, an object with a method count(text)", value)
-    return value
-
-
 def as_instance(name: str, value: Any, expected: type[T], *, hint: str = "") -> T:
     """Return an instance of a class; the class itself is answered with the missing parentheses."""
     if isinstance(value, expected):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from operator import countOf
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from cupel._checks import as_counter, as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
+from cupel._checks import as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
+from cupel._counter import TokenCounter, as_counter
 from cupel._frozen import EMPTY, FrozenDict
 from cupel._portable import Portable
 from cupel.errors import InvalidItemError
@@ -38,14 +39,6 @@ GROUP_KEY = "cupel:group"
 """Metadata key: a label; all things that carry it are in, or none is."""
 EXCLUSIVE_KEY = "cupel:exclusive"
 """Metadata key: a label; at most one of the things that carry it is in."""
-
-
-class TokenCounter(Protocol):
-    """What counts tokens, as `cupel.tokens.TokenCounter` says."""
-
-    def count(self, text: str, /) -> int:
-        """Count the tokens of a text."""
-        ...
 
 
 class _Required(msgspec.Struct, frozen=True, gc=False):

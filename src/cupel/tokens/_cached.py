@@ -7,13 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from cupel._checks import as_counter, as_integer
+from cupel._checks import as_integer
+from cupel._counter import TokenCounter, as_counter
 from cupel.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from cupel.tokens._counter import TokenCounter
 
 _DIGEST_FROM = 64
 """Longer texts are remembered by digest, so the cache's memory is bounded by its entries, not by their texts."""

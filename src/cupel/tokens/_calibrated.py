@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from cupel._checks import as_counter, as_integer
+from cupel._checks import as_integer
+from cupel._counter import TokenCounter, as_counter
 from cupel.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from cupel.tokens._counter import TokenCounter
 
 
 class CalibratedCounter:

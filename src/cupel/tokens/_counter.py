@@ -1,27 +1,10 @@
-"""What a counter is, and how it fills an item's `tokens`."""
+"""How a counter fills an item's `tokens`."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
-from cupel._checks import as_counter, as_instance
+from cupel._checks import as_instance
+from cupel._counter import TokenCounter, as_counter
 from cupel.model import ContextItem
-
-
-@runtime_checkable
-class TokenCounter(Protocol):
-    """Anything that can say how many tokens a text has.
-
-    >>> class Words:
-    ...     def count(self, text: str) -> int:
-    ...         return len(text.split())
-    >>> isinstance(Words(), TokenCounter)
-    True
-    """
-
-    def count(self, text: str, /) -> int:
-        """The number of tokens in `text`, never negative."""
-        ...
 
 
 def with_token_count(item: ContextItem, counter: TokenCounter) -> ContextItem:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_counter
+from cupel._counter import as_counter
 from cupel.tokens._encodings import installed
 from cupel.tokens._estimate import CharacterEstimate
 from cupel.tokens._tiktoken import TiktokenCounter
 
 if TYPE_CHECKING:
-    from cupel.tokens._counter import TokenCounter
+    from cupel._counter import TokenCounter
 
 
 def counter_or_default(counter: TokenCounter | None) -> TokenCounter:
