@@ -135,7 +135,7 @@ def _values(structs: Any) -> list[Any]:
 
 def _build_one(columns: list[Any], position: int, place: int) -> ContextItem:
     try:
-        cells = [
+        cells: list[Any] = [
             column if isinstance(column, repeat) else [_checked(f"{name} cannot be read:", column[position])]
             for name, column in zip(DEFAULTS, columns, strict=True)
         ]

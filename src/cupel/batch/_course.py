@@ -52,7 +52,7 @@ class Course:
             left = [shard for shard in shards if shard.index not in found]
             before = sum(result.rows for result in found.values())
             progress = BatchProgress(before, sum(shard.rows for shard in shards), before)
-            tell = on_progress or (lambda _progress: None)
+            tell: OnProgress = on_progress or (lambda _progress: None)
             tell(progress)
             if left:
                 with closing(engine(self._job, left, workers)) as results:

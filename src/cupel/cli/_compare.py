@@ -6,12 +6,12 @@ import argparse
 from typing import Any, Final
 
 from cupel.analytics import ItemStatus, PolicySensitivityReport, policy_sensitivity
-from cupel.cli._items_out import print_json, tokens_of
+from cupel.cli._items_out import ITEM_COLUMNS, item_cells, print_json, tokens_of
 from cupel.cli._options import add_selection, read_budget
 from cupel.cli._policies import policies_to_compare
 from cupel.cli._reading import read_input
 from cupel.model import ContextBudget, ContextItem
-from cupel.report import Cell, Column, Table, percent, plural, preview, print_table
+from cupel.report import Cell, Column, Table, percent, plural, print_table
 
 EXAMPLES: Final = """\
   cupel compare session.jsonl --budget 8000 --policy chat --policy rag
@@ -56,20 +56,14 @@ def _swings(found: PolicySensitivityReport, items: list[ContextItem]) -> Table:
     for item in items:
         first.setdefault(item.content, item)
     table = Table(
-        [
-            Column("kind"),
-            Column("tokens", number=True),
-            Column("item", flexible=True),
-            *(Column(label) for label, _ in found.variants),
-        ],
+        [*ITEM_COLUMNS, *(Column(label) for label, _ in found.variants)],
         title=f"{plural(len(found.diffs), 'item')} that some take and others leave",
     )
     for diff in found.diffs:
-        item = first[diff.content]
         marks = [
             Cell("in", "good") if status is ItemStatus.INCLUDED else Cell("·", "soft") for _, status in diff.statuses
         ]
-        table.add(preview(item.kind.value, 16), f"{item.tokens:,}", preview(item.content), *marks)
+        table.add(*item_cells(first[diff.content]), *marks)
     return table
 
 

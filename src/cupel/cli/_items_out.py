@@ -6,12 +6,12 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from cupel._wire import plain
 from cupel.diagnostics import IncludedItem, SelectionReport, item_to_dict
-from cupel.model import ContextBudget
-from cupel.report import plural, visible
+from cupel.model import ContextBudget, ContextItem
+from cupel.report import Column, plural, preview, visible
 
 
 def as_text(included: Sequence[IncludedItem]) -> str:
@@ -53,6 +53,14 @@ def as_markdown(included: Sequence[IncludedItem]) -> str:
         heading = f"### {number}. {visible(entry.item.kind.value)}, {plural(entry.item.tokens, 'token')}"
         parts.append(f"{heading}\n\n{fence}text\n{entry.item.content}\n{fence}\n")
     return "\n".join(parts)
+
+
+ITEM_COLUMNS: Final = (Column("kind"), Column("tokens", number=True), Column("item", flexible=True))
+
+
+def item_cells(item: ContextItem) -> tuple[str, str, str]:
+    """Return the cells of an item under `ITEM_COLUMNS`."""
+    return preview(item.kind.value, 16), f"{item.tokens:,}", preview(item.content)
 
 
 def print_json(value: Any) -> None:

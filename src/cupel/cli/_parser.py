@@ -8,6 +8,7 @@ from importlib import import_module
 from itertools import takewhile
 from typing import Any, Final
 
+from cupel._checks import shown
 from cupel.cli._main import COMMANDS
 
 EXIT_CODES: Final = """\
@@ -39,13 +40,13 @@ class Parser(argparse.ArgumentParser):
         epilog = f"examples:\n{examples}\n{exit_codes}" if examples else exit_codes
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, epilog=epilog, **options)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Name a misspelt option before one that is missing, which it was probably meant to be."""
         if self._subparsers is None:  # else most of the options are those of an action
             known = [flag for action in self._actions for flag in action.option_strings]
             for flag in _long_flags(args):
                 if not any(other.startswith(flag) for other in known):  # the start of an option's name will do
-                    self.error(f"unknown option {flag}{did_you_mean(flag, known)}")
+                    self.error(f"unknown option {shown(flag)[1:-1]}{did_you_mean(flag, known)}")
         return super().parse_known_args(args, namespace)
 
 

@@ -96,7 +96,7 @@ class NamedCounter:
     """The counter behind a `--tokens` name, or the best one installed; loaded when there is something to count."""
 
     def __init__(self, name: str | None = None) -> None:
-        if name not in {None, "chars"} and not name.startswith("tiktoken:"):
+        if name is not None and name != "chars" and not name.startswith("tiktoken:"):
             *others, last = _COUNTERS
             likely = did_you_mean(name, _COUNTERS)
             raise ConfigurationError(f"--tokens {name}: expected {', '.join(others)} or {last}{likely}")

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from cupel.analytics import SweepRow, find_min_budget_for, sweep
-from cupel.cli._items_out import print_json
+from cupel.cli._items_out import ITEM_COLUMNS, item_cells, print_json
 from cupel.cli._numbers import token_count, whole_number
 from cupel.cli._options import add_selection, read_budget
 from cupel.cli._policies import read_policy
@@ -60,12 +60,10 @@ def run(args: argparse.Namespace) -> int:
     target = None if args.item is None else _find(items, args.item)
     rows = sweep(pipeline, items, _budgets(items, budget, args.steps, args.to, fixed=args.max is not None))
     slack = _slack(pipeline, items, budget, budget.target_tokens // 10 if args.slack is None else args.slack)
-    ceiling = sum(max(0, item.tokens) for item in items) + 1
-    least = (
-        None
-        if target is None
-        else find_min_budget_for(pipeline, items, target, max(ceiling, target.tokens), exact=True)
-    )
+    least = None
+    if target is not None:
+        ceiling = max(_tokens(items) + 1, target.tokens)
+        least = find_min_budget_for(pipeline, items, target, ceiling, exact=True)
     if args.format == "json":
         document = _document(budget, rows, slack)
         if target is not None:
@@ -98,7 +96,7 @@ def _slack(pipeline: Pipeline, items: Sequence[ContextItem], budget: ContextBudg
     if tokens > budget.target_tokens:
         raise InvalidBudgetError(f"--slack {tokens:,}: expected at most the budget, {budget.target_tokens:,}")
     window = max(budget.max_tokens - tokens, budget.output_reserve)
-    smaller = msgspec.structs.replace(budget, max_tokens=window, target_tokens=budget.target_tokens - tokens)
+    smaller = replace(budget, max_tokens=window, target_tokens=budget.target_tokens - tokens)
     given, less = sweep(pipeline, items, [budget, smaller])
     if given.error is not None:
         raise given.error
@@ -122,20 +120,19 @@ def _budgets(
     items: Sequence[ContextItem], budget: ContextBudget, steps: int, top: int | None, *, fixed: bool
 ) -> list[ContextBudget]:
     """Spread budgets evenly from the reserve to the top, the given one among them."""
-    everything = sum(max(0, item.tokens) for item in items) + budget.total_reserved
+    everything = _tokens(items) + budget.total_reserved
     highest = budget.max_tokens if fixed else max(top or everything, budget.output_reserve, 1)
     lowest = 0 if fixed else budget.output_reserve
     count = max(1, steps)
     targets = {lowest + (highest - lowest) * step // count for step in range(1, count + 1)}
     return [
-        ContextBudget(
-            budget.max_tokens if fixed else target,
-            target,
-            output_reserve=budget.output_reserve,
-            estimation_safety_margin_percent=budget.estimation_safety_margin_percent,
-        )
+        replace(budget, max_tokens=budget.max_tokens if fixed else target, target_tokens=target)
         for target in sorted(targets | {budget.target_tokens})
     ]
+
+
+def _tokens(items: Sequence[ContextItem]) -> int:
+    return sum(max(0, item.tokens) for item in items)
 
 
 def _chart(rows: Sequence[SweepRow], budget: ContextBudget, candidates: int) -> Table:
@@ -182,12 +179,12 @@ def _bar(value: int, whole: int, width: int) -> str:
 
 def _marginal(slack: Slack, given: int) -> Table:
     table = Table(
-        [Column("kind"), Column("tokens", number=True), Column("item", flexible=True)],
+        ITEM_COLUMNS,
         title=f"{plural(len(slack.items), 'item')} would go if the budget were {plural(slack.tokens, 'token')} smaller "
         f"than {given:,}",
     )
     for item in slack.items:
-        table.add(preview(item.kind.value, 16), f"{item.tokens:,}", preview(item.content))
+        table.add(*item_cells(item))
     return table
 
 

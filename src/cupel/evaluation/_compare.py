@@ -11,8 +11,6 @@ from cupel.evaluation._evaluate import Evaluation
 from cupel.evaluation._intervals import estimates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cupel.evaluation._intervals import Estimate
 
 
@@ -80,15 +78,12 @@ def compare(first: Evaluation, second: Evaluation, *, seed: int = 0) -> Comparis
             "first and second are evaluations of different cases; evaluate both policies on the same list"
         )
     seed = as_integer("seed", seed, least=0, error=EvaluationError)
-    kept = _differences([o.share for o in first.outcomes], [o.share for o in second.outcomes])
-    whole = _differences([float(o.whole) for o in first.outcomes], [float(o.whole) for o in second.outcomes])
-    tokens = _differences([float(o.tokens) for o in first.outcomes], [float(o.tokens) for o in second.outcomes])
-    ones = [1.0] * len(kept)
+    pairs = list(zip(first.outcomes, second.outcomes, strict=True))
+    kept = [b.share - a.share for a, b in pairs]
+    whole = [float(b.whole) - float(a.whole) for a, b in pairs]
+    tokens = [float(b.tokens) - float(a.tokens) for a, b in pairs]
+    ones = [1.0] * len(pairs)
     shares, wholes, sizes = estimates([(kept, ones), (whole, ones), (tokens, ones)], seed=seed)
     better, worse = sum(difference > 0 for difference in kept), sum(difference < 0 for difference in kept)
     equal = len(kept) - better - worse
     return Comparison(first.name, second.name, shares, wholes, sizes, better, worse, equal)
-
-
-def _differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    return [b - a for a, b in zip(first, second, strict=True)]

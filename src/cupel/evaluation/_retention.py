@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._wire import is_object
+from cupel._wire import is_list, is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cupel.evaluation._spoken import Spoken
 
@@ -68,7 +68,7 @@ def _trimmed(message: Spoken) -> str:
 
 
 def _facts(arguments: Sequence[Any], history: Sequence[Spoken], task: int) -> list[str]:
-    leaves = [leaf for _, leaf in _leaves(arguments) if leaf is not None and not isinstance(leaf, bool)]
+    leaves = [leaf for _, leaf in _leaves(list(arguments)) if leaf is not None and not isinstance(leaf, bool)]
     said = sorted({fact for leaf in leaves for fact in _FACT.findall(str(leaf))})
     if not said:
         return []
@@ -84,9 +84,8 @@ def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     if is_object(value):
         for name, inner in value.items():
             yield from _leaves(inner, name)
-    elif isinstance(value, (list, tuple)):
-        entries: Iterable[Any] = value
-        for inner in entries:
+    elif is_list(value):
+        for inner in value:
             yield from _leaves(inner, key)
     else:
         yield key, value
