@@ -17,7 +17,7 @@ from cupel.batch._source import Watch
 from cupel.batch._state import Manifest, Parts
 
 OnProgress: TypeAlias = "Callable[[BatchProgress], object]"
-Engine: TypeAlias = Callable[[Job, list[Shard], int], Generator[ShardResult, None, None]]
+Runner: TypeAlias = Callable[[Job, list[Shard], int], Generator[ShardResult, None, None]]
 _PARTS_AT_ONCE: Final = 4
 
 
@@ -41,7 +41,7 @@ class Course:
         with self._kept():
             self._assembly = Assembly(job, manifest.shards)
 
-    def run(self, engine: Engine, workers: int, max_errors: int | None, on_progress: OnProgress | None) -> int:
+    def run(self, runner: Runner, workers: int, max_errors: int | None, on_progress: OnProgress | None) -> int:
         """Answer the shards that are left; return the rows that an earlier run has answered."""
         shards = self._manifest.shards
         try:
@@ -55,7 +55,7 @@ class Course:
             tell: OnProgress = on_progress or (lambda _progress: None)
             tell(progress)
             if left:
-                with closing(engine(self._job, left, workers)) as results:
+                with closing(runner(self._job, left, workers)) as results:
                     while (result := self._next(results, max_errors)) is not None:
                         progress = replace(progress, done=progress.done + result.rows)
                         tell(progress)

@@ -90,12 +90,12 @@ def run_batch(
     source, outputs = Source.named(requests), Outputs.named(output)
     outputs.check(source)
     asked = Manifest.asking(BatchSelector(policy, budget, report), form_of(Path(output)))
-    run = partial(run_dask, scheduler=scheduler) if engine == "dask" else run_local
+    runner = partial(run_dask, scheduler=scheduler) if engine == "dask" else run_local
     resumed = None
     with locked(outputs.output):
         found = _prepared(asked, source, outputs, resume=resume, restart=restart, shard_rows=shard_rows)
         if isinstance(found, Course):
-            resumed = found.run(run, workers or cores(), max_errors, on_progress)
+            resumed = found.run(runner, workers or cores(), max_errors, on_progress)
             found = found.finish(outputs)
     rows = found.written + found.errors
     return BatchSummary(

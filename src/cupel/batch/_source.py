@@ -29,14 +29,13 @@ class Source:
 
     path: Path | None
     """None is standard input."""
-    form: FileFormat
     packed: bool
 
     @classmethod
     def named(cls, requests: str | Path) -> Source:
         """Tell by the name what it is."""
         if str(requests) == "-":
-            return cls(None, "jsonl", packed=True)
+            return cls(None, packed=True)
         path = Path(requests)
         packed = path.suffix.lower() in _PACKED
         form = form_of(path.with_suffix("") if packed else path, also=_PACKED)
@@ -44,7 +43,7 @@ class Source:
             raise BatchError(f"{path}: only JSON lines are read compressed; Parquet compresses by itself")
         if not path.is_file() and path.stat():
             raise BatchError(f"{path} is not a file; pipe its lines into standard input, and name that -")
-        return cls(path.absolute(), form, packed)
+        return cls(path.absolute(), packed)
 
     def is_at(self, path: Path) -> bool:
         """Say whether a path leads to the input, by whatever name."""
