@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cupel.diagnostics
-import cupel.pipeline._recording as recording_module
+import cupel.pipeline._watch as watch_module
 from cupel import (
     BudgetOverflowError,
     ContextBudget,
@@ -240,8 +240,8 @@ def test_the_completion_hook_gets_report_budget_and_stages() -> None:
 
 def test_durations_are_milliseconds_of_the_steady_clock_anchored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     steady, anchor = count(7_000, 1_500_000), 1_700_000_000_000_000_000
-    monkeypatch.setattr(recording_module, "perf_counter_ns", lambda: next(steady))
-    monkeypatch.setattr(recording_module, "time_ns", lambda: anchor)
+    monkeypatch.setattr(watch_module, "perf_counter_ns", lambda: next(steady))
+    monkeypatch.setattr(watch_module, "time_ns", lambda: anchor)
     seen: list[tuple[StageSnapshot, ...]] = []
 
     class Hooked(TraceCollector):
@@ -269,8 +269,8 @@ class Slow(GreedySlice):
 
 
 def test_fitting_is_part_of_slice_in_a_run_and_after_a_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording_module, "perf_counter_ns", lambda: Slow.clock)
-    monkeypatch.setattr(recording_module, "time_ns", lambda: Slow.clock)
+    monkeypatch.setattr(watch_module, "perf_counter_ns", lambda: Slow.clock)
+    monkeypatch.setattr(watch_module, "time_ns", lambda: Slow.clock)
     pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=Slow())
     prepared = pipeline.prepare(pool())
     Slow.clock += 5_000_000_000  # nobody asks for a while
@@ -297,7 +297,7 @@ def test_silence_reads_no_clock_and_builds_nothing(trace: Any, monkeypatch: pyte
         raise AssertionError
 
     for name in ("perf_counter_ns", "time_ns", "TraceEvent", "StageSnapshot"):
-        monkeypatch.setattr(recording_module, name, forbidden)
+        monkeypatch.setattr(watch_module, name, forbidden)
     reasons = sys.modules["cupel.pipeline._reasons"]
     for name in ("BudgetExceeded", "Deduplicated", "NegativeTokens", "PinnedOverride", "ExcludedItem", "IncludedItem"):
         monkeypatch.setattr(reasons, name, forbidden)

@@ -10,7 +10,7 @@ from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._pins import PinRule, pinned_positions
 from cupel.pipeline._prepared import complete, observe, prepare
-from cupel.pipeline._recording import Recording, listening
+from cupel.pipeline._watch import Recorder, listening
 from cupel.placers import ChronologicalPlacer, Placer
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
@@ -101,30 +101,30 @@ class Pipeline:
         """
         budget = ContextBudget.of(budget)
         watch = listening(trace, budget)
-        outcome = complete(prepare(self.bind(query), items, budget, watch), budget, watch)
-        watch.finished(outcome)
-        return outcome.placed.items
+        completed = complete(prepare(self.bind(query), items, budget, watch), budget, watch)
+        watch.finished(completed)
+        return completed.placed.items
 
     def dry_run(
         self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
     ) -> SelectionReport:
         """Select for a budget and return the report; raises whatever `run` raises, but tells `on_overflow` nothing."""
-        return self._observed(items, ContextBudget.of(budget), Recording(), query, notify=False).report
+        return self._observed(items, ContextBudget.of(budget), Recorder(), query, notify=False).report
 
     def select(
         self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
     ) -> ContextResult:
         """Select for a budget and return the items together with the report."""
-        return self._observed(items, ContextBudget.of(budget), Recording(), query)
+        return self._observed(items, ContextBudget.of(budget), Recorder(), query)
 
     def prepare(self, items: Iterable[ContextItem], *, query: str | None = None) -> PreparedSelection:
         """Classify, score, deduplicate and sort once, to select for any number of budgets.
 
         The prepared selection's `with_query` goes on to other queries.
         """
-        recording = Recording()
-        prepared = prepare(self.bind(query), items, None, recording)
-        recording.paused()
+        recorder = Recorder()
+        prepared = prepare(self.bind(query), items, None, recorder)
+        recorder.paused()
         return prepared
 
     async def arun(
@@ -163,7 +163,7 @@ class Pipeline:
         bound = self.bind(query)
         await bound.scorer.warm([item for item in items if not item.pinned and item.tokens >= 0])
         watch = listening(trace, budget)
-        result = self._observed(items, budget, watch if isinstance(watch, Recording) else Recording(), query)
+        result = self._observed(items, budget, watch if isinstance(watch, Recorder) else Recorder(), query)
         return GatheredResult(result.items, result.report, budget, failures)
 
     async def stream(
@@ -210,9 +210,9 @@ class Pipeline:
         self,
         items: Iterable[ContextItem],
         budget: ContextBudget,
-        recording: Recording,
+        recorder: Recorder,
         query: str | None,
         *,
         notify: bool = True,
     ) -> ContextResult:
-        return observe(prepare(self.bind(query), items, budget, recording), budget, recording, notify=notify)
+        return observe(prepare(self.bind(query), items, budget, recorder), budget, recorder, notify=notify)

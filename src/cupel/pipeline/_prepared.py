@@ -14,10 +14,10 @@ from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._classify import Classified, check_pinned, classify
 from cupel.pipeline._place import place, settle
-from cupel.pipeline._recording import SILENCE, Recording, Watch
 from cupel.pipeline._result import ContextResult
 from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._stages import rank
+from cupel.pipeline._watch import SILENCE, Recorder, Watch
 from cupel.scorers import ScoreBreakdown
 from cupel.slicers import Chooser, within_relations
 
@@ -98,7 +98,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         >>> [prepared.with_query(query).run(5)[0].content for query in ("slow parsers", "when is lunch?")]
         ['The parser is slow.', 'Lunch is at noon.']
         """
-        watch = Recording()
+        watch = Recorder()
         prepared = _fitted(self.pipeline.bind(query), self._classified, self.pinned_tokens, watch)
         watch.paused()
         return prepared
@@ -133,7 +133,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         return budget
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Completed(msgspec.Struct, frozen=True):
     """What a budget made of a prepared selection: reports are made from it, for whoever wants one."""
 
     prepared: PreparedSelection
@@ -163,7 +163,7 @@ def _fitted(pipeline: Pipeline, classified: Classified, pinned_tokens: int, watc
     return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, watch)
 
 
-def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *, notify: bool = True) -> Outcome:
+def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *, notify: bool = True) -> Completed:
     """Slice and place: the part of a run that depends on the budget."""
     selection = prepared.chooser(effective_budget(budget, prepared.pinned_tokens))
     chosen = sorted(selection.chosen)
@@ -172,9 +172,9 @@ def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *
     if _log.isEnabledFor(logging.DEBUG):
         tokens = sum(placed.settled.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
-    outcome = Outcome(prepared, budget, chosen, selection, placed)
-    watch.placed(outcome)
-    return outcome
+    completed = Completed(prepared, budget, chosen, selection, placed)
+    watch.placed(completed)
+    return completed
 
 
 def _picked(prepared: PreparedSelection, chosen: list[int]) -> Candidates:
@@ -186,8 +186,8 @@ def _picked(prepared: PreparedSelection, chosen: list[int]) -> Candidates:
 
 
 def observe(
-    prepared: PreparedSelection, budget: ContextBudget, recording: Recording, *, notify: bool = True
+    prepared: PreparedSelection, budget: ContextBudget, recorder: Recorder, *, notify: bool = True
 ) -> ContextResult:
     """Complete a run and make its report."""
-    outcome = complete(prepared, budget, recording, notify=notify)
-    return ContextResult(outcome.placed.items, recording.finished(outcome), budget)
+    completed = complete(prepared, budget, recorder, notify=notify)
+    return ContextResult(completed.placed.items, recorder.finished(completed), budget)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cupel.pipeline._classify import Classified
     from cupel.pipeline._pipeline import Pipeline
-    from cupel.pipeline._recording import Watch
+    from cupel.pipeline._watch import Watch
 
 
 def rank(pipeline: Pipeline, classified: Classified, watch: Watch, known: Collection[str] = ()) -> Candidates:

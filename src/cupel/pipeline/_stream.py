@@ -15,10 +15,10 @@ from cupel.model import ContextBudget, ScoredItem
 from cupel.pipeline._classify import check_pinned, classify
 from cupel.pipeline._place import place
 from cupel.pipeline._reasons import classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
-from cupel.pipeline._recording import Watch
 from cupel.pipeline._result import short_repr
 from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._stages import rank
+from cupel.pipeline._watch import Watch
 from cupel.slicers import BestFirstSlice, GreedySlice, Selection, Slicer, StreamSlice
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Watching a run: nobody, or a recording that keeps time and passes on events."""
+"""Watching a run: nobody, or a recorder that keeps time and passes on events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cupel.model import ContextBudget
     from cupel.pipeline._classify import Classified
     from cupel.pipeline._deduplicate import Copies
-    from cupel.pipeline._prepared import Outcome, PreparedSelection
+    from cupel.pipeline._prepared import Completed, PreparedSelection
     from cupel.slicers import Selection
 
 _NANOSECONDS_A_MILLISECOND = 1e6
@@ -53,25 +53,25 @@ class Watch:
     ) -> None:
         """See what the slicer chose."""
 
-    def placed(self, outcome: Outcome) -> None:
+    def placed(self, completed: Completed) -> None:
         """See the final order."""
 
     def paused(self) -> None:
         """Learn that a preparation ends here."""
 
-    def resumed(self) -> Recording:
+    def resumed(self) -> Recorder:
         """Record the rest of a run that was prepared."""
-        return Recording()
+        return Recorder()
 
-    def finished(self, outcome: Outcome) -> SelectionReport | None:
+    def finished(self, completed: Completed) -> SelectionReport | None:
         """Learn that the run has succeeded."""
 
 
 SILENCE = Watch()
 
 
-class Recording(Watch):
-    """One observed run: five stages with their times, counts and exclusions, and the events made from them.
+class Recorder(Watch):
+    """Records one run: five stages with their times, counts and exclusions, and the events made from them.
 
     Sorting and fitting have no stage of their own: their time is part of Slice, also when they happened in a
     preparation. What a collector does with an event is part of no stage.
@@ -114,28 +114,28 @@ class Recording(Watch):
         excluded = sliced_out(prepared.candidates, chosen, selection, prepared.pinned, (target, roomier))
         self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded)
 
-    def placed(self, outcome: Outcome) -> None:
+    def placed(self, completed: Completed) -> None:
         """Record what truncation removed."""
-        placed = outcome.placed
-        excluded = truncated_out(placed, outcome.budget.target_tokens)
+        placed = completed.placed
+        excluded = truncated_out(placed, completed.budget.target_tokens)
         self._stage(PipelineStage.PLACE, len(placed.settled.merged), len(placed.items), excluded)
 
     def paused(self) -> None:
         """Keep the time since the last stage, for the report of whoever goes on from here."""
         self._pending += perf_counter_ns() - self.mark
 
-    def resumed(self) -> Recording:
-        """Go on after the stages recorded so far, leaving this recording as it is."""
+    def resumed(self) -> Recorder:
+        """Go on after the stages recorded so far, leaving this recorder as it is."""
         copy = super().resumed()
         copy.stages = list(self.stages)
         copy.events = list(self.events)
         copy.mark -= self._pending
         return copy
 
-    def finished(self, outcome: Outcome) -> SelectionReport:
+    def finished(self, completed: Completed) -> SelectionReport:
         """Make the report, and tell the collector that the run has succeeded."""
-        stages, selection = tuple(self.stages), outcome.selection
-        included = placed_in(outcome.placed)
+        stages, selection = tuple(self.stages), completed.selection
+        included = placed_in(completed.placed)
         by_time = [entry for stage in stages for entry in stage.excluded]
         # Highest score first; of equal scores the one that was dropped earlier (ruling 7.27).
         excluded = [by_time[position] for position in descending([entry.score for entry in by_time])]
@@ -147,11 +147,11 @@ class Recording(Watch):
             sum([entry.item.tokens for entry in included]) + sum([entry.item.tokens for entry in excluded]),
             selection.shortfalls,
             selection.certificate,
-            origin=Origin(outcome.prepared, outcome.budget, stages),
+            origin=Origin(completed.prepared, completed.budget, stages),
         )
         hook = getattr(self._trace, "on_pipeline_completed", None)
         if hook is not None:
-            hook(report, outcome.budget, stages)
+            hook(report, completed.budget, stages)
         return report
 
     def _stage(
@@ -181,7 +181,7 @@ class Recording(Watch):
 
 
 def listening(trace: TraceSink | None, budget: ContextBudget) -> Watch:
-    """Start a recording if the collector listens; `is_enabled` may be a property or, duck-typed, a method."""
+    """Start a recorder if the collector listens; `is_enabled` may be a property or, duck-typed, a method."""
     if trace is None:
         return SILENCE
     if isinstance(trace, type) or not all(
@@ -191,7 +191,7 @@ def listening(trace: TraceSink | None, budget: ContextBudget) -> Watch:
     if isinstance(trace, TraceCollector):
         trace = trace.for_run(budget)
     enabled: object = getattr(trace, "is_enabled", False)
-    return Recording(trace) if (enabled() if callable(enabled) else enabled) else SILENCE
+    return Recorder(trace) if (enabled() if callable(enabled) else enabled) else SILENCE
 
 
 def _wants_items(trace: TraceSink | None) -> bool:
