@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint
 from typing import Any, ClassVar, Literal
 
 import pytest
+from hypothesis import find
 
 from cupel import (
     ContextKind,
@@ -21,7 +22,12 @@ from cupel import (
     Slicer,
     Window,
 )
+from cupel.conformance import load_vector, run_vector
 from cupel.policy import json_schema, register_placer, register_scorer, register_slicer, registered
+from cupel.policy._forms import Integer
+from cupel.policy._record import Field
+from cupel.policy._registry import SCORERS
+from cupel.testing import strategies
 
 pytestmark = pytest.mark.usefixtures("fresh_registries")
 
@@ -340,3 +346,38 @@ def test_what_is_registered_can_be_looked_up():
 
 def test_a_document_that_was_never_text_may_hold_a_function():
     assert Policy.from_dict({"scorer": {"type": "embedding", "embed": len}}).scorer.embed is len
+
+
+@dataclass(frozen=True)
+class Brevity(Scorer):
+    """Prefers short items."""
+
+    __module__ = "cupel.scorers._brevity"  # as if it were built in
+
+    half: int = 100
+
+    def score(self, item, all_items):
+        return self.half / (self.half + item.tokens)
+
+
+def test_a_declaration_is_all_that_documents_vectors_and_the_kit_need(tmp_path):
+    SCORERS.declare("brevity", Brevity, Field("half", Integer(least=1)))
+    assert Policy.from_dict({"scorer": {"type": "brevity", "half": 7}}).scorer == Brevity(7)
+    assert Policy(Brevity()).to_dict() == {"scorer": "brevity"}
+    assert registered()["scorer"]["brevity"].schema()["properties"]["half"] == {
+        "type": "integer",
+        "minimum": 1,
+        "default": 100,
+    }
+    vector = tmp_path / "brevity.toml"
+    vector.write_text(
+        """
+        test = { stage = "scoring", scorer = "brevity" }
+        config = { half = 10 }
+        items = [{ content = "a", tokens = 30 }]
+        expected = [{ content = "a", score_approx = 0.25 }]
+        """,
+        encoding="utf-8",
+    )
+    assert run_vector(load_vector(vector)).passed
+    assert find(strategies.scorers(), lambda scorer: type(scorer) is Brevity and scorer.half != 100) == Brevity(1)

@@ -3,9 +3,9 @@
 from cupel._wire._fields import Aside, Field, Nested
 from cupel._wire._form import WireForm
 from cupel._wire._json import decode_json, decode_toml, encode_json, strict_decoder
-from cupel._wire._limits import MAX_DEPTH, MAX_DIGITS, TOO_DEEP, RefusedError, check_depth
+from cupel._wire._limits import MAX_DIGITS, TOO_DEEP, RefusedError, check_depth
 from cupel._wire._paths import Path, at_index, at_key, shown_path
-from cupel._wire._plain import NON_FINITE, is_list, is_object, plain, plain_number
+from cupel._wire._plain import is_list, is_object, plain, plain_number
 from cupel._wire._tables import BUDGET, ITEM, budget_of
 from cupel._wire._values import COUNT, DURATION, INSTANT, INTEGER, NUMBER, TEXT, Value
 
@@ -16,9 +16,7 @@ __all__ = [
     "INSTANT",
     "INTEGER",
     "ITEM",
-    "MAX_DEPTH",
     "MAX_DIGITS",
-    "NON_FINITE",
     "NUMBER",
     "TEXT",
     "TOO_DEEP",

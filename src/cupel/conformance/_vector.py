@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from cupel._checks import shown
-from cupel._wire import decode_toml
+from cupel._wire import decode_toml, is_list, is_object
 from cupel.errors import CupelError
 
 STAGES = ("scoring", "slicing", "placing", "pipeline", "simulation")
@@ -102,7 +102,7 @@ class Table:
     def array(self, key: str) -> list[Any]:
         """Return an array of anything; an absent one is empty (ruling 11.2)."""
         value = self.values.get(key, [])
-        if not _is_array(value):
+        if not is_list(value):
             raise self.error(key, f"must be an array, not {shown(value)}")
         return value
 
@@ -123,17 +123,9 @@ class Table:
         return [self._child(row, f"{key}[{position}]") for position, row in enumerate(rows)]
 
     def _child(self, values: Any, key: str) -> Table:
-        if not _is_table(values):
+        if not is_object(values):
             raise self.error(key, f"must be a table, not {shown(values)}")
         return Table(values, self.file, f"{self.path}.{key}" if self.path else key)
-
-
-def _is_array(value: Any) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
-
-
-def _is_table(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from math import isnan
 from typing import TYPE_CHECKING
 
-from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens
+from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens, one_line
 from cupel.diagnostics._report import IncludedItem
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class _Account:
 
     def of(self, entry: IncludedItem | ExcludedItem) -> str:
         """Explain one decision: in or out, at which stage, and against which numbers."""
-        shown = _shown(entry.item.content)
+        shown = repr(one_line(entry.item.content, _SHOWN))
         if isinstance(entry, IncludedItem):
             return f"{shown} is in: {self._why_in(entry)}"
         stage = self._stages.get(id(entry), entry.reason.stage)
@@ -95,8 +95,3 @@ class _Account:
 def _competed(entry: IncludedItem | ExcludedItem) -> bool:
     """Tell whether an item was weighed against others: not the pinned, nor what was dropped before."""
     return entry.reason is not InclusionReason.PINNED and not isinstance(entry.reason, (Deduplicated, NegativeTokens))
-
-
-def _shown(content: str) -> str:
-    line = " ".join(content[: _SHOWN * 4].split())
-    return repr(line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…")

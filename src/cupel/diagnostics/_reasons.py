@@ -256,5 +256,10 @@ def _shown(value: object, sign: str) -> str:
         return f"{-value if sign else value:,}"
     if isinstance(value, float):
         return f"{-value if sign else value:.4g}"
-    line = " ".join(str(value)[: _SHOWN * 4].split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return one_line(str(value), _SHOWN)
+
+
+def one_line(text: str, most: int) -> str:
+    """Return the beginning of a text as one line of at most so many characters."""
+    line = " ".join(text[: most * 4].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
