@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np  # noqa: F401  (a session forgets what it has imported, and NumPy is loaded only once in a process)
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -26,23 +27,23 @@ SNAPSHOT = "__snapshots__/test_it.test_selection.json"
 
 @pytest.fixture
 def session(pytester, monkeypatch):
-    """Run pytest in a subprocess on one test module, with flags and environment variables."""
+    """Run pytest on one test module, with flags and environment variables, in this process unless told otherwise."""
     monkeypatch.delenv("CUPEL_UPDATE_SNAPSHOTS", raising=False)
 
-    def run(source, *flags, **environment):
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
+    def run(source, *flags, own_process=False, **environment):
         pytester.makepyfile(test_it=source)
-        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *flags)
-        for name in environment:
-            monkeypatch.delenv(name)
-        return result
+        run_pytest = pytester.runpytest_subprocess if own_process else pytester.runpytest_inprocess
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            return run_pytest("-p", "no:cacheprovider", *flags)
 
     return run
 
 
-def test_the_first_run_writes_and_says_so(session, pytester):
-    result = session(TEST.format(hint=0.1))
+@pytest.mark.parametrize("own_process", [True, False])
+def test_the_first_run_writes_and_says_so(session, pytester, own_process):
+    result = session(TEST.format(hint=0.1), own_process=own_process)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"cupel: wrote snapshot {SNAPSHOT}"])
     stored = json.loads((pytester.path / SNAPSHOT).read_text())
@@ -213,7 +214,7 @@ def test_a_session_that_does_not_use_the_plugin_does_not_import_cupel(session):
     def test_failure():
         assert False
     """
-    session(source).assert_outcomes(passed=1, failed=1)
+    session(source, own_process=True).assert_outcomes(passed=1, failed=1)
 
 
 def test_the_plugin_itself_imports_nothing_but_pytest():
