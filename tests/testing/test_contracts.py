@@ -97,24 +97,24 @@ def plainest(one, drawn):
 
 @pytest.mark.parametrize("scorer", with_the_others("scorer", SCORERS))
 def test_built_in_scorers_keep_the_contract(scorer):
-    check_scorer(plainest(scorer, strategies.scorers()), max_examples=40)
+    check_scorer(plainest(scorer, strategies.scorers()), max_examples=30)
 
 
 @pytest.mark.parametrize("slicer", with_the_others("slicer", SLICERS, COUNTING_SLICERS))
 def test_built_in_slicers_keep_the_contract(slicer):
-    check_slicer(plainest(slicer, strategies.slicers()), non_finite_scores=True, max_examples=60)
+    check_slicer(plainest(slicer, strategies.slicers()), non_finite_scores=True, max_examples=30)
 
 
 @pytest.mark.parametrize("slicer", COUNTING_SLICERS, ids=repr)
 def test_built_in_counting_slicers_keep_the_contract_but_for_the_target(slicer):
-    check_slicer(slicer, may_exceed_target=True, non_finite_scores=True, max_examples=60)
+    check_slicer(slicer, may_exceed_target=True, non_finite_scores=True, max_examples=30)
     with pytest.raises(ContractViolation, match="the selection stays within the target"):
         check_slicer(slicer)
 
 
 @pytest.mark.parametrize("placer", with_the_others("placer", PLACERS))
 def test_built_in_placers_keep_the_contract(placer):
-    check_placer(plainest(placer, strategies.placers()), non_finite_scores=True, max_examples=40)
+    check_placer(plainest(placer, strategies.placers()), non_finite_scores=True, max_examples=30)
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.nested_given])
@@ -272,10 +272,13 @@ def popping(scored, budget):
 
 def choosing_equals(scored, budget):
     """Looks chosen items up by equality and so takes the first twin twice."""
-    if budget.target_tokens <= 0:
-        return []
-    items = [entry.item for entry in scored if entry.item.tokens == 0]
-    return [items[items.index(item)] for item in items]
+    items = [entry.item for entry in scored]
+    taken, left = [], budget.target_tokens
+    for item in items if left > 0 else ():
+        if item.tokens <= left:
+            taken.append(items[items.index(item)])
+            left -= item.tokens
+    return taken
 
 
 @dataclass
@@ -371,7 +374,7 @@ def test_a_refusal_is_not_a_breach():
             raise cupel.TableTooLargeError(len(scored), 1, 1, 1)
         return []
 
-    check_slicer(SlicerOf(refusing))
+    check_slicer(SlicerOf(refusing), max_examples=20)
 
 
 # --- broken placers ---
@@ -469,9 +472,8 @@ class ByAddress(Scorer):
         return float(sorted(map(id, all_items)).index(id(item)))
 
 
-@pytest.mark.parametrize("attempt", range(3))
 @pytest.mark.parametrize("scorer", [RemembersLists, ForgetsLists, ByAddress])
-def test_scorers_that_go_by_identity_are_found(scorer, attempt):
+def test_scorers_that_go_by_identity_are_found(scorer):
     with pytest.raises(ContractViolation, match=r"always (get|gives) the same"):
         check_scorer(scorer())
 
@@ -523,4 +525,4 @@ class Refuses(Slicer):
 @pytest.mark.parametrize("everything", [True, False])
 def test_a_slicer_that_always_refuses_is_found(everything):
     with pytest.raises(ContractViolation, match="it answers some cases"):
-        check_slicer(Refuses(everything=everything))
+        check_slicer(Refuses(everything=everything), max_examples=20)

@@ -52,8 +52,8 @@ class _Case:
 
 
 @st.composite
-def _cases(draw: DrawFn, items: SearchStrategy[ContextItem] | None, *, non_finite: bool) -> _Case:
-    scored = draw(strategies.scored_lists(items, scores=strategies.scores(non_finite=non_finite), max_size=8))
+def _cases(draw: DrawFn, lists: SearchStrategy[list[ScoredItem]]) -> _Case:
+    scored = draw(lists)
     total = sum(entry.item.tokens for entry in scored)
     # A target with some room above it, which a slicer should not use.
     budgets = st.tuples(st.integers(0, total + 1), st.integers(0, 20)).map(
@@ -91,7 +91,8 @@ def search_slicer(
         if type(slicer).fit is not Slicer.fit:
             _fits_as_it_slices(slicer, case, chosen)
 
-    search(_cases(items, non_finite=non_finite_scores), laws, slicer, max_examples)
+    lists = strategies.scored_lists(items, scores=strategies.scores(non_finite=non_finite_scores), max_size=8)
+    search(_cases(lists), laws, slicer, max_examples)
     if items is None:  # whoever says which items there are may not want these
         search(_related_cases(), lambda case: _keeps_to_relations(slicer, case), slicer, max_examples)
 

@@ -30,6 +30,27 @@ def kinds() -> SearchStrategy[ContextKind]:
     return st.sampled_from(["Message", "message", "Document", "ToolOutput"]).map(ContextKind.of)
 
 
+# What is drawn for a field; built once, because building and checking a strategy takes longer than drawing from it.
+_FIELDS: Final[dict[str, SearchStrategy[Any]]] = {
+    "kind": kinds(),
+    "priority": st.sampled_from([None, 0, 1, 2, -1]),
+    "tags": st.lists(st.sampled_from(_TAGS), max_size=3),
+    "metadata": st.fixed_dictionaries(
+        {},
+        optional={
+            "cupel:trust": st.sampled_from(["0.25", "0.9", 0.5, "high"]),
+            "cupel:priority": st.sampled_from(["high", "low"]),
+            "notes": st.just(["a"]).map(list),  # for strategies that are tempted to change what they are given
+        },
+    ),
+    "timestamp": st.sampled_from([None, *(_EPOCH + timedelta(hours=hours) for hours in range(6))]),
+    "future_relevance_hint": st.sampled_from([None, 0.0, 0.25, 0.5, 1.0, 1 / 3]),
+    "pinned": st.sampled_from([False, False, False, True]),
+}
+_CONTENTS: Final = st.sampled_from("abcdefgh")
+_TOKENS: Final = st.sampled_from([0, 1, 2, 3, 5, 10, 50, 100, 400])
+
+
 @st.composite
 def items(
     draw: DrawFn,
@@ -53,31 +74,24 @@ def items(
     >>> find(items(), lambda item: item.tokens > 2)
     ContextItem(content='a', tokens=3)
     """
-    content = draw(contents if contents is not None else st.sampled_from("abcdefgh"))
-    cost = draw(tokens if tokens is not None else st.sampled_from([0, 1, 2, 3, 5, 10, 50, 100, 400]))
+    content = draw(contents if contents is not None else _CONTENTS)
+    cost = draw(tokens if tokens is not None else _TOKENS)
     # Half of the items have nothing else: few choices an item make for examples that shrink well.
     plain = not draw(st.booleans())
+    given = dict(zip(_FIELDS, (kinds, priorities, tags, metadata, timestamps, hints, pinned), strict=True))
     fields: dict[str, Any] = {}
-    for name, given, default in (
-        ("kind", kinds, _kinds),
-        ("priority", priorities, _priorities),
-        ("tags", tags, _tags),
-        ("metadata", metadata, _metadata),
-        ("timestamp", timestamps, _timestamps),
-        ("future_relevance_hint", hints, _hints),
-        ("pinned", pinned, _pinned),
-    ):
-        if given is not None:
-            fields[name] = draw(given)
+    for name, default in _FIELDS.items():
+        chosen = given[name]
+        if chosen is not None:
+            fields[name] = draw(chosen)
         elif not plain:
-            fields[name] = draw(default())
+            fields[name] = draw(default)
     return ContextItem(content, cost, **fields)
 
 
-@st.composite
 def item_lists(
-    draw: DrawFn, items: SearchStrategy[ContextItem] | None = None, *, min_size: int = 0, max_size: int = 12
-) -> list[ContextItem]:
+    items: SearchStrategy[ContextItem] | None = None, *, min_size: int = 0, max_size: int = 12
+) -> SearchStrategy[list[ContextItem]]:
     """A list of candidates; now and then with equal twins, which strategies must tell apart by identity.
 
     >>> from hypothesis import find
@@ -85,12 +99,18 @@ def item_lists(
     >>> first is second
     False
     """
-    found = draw(st.lists(items if items is not None else _items(), min_size=min_size, max_size=max_size))
-    # Drawn whatever the length is, so that removing an item while shrinking does not change what follows.
-    twins = draw(st.lists(st.integers(0, max_size), max_size=2))
-    if found:
-        found += [copy(found[twin % len(found)]) for twin in twins[: max_size - len(found)]]
-    return found
+    each = items if items is not None else _items()
+    # Twins are drawn whatever the length is, so that removing an item while shrinking does not change what follows.
+    drawn = st.tuples(
+        st.lists(each, min_size=min_size, max_size=max_size), st.lists(st.integers(0, max_size), max_size=2)
+    )
+
+    def with_twins(drawn: tuple[list[ContextItem], list[int]]) -> list[ContextItem]:
+        found, twins = drawn
+        room = max_size - len(found) if found else 0
+        return [*found, *(copy(found[twin % len(found)]) for twin in twins[:room])]
+
+    return drawn.map(with_twins)
 
 
 def scores(*, non_finite: bool = False) -> SearchStrategy[float]:
@@ -115,15 +135,13 @@ def scored_items(
     return st.builds(ScoredItem, items if items is not None else _items(), scores if scores is not None else _scores())
 
 
-@st.composite
 def scored_lists(
-    draw: DrawFn,
     items: SearchStrategy[ContextItem] | None = None,
     *,
     scores: SearchStrategy[float] | None = None,
     min_size: int = 0,
     max_size: int = 12,
-) -> list[ScoredItem]:
+) -> SearchStrategy[list[ScoredItem]]:
     """What a slicer receives: items without pins, from the highest score down, ties in input order and NaN last.
 
     >>> from hypothesis import find
@@ -134,14 +152,19 @@ def scored_lists(
     unpinned = items if items is not None else _items(pinned=st.just(value=False))
     each = scores if scores is not None else _scores()
     # An item and its score are drawn together, so that shrinking can remove them together.
-    found = draw(st.lists(st.builds(ScoredItem, unpinned, each), min_size=min_size, max_size=max_size))
-    twins = draw(st.lists(st.tuples(st.integers(0, max_size), each), max_size=2))
-    if found:
-        found += [
-            ScoredItem(copy(found[twin % len(found)].item), score) for twin, score in twins[: max_size - len(found)]
-        ]
-    scored = Candidates.of(found)
-    return scored.at(descending(scored.scores)).scored()
+    drawn = st.tuples(
+        st.lists(st.builds(ScoredItem, unpinned, each), min_size=min_size, max_size=max_size),
+        st.lists(st.tuples(st.integers(0, max_size), each), max_size=2),
+    )
+
+    def with_twins(drawn: tuple[list[ScoredItem], list[tuple[int, float]]]) -> list[ScoredItem]:
+        found, twins = drawn
+        room = max_size - len(found) if found else 0
+        copies = (ScoredItem(copy(found[twin % len(found)].item), score) for twin, score in twins[:room])
+        scored = Candidates.of([*found, *copies])
+        return scored.at(descending(scored.scores)).scored()
+
+    return drawn.map(with_twins)
 
 
 @st.composite
@@ -166,37 +189,5 @@ def budgets(draw: DrawFn, *, max_tokens: SearchStrategy[int] | None = None, rese
     return ContextBudget(window, target, **fields)
 
 
-def _priorities() -> SearchStrategy[int | None]:
-    return st.sampled_from([None, 0, 1, 2, -1])
-
-
-def _tags() -> SearchStrategy[list[str]]:
-    return st.lists(st.sampled_from(_TAGS), max_size=3)
-
-
-def _timestamps() -> SearchStrategy[datetime | None]:
-    return st.sampled_from([None, *(_EPOCH + timedelta(hours=hours) for hours in range(6))])
-
-
-def _hints() -> SearchStrategy[float | None]:
-    return st.sampled_from([None, 0.0, 0.25, 0.5, 1.0, 1 / 3])
-
-
-def _pinned() -> SearchStrategy[bool]:
-    return st.sampled_from([False, False, False, True])
-
-
-def _metadata() -> SearchStrategy[dict[str, Any]]:
-    # The nested list is there for strategies that are tempted to change what they are given.
-    return st.fixed_dictionaries(
-        {},
-        optional={
-            "cupel:trust": st.sampled_from(["0.25", "0.9", 0.5, "high"]),
-            "cupel:priority": st.sampled_from(["high", "low"]),
-            "notes": st.just(["a"]).map(list),
-        },
-    )
-
-
 # Parameters that bear the name of a strategy hide it.
-_kinds, _items, _scores = kinds, items, scores
+_items, _scores = items, scores
