@@ -64,24 +64,27 @@ Parts that are Anthropic's blocks of server tools are held together as there.
 PLAIN = replace(DIALECTS["anthropic"], tools=schema_tokens)
 """User and assistant texts are the same in every format; the strictest rules then serve all of them."""
 
-_ANTHROPIC_BLOCKS = frozenset(
-    (
-        "container_upload",
-        "document",
-        "image",
-        "mcp_tool_use",
-        "redacted_thinking",
-        "search_result",
-        "server_tool_use",
-        "thinking",
-        "tool_result",
-        "tool_use",
-    )
-)
-_OPENAI_PARTS = frozenset(("image_url", "file"))
-_RESPONSES_PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
-_EITHER_PARTS = frozenset(("input_audio", "refusal"))
-"""Parts that both of OpenAI's formats have."""
+_PART_MARKS = {
+    "container_upload": "anthropic",
+    "document": "anthropic",
+    "file": "openai",
+    "image": "anthropic",
+    "image_url": "openai",
+    "input_audio": "not-anthropic",
+    "input_file": "openai-responses",
+    "input_image": "openai-responses",
+    "input_text": "openai-responses",
+    "mcp_tool_use": "anthropic",
+    "output_text": "openai-responses",
+    "redacted_thinking": "anthropic",
+    "refusal": "not-anthropic",
+    "search_result": "anthropic",
+    "server_tool_use": "anthropic",
+    "thinking": "anthropic",
+    "tool_result": "anthropic",
+    "tool_use": "anthropic",
+}
+"""The format that a part of a message belongs to; both of OpenAI's have some."""
 _OPENAI_FIELDS = ("audio", "function_call", "refusal", "tool_calls")
 
 
@@ -135,19 +138,10 @@ def _marks(messages: Sequence[JSON]) -> Iterable[str]:
             yield "system-role"
         content: object = message.get("content")
         for part in content if is_sequence(content) else ():
-            yield from _part_marks(part)
-
-
-def _part_marks(part: object) -> Iterable[str]:
-    kind = str(fields(part).get("type"))
-    if kind in _ANTHROPIC_BLOCKS or kind.endswith("_tool_result"):
-        yield "anthropic"
-    elif kind in _RESPONSES_PARTS:
-        yield "openai-responses"
-    elif kind in _OPENAI_PARTS:
-        yield "openai"
-    elif kind in _EITHER_PARTS:
-        yield "not-anthropic"
+            kind = str(fields(part).get("type"))
+            mark = "anthropic" if kind.endswith("_tool_result") else _PART_MARKS.get(kind)
+            if mark is not None:
+                yield mark
 
 
 def _tool_marks(tools: object) -> Iterable[str]:
