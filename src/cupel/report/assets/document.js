@@ -65,6 +65,11 @@ const address = {
   },
 };
 
+const on = (id, event, handler) => $(id).addEventListener(event, handler);
+
+// Whether a key belongs to the field that has the focus.
+const isTyping = () => /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
+
 function theme(dark) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   $("theme").textContent = dark ? "Light" : "Dark";

@@ -1,5 +1,6 @@
 // The budget: figures, bar, legend, command line, and the curve behind the slider.
 
+// What the bar is made of, and how many tokens of the budget are free.
 function segments(answer) {
   const budget = budgetAt(state.budget);
   const filled = [
@@ -23,25 +24,36 @@ function segments(answer) {
 }
 
 function drawInstrument(answer) {
-  const budget = budgetAt(state.budget);
   const { parts, free } = segments(answer);
-  const inTokens = answer.tokens;
+  drawReadouts(answer, free);
+  drawBar(answer, parts);
+  if (document.activeElement !== $("budget")) $("budget").value = String(state.budget);
+  $("slider").value = String(Math.round(STEPS * placeOf(state.budget)));
+  $("slider").setAttribute("aria-valuetext", `${number(state.budget)} tokens, ${plural(answer.placed.length, "item")} in the window`);
+  $("reset").disabled = state.budget === data.budget.target && state.policy === data.start && !state.weights.size && !state.pins.size;
+  $("notice").textContent = state.notice;
+  if (data.source !== null) writeText($("command"), commandLine());
+}
+
+function drawReadouts(answer, free) {
   $("n-in").textContent = number(answer.placed.length);
   $("n-all").textContent = `of ${plural(items.length, "item")}`;
-  $("n-used").textContent = number(inTokens);
-  $("share").textContent = state.budget ? percent(inTokens, state.budget) : "";
+  $("n-used").textContent = number(answer.tokens);
+  $("share").textContent = state.budget ? percent(answer.tokens, state.budget) : "";
   $("free-name").textContent = free < 0 ? "Over budget" : "Free";
   $("n-free").textContent = number(Math.abs(free));
   $("n-free").parentElement.classList.toggle("over", free < 0);
   $("n-out").textContent = number(items.length - answer.placed.length);
-  $("out-tokens").textContent = `${number(data.total_tokens - inTokens)} tokens`;
-  const refusal = $("refusal");
-  refusal.hidden = !answer.refused;
-  refusal.textContent = answer.refused ? `No selection at this budget. ${answer.refused.message}` : "";
-  const whole = Math.max(budget.max, inTokens + budget.reserve, 1);
-  const bar = $("bar");
-  bar.setAttribute("aria-label", parts.map((part) => `${part.name} ${number(part.tokens)} tokens`).join(", ") || "empty");
-  bar.replaceChildren(
+  $("out-tokens").textContent = `${number(data.total_tokens - answer.tokens)} tokens`;
+  $("refusal").hidden = !answer.refused;
+  $("refusal").textContent = answer.refused ? `No selection at this budget. ${answer.refused.message}` : "";
+}
+
+function drawBar(answer, parts) {
+  const { max, reserve } = budgetAt(state.budget);
+  const whole = Math.max(max, answer.tokens + reserve, 1);
+  $("bar").setAttribute("aria-label", parts.map((part) => `${part.name} ${number(part.tokens)} tokens`).join(", ") || "empty");
+  $("bar").replaceChildren(
     ...parts.map((part) => {
       const piece = make("span", { class: part.css, title: `${part.name}: ${number(part.tokens)} tokens` });
       if (part.fill) piece.style.backgroundColor = part.fill;
@@ -57,12 +69,6 @@ function drawInstrument(answer) {
       return make("li", {}, mark, written("span", {}, part.name), " ", make("b", { text: number(part.tokens) }), count);
     }),
   );
-  if (document.activeElement !== $("budget")) $("budget").value = String(state.budget);
-  $("slider").value = String(Math.round(STEPS * placeOf(state.budget)));
-  $("slider").setAttribute("aria-valuetext", `${number(state.budget)} tokens, ${plural(answer.placed.length, "item")} in the window`);
-  $("reset").disabled = state.budget === data.budget.target && state.policy === data.start && !state.weights.size && !state.pins.size;
-  $("notice").textContent = state.notice;
-  if (data.source !== null) writeText($("command"), commandLine());
 }
 
 function commandLine() {

@@ -1,7 +1,8 @@
 // The built-in slicers, as functions of the budget alone.
 //
 // compile(spec, pool) gives (candidates, budget) -> { chosen, capped }.
-// A candidate is an index into the policy's sorted list, so ascending candidates are in score order.
+// A candidate is an index into the policy's sorted list, so ascending candidates are in score order. Each slicer below
+// says what it works out once for some candidates (`prepare`), and what it chooses of them (`choose`).
 
 // What is worked out once for each key.
 function kept(found, key, make) {
@@ -11,25 +12,28 @@ function kept(found, key, make) {
 
 const only = (chosen) => ({ chosen, capped: null });
 
+const sum = (numbers) => numbers.reduce((total, one) => total + one, 0);
+
 // The order in which candidates are tried: most score per token first, or best score first.
 const triedOrder = (spec, pool) => (spec.type === "best_first" ? [...pool.density.keys()] : pool.density);
 
-function compileGreedy(spec, pool) {
-  const order = triedOrder(spec, pool);
-  return (candidates, budget) => {
-    if (!candidates.length || budget.target <= 0) return only([]);
-    const offered = new Uint8Array(pool.size);
-    for (const c of candidates) offered[c] = 1;
+const greedy = (spec, pool) => ({
+  prepare(candidates) {
+    const offered = new Set(candidates);
+    return triedOrder(spec, pool).filter((c) => offered.has(c));
+  },
+
+  choose(tried, budget) {
     const chosen = [];
     let remaining = budget.target;
-    for (const c of order) {
-      if (!offered[c] || pool.tokens[c] > remaining) continue;
+    for (const c of tried) {
+      if (pool.tokens[c] > remaining) continue;
       chosen.push(c);
       remaining -= pool.tokens[c];
     }
     return only(chosen);
-  };
-}
+  },
+});
 
 // The keep table for one capacity answers every smaller capacity too, so it is built rarely and only ever grows.
 class KnapsackTable {
@@ -38,7 +42,7 @@ class KnapsackTable {
   constructor(weights, values) {
     this.weights = weights;
     this.values = values;
-    this.total = weights.reduce((sum, w) => sum + w, 0);
+    this.total = sum(weights);
     this.width = 0;
   }
 
@@ -82,19 +86,16 @@ class KnapsackTable {
   }
 }
 
-function compileKnapsack(spec, pool) {
-  const prepared = new Map(); // candidate list -> what does not depend on the budget
-  const prepare = (candidates) => {
+const knapsack = (spec, pool) => ({
+  prepare(candidates) {
     const free = candidates.filter((c) => pool.tokens[c] === 0);
     const paid = candidates.filter((c) => pool.tokens[c] > 0);
     const useful = paid.filter((c) => pool.values[c] > 0);
     const weights = useful.map((c) => Math.ceil(pool.tokens[c] / spec.bucket_size));
-    const table = new KnapsackTable(weights, useful.map((c) => pool.values[c]));
-    return { free, paid, useful, table };
-  };
-  return (candidates, budget) => {
-    if (!candidates.length || budget.target <= 0) return only([]);
-    const { free, paid, useful, table } = kept(prepared, candidates, () => prepare(candidates));
+    return { free, paid, useful, table: new KnapsackTable(weights, useful.map((c) => pool.values[c])) };
+  },
+
+  choose({ free, paid, useful, table }, budget) {
     const capacity = Math.floor(budget.target / spec.bucket_size);
     if (!paid.length || capacity === 0) return only(free);
     const cells = paid.length * (capacity + 1);
@@ -106,8 +107,8 @@ function compileKnapsack(spec, pool) {
       );
     }
     return only(free.concat(table.pick(capacity).map((i) => useful[i])));
-  };
-}
+  },
+});
 
 function share(unassigned, mass, total) {
   const product = unassigned * mass;
@@ -121,100 +122,85 @@ function partition(candidates, pool) {
   return parts;
 }
 
-function compileQuota(spec, pool) {
-  const inner = compile(spec.inner, pool);
-  const prepared = new Map();
-  const quotaOf = new Map(spec.quotas.map((quota) => [quota.kind, quota]));
-  const tokensFor = (value, target) => Math.floor((value / 100.0) * target);
-  return (candidates, budget) => {
-    if (!candidates.length || budget.target <= 0) return only([]);
-    const parts = kept(prepared, candidates, () => partition(candidates, pool));
-    const target = budget.target;
-    const bounds = new Map();
-    let mass = 0;
-    const required = spec.quotas.reduce((sum, quota) => sum + tokensFor(quota.require, target), 0);
-    for (const [kind, members] of parts) {
-      const quota = quotaOf.get(kind);
-      const require = quota ? tokensFor(quota.require, target) : 0;
-      const cap = quota ? tokensFor(quota.cap, target) : target;
-      const weight = members.reduce((sum, c) => sum + pool.tokens[c], 0);
-      bounds.set(kind, { require, cap, weight });
-      if (cap > require) mass += weight;
-    }
-    const unassigned = Math.max(0, target - required);
-    const chosen = [];
-    for (const [kind, members] of parts) {
-      const { require, cap, weight } = bounds.get(kind);
+const quotas = (spec, pool, inner) => ({
+  prepare: (candidates) =>
+    [...partition(candidates, pool)].map(([kind, members]) => ({
+      members,
+      quota: spec.quotas.find((quota) => quota.kind === kind) ?? { require: 0, cap: 100 },
+      weight: sum(members.map((c) => pool.tokens[c])),
+    })),
+
+  choose(parts, { target }) {
+    const tokensFor = (percentage) => Math.floor((percentage / 100.0) * target);
+    const bounds = parts.map(({ quota }) => ({ require: tokensFor(quota.require), cap: tokensFor(quota.cap) }));
+    const mass = sum(parts.map(({ weight }, at) => (bounds[at].cap > bounds[at].require ? weight : 0)));
+    const unassigned = Math.max(0, target - sum(spec.quotas.map((quota) => tokensFor(quota.require))));
+    const chosen = parts.flatMap(({ members, weight }, at) => {
+      const { require, cap } = bounds[at];
       const extra = mass > 0 && cap > require ? share(unassigned, weight, mass) : 0;
       const allotted = Math.min(require + extra, cap);
-      if (allotted <= 0) continue;
-      chosen.push(...inner(members, { max: cap, target: allotted }).chosen);
-    }
+      return allotted > 0 ? inner(members, { max: cap, target: allotted }).chosen : [];
+    });
     return only(chosen);
-  };
-}
+  },
+});
 
-function compileCounts(spec, pool) {
-  const inner = compile(spec.inner, pool);
+function counts(spec, pool, inner) {
   const entryOf = new Map(spec.entries.map((entry) => [entry.kind, entry]));
-  const prepared = new Map();
-  const prepare = (candidates) => {
-    const parts = partition(candidates, pool);
-    const committed = [];
-    const counts = new Map();
-    let shortfall = null;
-    for (const entry of spec.entries) {
-      if (entry.require_count <= 0) continue;
-      const taken = (parts.get(entry.kind) ?? []).slice(0, entry.require_count);
-      committed.push(...taken);
-      counts.set(entry.kind, taken.length);
-      if (taken.length < entry.require_count) {
-        shortfall ??= { kind: entry.name, required: entry.require_count, satisfied: taken.length };
+  return {
+    prepare(candidates) {
+      const parts = partition(candidates, pool);
+      const demands = spec.entries.filter((entry) => entry.require_count > 0);
+      const taken = demands.map((entry) => (parts.get(entry.kind) ?? []).slice(0, entry.require_count));
+      const committed = taken.flat();
+      const aside = new Set(committed);
+      return {
+        committed,
+        taken: new Map(demands.map((entry, at) => [entry.kind, taken[at].length])),
+        scarce: demands.map((entry, at) => ({ ...entry, satisfied: taken[at].length })).find((entry) => entry.satisfied < entry.require_count),
+        residual: candidates.filter((c) => !aside.has(c)),
+        spent: sum(committed.map((c) => pool.tokens[c])),
+      };
+    },
+
+    choose({ committed, taken, scarce, residual, spent }, budget) {
+      if (spec.scarcity === "throw" && scarce) {
+        throw new Refusal(
+          "ScarcityError",
+          `${spec.label}: candidate pool for kind '${scarce.name}' has ${scarce.satisfied} items but RequireCount is ${scarce.require_count}.`,
+        );
       }
-    }
-    const taken = new Set(committed);
-    const residual = candidates.filter((c) => !taken.has(c));
-    const spent = committed.reduce((sum, c) => sum + pool.tokens[c], 0);
-    return { committed, counts, shortfall, residual, spent };
-  };
-  const cappedBy = (counts, budget) => (c) => {
-    const entry = entryOf.get(pool.kind[c]);
-    const count = counts.get(pool.kind[c]) ?? 0;
-    if (!entry || count < entry.cap_count || pool.tokens[c] > budget.target) return null;
-    return { reason: "CountCapExceeded", cap: entry.cap_count, count };
-  };
-  return (candidates, budget) => {
-    if (!candidates.length || budget.target <= 0) return { chosen: [], capped: cappedBy(new Map(), budget) };
-    const first = kept(prepared, candidates, () => prepare(candidates));
-    if (spec.scarcity === "throw" && first.shortfall) {
-      const { kind, required, satisfied } = first.shortfall;
-      throw new Refusal(
-        "ScarcityError",
-        `${spec.label}: candidate pool for kind '${kind}' has ${satisfied} items but RequireCount is ${required}.`,
-      );
-    }
-    const left = Math.min(Math.max(0, budget.target - first.spent), budget.max);
-    const offered = inner(first.residual, { max: budget.max, target: left }).chosen.slice();
-    if (spec.resort) offered.sort((a, b) => pool.rank[a] - pool.rank[b]);
-    const counts = new Map(first.counts);
-    const chosen = first.committed.slice();
-    for (const c of offered) {
-      const count = counts.get(pool.kind[c]) ?? 0;
+      const left = Math.min(Math.max(0, budget.target - spent), budget.max);
+      const offered = inner(residual, { max: budget.max, target: left }).chosen.slice();
+      if (spec.resort) offered.sort((a, b) => pool.rank[a] - pool.rank[b]);
+      const held = new Map(taken);
+      const chosen = committed.slice();
+      for (const c of offered) {
+        const count = held.get(pool.kind[c]) ?? 0;
+        if (count >= (entryOf.get(pool.kind[c])?.cap_count ?? Infinity)) continue;
+        chosen.push(c);
+        held.set(pool.kind[c], count + 1);
+      }
+      return { chosen, capped: this.capped(held, budget) };
+    },
+
+    // Why a candidate is out if its kind is full.
+    capped: (held, budget) => (c) => {
       const entry = entryOf.get(pool.kind[c]);
-      if (entry && count >= entry.cap_count) continue;
-      chosen.push(c);
-      counts.set(pool.kind[c], count + 1);
-    }
-    return { chosen, capped: cappedBy(counts, budget) };
+      const count = held.get(pool.kind[c]) ?? 0;
+      if (!entry || count < entry.cap_count || pool.tokens[c] > budget.target) return null;
+      return { reason: "CountCapExceeded", cap: entry.cap_count, count };
+    },
   };
 }
 
-const COMPILERS = {
-  greedy: compileGreedy,
-  best_first: compileGreedy,
-  knapsack: compileKnapsack,
-  quota: compileQuota,
-  count_quota: compileCounts,
-};
+const SLICERS = { greedy, best_first: greedy, knapsack, quota: quotas, count_quota: counts };
 
-const compile = (spec, pool) => COMPILERS[spec.type](spec, pool);
+function compile(spec, pool) {
+  const slicer = SLICERS[spec.type](spec, pool, spec.inner && compile(spec.inner, pool));
+  const prepared = new Map(); // by list of candidates
+  return (candidates, budget) => {
+    if (!candidates.length || budget.target <= 0) return { chosen: [], capped: slicer.capped?.(new Map(), budget) ?? null };
+    return slicer.choose(kept(prepared, candidates, () => slicer.prepare(candidates)), budget);
+  };
+}

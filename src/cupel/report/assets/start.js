@@ -15,12 +15,12 @@ function startPage() {
   let chosen = false;
   theme(system.matches);
   system.addEventListener("change", () => { if (!chosen) theme(system.matches); });
-  $("theme").addEventListener("click", () => { chosen = true; theme(document.documentElement.dataset.theme !== "dark"); });
+  on("theme", "click", () => { chosen = true; theme(document.documentElement.dataset.theme !== "dark"); });
   writeText($("title"), data.title);
   $("trust").textContent = `Made by ${data.generator}.`;
   $("views").hidden = views.length < 2;
   for (const { id } of views) {
-    $(`to-${id}`).addEventListener("click", () => {
+    on(`to-${id}`, "click", () => {
       address.write({ view: id });
       showView(id);
     });

@@ -114,8 +114,7 @@ function followTurn() {
 // Arrows go from turn to turn, wherever they mean nothing else.
 function turnByKey(event) {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  const busy = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
-  if (!step || busy || event.altKey || event.ctrlKey || event.metaKey || $("turns-view").hidden) return;
+  if (!step || isTyping() || event.altKey || event.ctrlKey || event.metaKey || $("turns-view").hidden) return;
   event.preventDefault();
   setTurn({ turn: shownTurn.turn + step });
 }
@@ -126,12 +125,12 @@ function wireTurns() {
   $("ways-note").textContent = `in a window of ${number(budget)} tokens; prices in uncached tokens: ${prices.read} for one from the cache, ${prices.write} for any other`;
   $("talk-field").hidden = talks.length < 2;
   $("talk").replaceChildren(...talks.map((talk, at) => written("option", { value: at }, talk.name)));
-  $("talk").addEventListener("change", (event) => setTurn({ talk: Number(event.target.value), turn: Infinity }));
-  $("turn").addEventListener("input", (event) => setTurn({ turn: Number(event.target.value) - 1 }));
-  $("turn-previous").addEventListener("click", () => setTurn({ turn: shownTurn.turn - 1 }));
-  $("turn-next").addEventListener("click", () => setTurn({ turn: shownTurn.turn + 1 }));
-  $("request-more").addEventListener("click", () => setTurn({ limit: shownTurn.limit + 5 * PAGE }));
-  $("request-copy").addEventListener("click", (event) => copy(event.target, requestText(), $("request")));
+  on("talk", "change", (event) => setTurn({ talk: Number(event.target.value), turn: Infinity }));
+  on("turn", "input", (event) => setTurn({ turn: Number(event.target.value) - 1 }));
+  on("turn-previous", "click", () => setTurn({ turn: shownTurn.turn - 1 }));
+  on("turn-next", "click", () => setTurn({ turn: shownTurn.turn + 1 }));
+  on("request-more", "click", () => setTurn({ limit: shownTurn.limit + 5 * PAGE }));
+  on("request-copy", "click", (event) => copy(event.target, requestText(), $("request")));
   addEventListener("keydown", turnByKey);
 }
 

@@ -77,43 +77,46 @@ function buildKinds() {
   );
 }
 
-function wire() {
+function wireBudget() {
   $("budget").min = String(data.slider.min);
   $("budget").max = String(data.slider.max);
   $("slider").max = String(STEPS);
   drawScale();
   document.querySelector(".command").hidden = data.source === null;
   $("reset-to").textContent = number(data.budget.target);
-  $("slider").addEventListener("input", (event) => set({ budget: budgetOf(Number(event.target.value) / STEPS) }));
-  $("slider").addEventListener("keydown", slideByKey);
-  $("budget").addEventListener("input", (event) => {
+  on("slider", "input", (event) => set({ budget: budgetOf(Number(event.target.value) / STEPS) }));
+  on("slider", "keydown", slideByKey);
+  on("budget", "input", (event) => {
     if (event.target.value !== "" && Number.isFinite(Number(event.target.value))) set({ budget: clampBudget(Number(event.target.value)) });
   });
-  $("budget").addEventListener("blur", () => { $("budget").value = String(state.budget); });
-  $("previous").addEventListener("click", () => jump(-1));
-  $("next").addEventListener("click", () => jump(1));
-  $("reset").addEventListener("click", () => {
+  on("budget", "blur", () => { $("budget").value = String(state.budget); });
+  on("previous", "click", () => jump(-1));
+  on("next", "click", () => jump(1));
+  on("reset", "click", () => {
     state.weights.clear();
     state.pins.clear();
     rework();
     set({ budget: data.budget.target, policy: data.start });
   });
-  $("copy").addEventListener("click", (event) => copy(event.target, $("command").textContent, $("command")));
-  $("prompt-copy").addEventListener("click", (event) => copy(event.target, promptText(current.answer(state.policy)), $("prompt")));
-  $("search").addEventListener("input", (event) => set({ query: event.target.value.trim().toLowerCase() }));
-  $("reason").addEventListener("change", (event) => set({ reason: event.target.value }));
-  $("show").addEventListener("change", (event) => set({ show: event.target.value }));
-  $("read").addEventListener("click", () => turnTo("prompt", "back"));
-  $("back").addEventListener("click", () => turnTo("both", "read"));
+  on("copy", "click", (event) => copy(event.target, $("command").textContent, $("command")));
+}
+
+function wireLists() {
+  on("prompt-copy", "click", (event) => copy(event.target, promptText(current.answer(state.policy)), $("prompt")));
+  on("search", "input", (event) => set({ query: event.target.value.trim().toLowerCase() }));
+  on("reason", "change", (event) => set({ reason: event.target.value }));
+  on("show", "change", (event) => set({ show: event.target.value }));
+  on("read", "click", () => turnTo("prompt", "back"));
+  on("back", "click", () => turnTo("both", "read"));
   $("swings-only-field").hidden = policies.length < 2;
-  $("swings-only").addEventListener("change", (event) => set({ swingsOnly: event.target.checked }));
+  on("swings-only", "change", (event) => set({ swingsOnly: event.target.checked }));
   $("forms-field").hidden = !hasForms;
-  $("forms").addEventListener("change", (event) => set({ forms: event.target.checked }));
+  on("forms", "change", (event) => set({ forms: event.target.checked }));
   for (const list of ["in", "out", "prompt", "swing"]) {
-    $(`${list}-more`).addEventListener("click", () => { state.limits[list] += 5 * PAGE; set({}); });
+    on(`${list}-more`, "click", () => { state.limits[list] += 5 * PAGE; set({}); });
   }
   addEventListener("keydown", (event) => {
-    if (event.key === "/" && !$("selection-view").hidden && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "")) {
+    if (event.key === "/" && !$("selection-view").hidden && !isTyping()) {
       event.preventDefault();
       $("search").focus();
     }
@@ -126,7 +129,8 @@ function wire() {
 
 buildPolicies();
 buildKinds();
-wire();
+wireBudget();
+wireLists();
 const candidates = `${plural(items.length, "candidate")}, ${number(data.total_tokens)} tokens`;
 views.push({ id: "selection", subtitle: `${candidates}, ${number(policies.length)} ${policies.length === 1 ? "policy" : "policies"}`, follow: followLink });
 // For tests and consoles: the selection under policy `index` at `target` tokens.
