@@ -10,7 +10,7 @@ import pytest
 
 from cupel import ConfigurationError, SelectionError
 from cupel.integrations._sessions import _KEPT, Conversation, Sessions
-from cupel.integrations.messages import Framework
+from cupel.integrations.messages import Framework, MessageSession
 from cupel.tokens import CharacterEstimate
 
 
@@ -132,3 +132,14 @@ def test_usage_that_says_nothing_changes_nothing(caplog: pytest.LogCaptureFixtur
     assert conversation.session.to_json() == before
     conversation.observe({"prompt_tokens": 40})
     assert conversation.session.total.settled
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_framework_translates_every_message(count: int) -> None:
+    wrong: Framework[Line] = Framework(Line, lambda _: [{"role": "user", "content": "Hi"}] * count, dict)
+    lines = [Line("user", "Hi"), Line("user", "Well?")]
+    expected = f"views must translate every message, got {count} for 2 messages"
+    with pytest.raises(ConfigurationError, match=expected):
+        wrong.fit(lines, 100)
+    with pytest.raises(ConfigurationError, match=expected):
+        MessageSession(100, framework=wrong).fit(lines)

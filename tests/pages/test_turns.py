@@ -1,6 +1,7 @@
 """A recorded conversation on the page: the replay's figures, every turn in reach, hostile messages shown as text."""
 
 import json
+import re
 
 import pytest
 
@@ -182,6 +183,19 @@ def test_looks(open_page, both_page, width, scheme):
         for node in fault["nodes"]
     ]
     assert serious == []
+
+
+def test_paper_has_one_theme(open_page, both_page):
+    """What is printed does not depend on the theme that is chosen on the screen."""
+    colours = []
+    for scheme in ("light", "dark"):
+        page = open_page(both_page, scheme=scheme)
+        page.emulate_media(media="print")
+        names = sorted(set(re.findall(r"--[a-z][a-z0-9-]*(?=:)", both_page)))
+        script = "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))"
+        colours.append(dict(zip(names, page.evaluate(script, names), strict=True)))
+    assert colours[0] == colours[1]
+    assert colours[0]["--paper"].strip() == "#fff"
 
 
 def test_three_hundred_turns_are_quick(open_page):

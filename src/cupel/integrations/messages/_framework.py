@@ -96,7 +96,11 @@ class Framework(Generic[M]):
         for position, message in enumerate(history):
             if not isinstance(message, self.message):
                 raise wrong_type(f"messages[{position}]", "a message of the framework", message)
-        return list(self.views(history))
+        translated = list(self.views(history))
+        if len(translated) != len(history):
+            msg = f"views must translate every message, got {len(translated)} for {len(history)} messages"
+            raise ConfigurationError(msg)
+        return translated
 
     def shortened(self, message: M, texts: Sequence[str]) -> M:
         """Return a copy of a message with other outputs; where there is no way to write one, the message."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from cupel._checks import shown, wrong_type
 from cupel.errors import ConfigurationError
@@ -25,14 +25,14 @@ _STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?', re.DOTALL)
 
 def checked_parts(parts: Collection[Part]) -> tuple[Part, ...]:
     """Return the parts that a caller names."""
-    named = tuple(parts) if isinstance(parts, Collection) and not isinstance(parts, str) else (None,)
-    for part in named:
-        if not isinstance(part, str):
-            raise wrong_type("parts", f"a list of {', '.join(get_args(Part))}", parts)
+    known = ", ".join(get_args(Part))
+    if not isinstance(parts, Collection) or isinstance(parts, str) or not all(isinstance(part, str) for part in parts):
+        raise wrong_type("parts", f"a list of {known}", parts)
+    for part in parts:
         if part not in get_args(Part):
-            msg = f"parts must be of {', '.join(get_args(Part))}, got {shown(part)}"
+            msg = f"parts must be of {known}, got {shown(part)}"
             raise ConfigurationError(msg)
-    return cast("tuple[Part, ...]", named)
+    return tuple(parts)
 
 
 def texts_in(message: JSON, parts: Collection[str]) -> list[str]:

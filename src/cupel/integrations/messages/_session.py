@@ -128,8 +128,9 @@ class MessageSession(Remembering, Generic[M]):
         if idle is not None:
             idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
         with self._only_writer():
-            draft, opening = self._draft(history)
+            draft = self._draft(history)
             state = structs.replace(self._state, last=draft.last)
+            opening = _opening(draft.request.history.fixed)
 
             def decided(candidates: Sequence[Candidate]) -> Step | None:
                 return decide(
@@ -148,17 +149,13 @@ class MessageSession(Remembering, Generic[M]):
             self._keep(step)
         return turn
 
-    def _draft(self, messages: Sequence[M]) -> tuple[Draft, Opening]:
+    def _draft(self, messages: Sequence[M]) -> Draft:
         history = read_history(messages, self._options, self._memory)
         window = self._window(self._budget)
         request = Request(history, ContextBudget(window, window))
         items = history.items(request.room)
         pieces = self._pieces.follow(history, self._state.last)
-        digest = blake2b(digest_size=12)
-        for item in history.fixed:
-            digest.update(f"{item.tokens}:{item.content}\n".encode("utf-8", "surrogatepass"))
-        opening = Opening(digest.hexdigest(), sum(item.tokens for item in history.fixed))
-        draft = Draft(
+        return Draft(
             request=request,
             items=items,
             source=self._pieces,
@@ -167,7 +164,6 @@ class MessageSession(Remembering, Generic[M]):
             last=grown(self._state.last, pieces, history),
             recent=self._recent,
         )
-        return draft, opening
 
     def _values(self, history: History, items: Sequence[ContextItem], pieces: Sequence[Piece]) -> list[float]:
         if self._pipeline is None or not items:
@@ -211,6 +207,13 @@ class MessageSession(Remembering, Generic[M]):
         joint = sum(len(piece.positions) for piece in draft.pieces if piece.key in common) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
         return tuple(sorted([*places][: max(0, limit)]))
+
+
+def _opening(fixed: Sequence[ContextItem]) -> Opening:
+    """What stands before the messages of a request."""
+    text = "".join(f"{item.tokens}:{item.content}\n" for item in fixed)
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return Opening(digest, sum(item.tokens for item in fixed))
 
 
 def _label(history: History, piece: Piece) -> str:
