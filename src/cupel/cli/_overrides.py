@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cupel._checks import shown
-from cupel._wire import TOO_DEEP, RefusedError, strict_decoder
+from cupel._wire import TOO_DEEP, strict_decoder
 from cupel.errors import PolicyConfigError
 from cupel.policy import Policy
 
@@ -26,62 +26,54 @@ def overridden(policy: Policy, assignments: Sequence[str]) -> Policy:
         return policy
     document: dict[str, Any] = json.loads(policy.to_json())
     for assignment in assignments:
-        path, mark, value = assignment.partition("=")
-        if not mark or not path:
-            raise PolicyConfigError(f"--set {_short(assignment)}: expected PATH=VALUE, such as slicer=knapsack")
-        _assign(document, path, _value(value, assignment), assignment)
+        try:
+            _apply(document, assignment)
+        except ValueError as error:
+            raise PolicyConfigError(f"--set {shown(assignment)[1:-1]}: {error}") from None
     return Policy.from_dict(document)
 
 
-def _value(text: str, assignment: str) -> Any:
+def _apply(document: dict[str, Any], assignment: str) -> None:
+    path, mark, text = assignment.partition("=")
+    if not mark or not path:
+        raise ValueError("expected PATH=VALUE, such as slicer=knapsack")
+    value = _value(text)
+    *parents, last = path.split(".")
+    if parents and parents[0] in _DEFAULTS:
+        document.setdefault(parents[0], _DEFAULTS[parents[0]])
+    node: Any = document
+    for step in parents:
+        child = _child(node, step)
+        if isinstance(child, str):  # a bare tag is short for an object with only a type
+            child = {"type": child}
+            _put(node, step, child)
+        node = child
+    _put(node, last, value)
+
+
+def _value(text: str) -> Any:
     """Read a value as JSON, or as the bare word it is."""
     try:
         return strict_decoder().decode(text)
     except json.JSONDecodeError:
         return text
-    except (RecursionError, RefusedError) as error:
-        problem = TOO_DEEP if isinstance(error, RecursionError) else error
-        raise PolicyConfigError(f"--set {_short(assignment)}: {problem}") from None
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
 
 
-def _assign(document: dict[str, Any], path: str, value: Any, assignment: str) -> None:
-    *parents, last = path.split(".")
-    node: Any = document
-    for depth, step in enumerate(parents):
-        if depth == 0 and step in _DEFAULTS:
-            node.setdefault(step, _DEFAULTS[step])
-        child = _child(node, step, assignment)
-        if isinstance(child, str):  # a bare tag is short for an object with only a type
-            child = {"type": child}
-            _put(node, step, child, assignment)
-        node = child
-    _put(node, last, value, assignment)
-
-
-def _child(node: Any, step: str, assignment: str) -> Any:
+def _child(node: Any, step: str) -> Any:
     try:
         child: Any = node[int(step) if isinstance(node, list) else step]
     except (KeyError, IndexError, ValueError, TypeError):
-        raise PolicyConfigError(f"--set {_short(assignment)}: the policy has nothing at {shown(step)}") from None
+        raise ValueError(f"the policy has nothing at {shown(step)}") from None
     return child
 
 
-def _put(node: Any, step: str, value: Any, assignment: str) -> None:
-    if isinstance(node, dict):
-        node[step] = value
-        return
+def _put(node: Any, step: str, value: Any) -> None:
     try:
-        node[int(step)] = value
+        node[step if isinstance(node, dict) else int(step)] = value
     except (IndexError, ValueError, TypeError):
-        raise PolicyConfigError(f"--set {_short(assignment)}: {_no_place(node, step)}") from None
-
-
-def _no_place(node: Any, step: str) -> str:
-    entries: list[Any] = node
-    if isinstance(node, list):
-        return f"{shown(step)} is not a place in a list of {len(entries)}"
-    return f"{shown(step)} cannot be set in {shown(node)}"
-
-
-def _short(assignment: str) -> str:
-    return shown(assignment)[1:-1]
+        entries: list[Any] = node
+        is_list = isinstance(node, list)
+        where = f"is not a place in a list of {len(entries)}" if is_list else f"cannot be set in {shown(node)}"
+        raise ValueError(f"{shown(step)} {where}") from None
