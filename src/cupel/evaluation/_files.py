@@ -21,20 +21,17 @@ def documents(path: str | Path) -> list[tuple[str, Any]]:
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     if suffix not in _LINES:
         try:
-            return [(name, decode_json(text, error=EvaluationError))]
-        except EvaluationError as error:
+            return [(name, _decoded(name, text))]
+        except EvaluationError:
             if suffix == ".json" or "\n" not in text.strip():
-                raise EvaluationError(f"{name}: {error}") from None
-    return [
-        (f"{name}:{number}", _line(f"{name}:{number}", line))
-        for number, line in enumerate(text.split("\n"), 1)
-        if line.strip()
-    ]
+                raise
+    lines = {f"{name}:{number}": line for number, line in enumerate(text.split("\n"), 1) if line.strip()}
+    return [(where, _decoded(where, line)) for where, line in lines.items()]
 
 
-def _line(where: str, line: str) -> Any:
+def _decoded(where: str, text: str) -> Any:
     try:
-        return decode_json(line, error=EvaluationError)
+        return decode_json(text, error=EvaluationError)
     except EvaluationError as error:
         raise EvaluationError(f"{where}: {error}") from None
 

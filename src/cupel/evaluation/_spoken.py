@@ -56,10 +56,9 @@ def _openai(message: Mapping[str, Any]) -> Spoken:
     bodies: list[Mapping[str, Any]] = [call.get("function") or call.get("custom") or {} for call in calls]
     given: list[str] = [str(body.get("arguments", body.get("input", ""))) for body in bodies]
     lines = [_content(message.get("content")), *(f"{b.get('name')} {a}" for b, a in zip(bodies, given, strict=True))]
-    role = str(message.get("role"))
-    answer = message.get("tool_call_id") or (message.get("name") if role == "function" else None)
+    answer = message.get("tool_call_id") or (message.get("name") if message.get("role") == "function" else None)
     return Spoken(
-        _ROLES.get(role, role),
+        _role(message),
         "\n".join(lines),
         tuple(str(call.get("id")) for call in calls),
         tuple(_value(text) for text in given),
@@ -72,9 +71,8 @@ def _anthropic(message: Mapping[str, Any]) -> Spoken:
     blocks: list[Any] = [] if content is None or isinstance(content, str) else list(content)
     uses = [block for block in blocks if block.get("type") == "tool_use"]
     answers = tuple(str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result")
-    role = str(message.get("role"))
     return Spoken(
-        "tool" if answers else _ROLES.get(role, role),
+        "tool" if answers else _role(message),
         _content(content),
         tuple(str(block.get("id")) for block in uses),
         tuple(block.get("input") for block in uses),
@@ -91,8 +89,7 @@ def _responses(item: Mapping[str, Any]) -> Spoken:
     if kind in _OUTPUTS:
         return Spoken("tool", _content(item.get("output")), answers=(str(item.get("call_id")),))
     if kind == "message":
-        role = str(item.get("role"))
-        return Spoken(_ROLES.get(role, role), _content(item.get("content")))
+        return Spoken(_role(item), _content(item.get("content")))
     return Spoken("assistant", _content(item.get("summary")))
 
 
@@ -101,6 +98,11 @@ _READERS: Final[dict[str, Callable[[Mapping[str, Any]], Spoken]]] = {
     "anthropic": _anthropic,
     "openai-responses": _responses,
 }
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    role = str(message.get("role"))
+    return _ROLES.get(role, role)
 
 
 def _content(content: Any) -> str:
