@@ -63,6 +63,19 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:half]}...{text[-half:]}"
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the question after the likely word, to go into a message, or nothing if no word is like it.
+
+    >>> did_you_mean("chatt", ["chat", "rag"])
+    "; did you mean 'chat'?"
+    """
+    from difflib import get_close_matches  # only who has misspelt something pays for the import
+
+    folded = {one.lower().replace("_", "-"): one for one in known}
+    close = get_close_matches(word[:80].lower().replace("_", "-"), folded, n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
 def wrong_type(name: str, expected: str, value: object) -> TypeError:
     """Return the error for an argument of the wrong type."""
     return TypeError(f"{name} must be {expected}, got {type(value).__name__}: {shown(value)}")

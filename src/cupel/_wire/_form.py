@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar, cast
 import msgspec
 from msgspec.structs import asdict, astuple
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import did_you_mean, shown, wrong_type
 from cupel._wire._fields import Aside, Field, Nested
 from cupel._wire._json import decode_json, is_written
 from cupel._wire._limits import RefusedError, check_depth
@@ -249,12 +249,9 @@ def _read(field: Field, value: Any, at: Path | None, error: type[Exception], asi
 
 
 def _misspelt(key: object, form: WireForm[Any]) -> str:
-    from difflib import get_close_matches  # only a failing document pays for the import
-
-    close = get_close_matches(str(key)[:80], form.spellings, n=1)
     known = ", ".join(field.key for field in form.fields)
-    hint = f"did you mean {close[0]!r}?" if close else f"{form.noun} has {known}"
-    return f"unknown key {shown(key)}; {hint}"
+    hint = did_you_mean(str(key), form.spellings) or f"; {form.noun} has {known}"
+    return f"unknown key {shown(key)}{hint}"
 
 
 def _refuse(at: Path | None, problem: str, error: type[Exception]) -> NoReturn:

@@ -115,7 +115,7 @@ def _explain(arguments: list[str]) -> int:
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     command: str | None = parser.parse_args(arguments[:1]).command
     if command is not None:
-        from cupel.cli._parser import did_you_mean
+        from cupel._checks import did_you_mean
 
         parser.error(f"unknown command {command!r}{did_you_mean(command, COMMANDS)} (commands: {', '.join(COMMANDS)})")
     parser.print_help(sys.stderr)

@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import takewhile
 from typing import Any, Final
 
-from cupel._checks import shown
+from cupel._checks import did_you_mean, shown
 from cupel.cli._main import COMMANDS
 
 EXIT_CODES: Final = """\
@@ -54,15 +54,3 @@ def _long_flags(arguments: Sequence[str]) -> Iterable[str]:
     for word in takewhile("--".__ne__, arguments):
         if word.startswith("--") and " " not in word:  # with a space in it, argparse takes it for a value
             yield word.partition("=")[0]
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the question after the likely word, to go into a message, or nothing if no word is like it.
-
-    >>> did_you_mean("chatt", ["chat", "rag"])
-    "; did you mean 'chat'?"
-    """
-    from difflib import get_close_matches  # only who has misspelt something pays for the import
-
-    close = get_close_matches(word[:80].lower().replace("_", "-"), list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

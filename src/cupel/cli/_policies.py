@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cupel import presets
+from cupel._checks import did_you_mean
 from cupel.cli._overrides import overridden
-from cupel.cli._parser import did_you_mean
 from cupel.errors import PolicyConfigError
 from cupel.policy import Policy
 from cupel.report import Variant

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import structs
 
-from cupel._checks import shown
+from cupel._checks import did_you_mean, shown
 from cupel.cli._formats import Fault, Found
-from cupel.cli._parser import did_you_mean
 from cupel.cli._records import (
     BadRecordError,
     Record,

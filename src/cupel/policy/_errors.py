@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cupel._checks import shown
+from cupel._checks import did_you_mean, shown
 from cupel.errors import ConfigurationError, PolicyConfigError
 
 
@@ -28,13 +28,9 @@ def mismatch(path: str, expected: str, value: object) -> PolicyConfigError:
 
 def unknown_word(path: str, what: str, word: str, known: Iterable[str], hint: str = "") -> PolicyConfigError:
     """The error for a misspelt key, tag or choice: the likely word, if there is one, and all known ones."""
-    from difflib import get_close_matches  # only a failing document pays for the import
-
     choices = list(known)
-    close = get_close_matches(word[:80].lower(), choices, n=1, cutoff=0.6)
-    likely = f"; did you mean {close[0]!r}?" if close else ""
-    listed = ", ".join(choices) if choices else "none"
-    return malformed(path, f"unknown {what} {shown(word)}{likely} (known: {listed}){hint}")
+    likely = did_you_mean(word, choices)
+    return malformed(path, f"unknown {what} {shown(word)}{likely} (known: {', '.join(choices) or 'none'}){hint}")
 
 
 def _name(value: object) -> str:
