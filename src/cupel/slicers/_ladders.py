@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf, isnan
 from sys import float_info
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,19 +27,12 @@ class Step(NamedTuple):
     """Which of the thing's useful forms it has then."""
     tokens: int
     """What that costs more than before."""
-
-
-class Ladder(NamedTuple):
-    """One unit's steps from the densest exchange to the least dense, and the value reached with each."""
-
-    steps: list[Step]
-    values: list[float]
-    first: int
-    """The position of its best-scored candidate."""
+    value: float
+    """What it is worth more than before."""
 
 
 class Ladders:
-    """The steps of all units that can be in."""
+    """The steps of all units that can be in: of each the first, and its exchanges from the densest down."""
 
     def __init__(self, relations: Relations) -> None:
         self.relations = relations
@@ -49,29 +42,28 @@ class Ladders:
             sum(self.forms[thing][0].tokens for thing in unit.things) if unit.is_open else 0 for unit in relations.units
         ]
         """The fewest tokens of each unit."""
-        self.ladders = [self._ladder(place) for place, unit in enumerate(relations.units) if unit.is_open]
-        self.ladders.sort(key=lambda ladder: ladder.first)
+        units = [place for place, unit in enumerate(relations.units) if unit.is_open]
+        units.sort(key=self._first_position)
+        self._ladders = [self._ladder(place) for place in units]
+
+    def _first_position(self, unit: int) -> int:
+        return min(min(self.relations.things[thing].positions) for thing in self.relations.units[unit].things)
 
     @property
     def everything(self) -> int:
         """The tokens of all things in their largest useful forms."""
         return sum(forms[-1].tokens for forms in self.forms if forms)
 
-    def _ladder(self, place: int) -> Ladder:
+    def _ladder(self, place: int) -> list[Step]:
         things = self.relations.units[place].things
-        first = Step(place, None, 0, self.least[place])
+        first = Step(place, None, 0, self.least[place], total(self.forms[thing][0] for thing in things))
         exchanges = [
-            (Step(place, thing, level, forms[level].tokens - forms[level - 1].tokens), _gain(forms, level))
+            Step(place, thing, level, form.tokens - smaller.tokens, comparable(form) - comparable(smaller))
             for thing in things
-            for forms in [self.forms[thing]]
-            for level in range(1, len(forms))
+            for level, (smaller, form) in enumerate(pairwise(self.forms[thing]), 1)
         ]
-        order = descending([quotient(gain, step.tokens) for step, gain in exchanges])
-        values = [total(self.forms[thing][0] for thing in things)]
-        for rank in order:
-            values.append(values[-1] + exchanges[rank][1])
-        positions = (position for thing in things for position in self.relations.things[thing].positions)
-        return Ladder([first, *(exchanges[rank][0] for rank in order)], values, min(positions))
+        order = descending([quotient(step.value, step.tokens) for step in exchanges])
+        return [first, *(exchanges[rank] for rank in order)]
 
     def by_density(self) -> list[Step]:
         """Order all steps by value per token; where an exchange is denser than what it builds on, both count as one.
@@ -80,8 +72,8 @@ class Ladders:
         """
         steps: list[Step] = []
         keys: list[float] = []
-        for ladder in self.ladders:
-            steps += ladder.steps
+        for ladder in self._ladders:
+            steps += ladder
             keys += self._densities(ladder)
         return [steps[rank] for rank in descending(keys)]
 
@@ -89,21 +81,18 @@ class Ladders:
         """Order the units by the best value in them, and after all of them the exchanges by the same."""
         units = self.relations.units
         tops = [
-            max(comparable(self.forms[thing][-1]) for thing in units[ladder.steps[0].unit].things)
-            for ladder in self.ladders
+            max(comparable(self.forms[thing][-1]) for thing in units[first.unit].things) for first, *_ in self._ladders
         ]
-        ranked = [self.ladders[rank] for rank in descending(tops)]
-        return [ladder.steps[0] for ladder in ranked] + [step for ladder in ranked for step in ladder.steps[1:]]
+        ranked = [self._ladders[rank] for rank in descending(tops)]
+        return [first for first, *_ in ranked] + [step for _, *exchanges in ranked for step in exchanges]
 
     def units_by_score(self) -> list[int]:
         """Order the units that can be in by the best value in them."""
         return [step.unit for step in self.by_score() if step.thing is None]
 
-    def _densities(self, ladder: Ladder) -> list[float]:
-        tokens = [0]
-        for step in ladder.steps:
-            tokens.append(tokens[-1] + step.tokens)
-        values = [0.0, *ladder.values]
+    def _densities(self, ladder: list[Step]) -> list[float]:
+        tokens = list(accumulate((step.tokens for step in ladder), initial=0))
+        values = list(accumulate((step.value for step in ladder), initial=0.0))
 
         def density(start: int, end: int) -> float:
             cost = tokens[end] - tokens[start]
@@ -114,15 +103,14 @@ class Ladders:
             while len(ends) > 1 and density(ends[-2], ends[-1]) < density(ends[-1], end):
                 ends.pop()
             ends.append(end)
-        most = self._density_with_requirements(ladder)
+        most = self._density_with_requirements(ladder[0].unit)
         keys: list[float] = []
         for start, end in pairwise(ends):
             key = density(start, end)
             keys += [min(key, most)] * (end - start)
         return keys
 
-    def _density_with_requirements(self, ladder: Ladder) -> float:
-        unit = ladder.steps[0].unit
+    def _density_with_requirements(self, unit: int) -> float:
         if not self.relations.units[unit].requires:
             return inf
         units = closure(self.relations, unit)
@@ -161,7 +149,3 @@ def total(forms: Iterable[Form]) -> float:
 
 def _slope(low: Form, high: Form) -> float:
     return quotient(comparable(high) - comparable(low), high.tokens - low.tokens)
-
-
-def _gain(forms: list[Form], level: int) -> float:
-    return comparable(forms[level]) - comparable(forms[level - 1])

@@ -41,20 +41,19 @@ class StepChooser(Chooser):
 
     def improved(self, chosen: list[int], remaining: int) -> list[int]:
         """Exchange chosen forms for larger ones as far as the tokens last, and take nothing else."""
-        levels = {
-            thing: level
-            for position in chosen
-            for thing in [self._ladders.relations.thing_of[position]]
-            for level, form in enumerate(self._ladders.forms[thing])
-            if form.position == position
-        }
-        places = {position: self._ladders.relations.thing_of[position] for position in chosen}
+        forms = self._ladders.forms
+        things = [self._ladders.relations.thing_of[position] for position in chosen]
+        levels: dict[int, int] = {}
+        for thing, position in zip(things, chosen, strict=True):
+            useful = [form.position for form in forms[thing]]
+            if position in useful:
+                levels[thing] = useful.index(position)
         for step in self._order:
             if step.thing in levels and levels[step.thing] == step.level - 1 and step.tokens <= remaining:
                 levels[step.thing] = step.level
                 remaining -= step.tokens
-        forms = self._ladders.forms
-        return [forms[thing][levels[thing]].position if thing in levels else place for place, thing in places.items()]
+        pairs = zip(things, chosen, strict=True)
+        return [forms[thing][levels[thing]].position if thing in levels else position for thing, position in pairs]
 
     def _climb(self, remaining: int) -> tuple[dict[int, int], int, int | None]:
         """Make every step that fits; return the level of each thing, what is left, and what the nearest miss lacked."""
