@@ -46,11 +46,9 @@ class Bill:
         return f"{parts}   {_k(self.price)} ({beside}){'' if self.settled else ', estimated'}"
 
 
-def billed(prices: Prices, *, opening: int, same: int, sent: int, new: int) -> Bill:
-    """Estimate the bill of a request whose first `same` tokens the provider has seen, `opening` of them in any case."""
-    read = min(prices.cached(same), sent - new)
+def billed(prices: Prices, *, sent: int, read: int, new: int, reselecting: float, settled: bool) -> Bill:
+    """Return the bill of a request of which the cache serves `read` tokens."""
     missed = sent - read
-    served = min(prices.cached(opening), sent)
     return Bill(
         sent=sent,
         read=read,
@@ -58,8 +56,17 @@ def billed(prices: Prices, *, opening: int, same: int, sent: int, new: int) -> B
         new=new,
         price=prices.read * read + prices.write * missed,
         without_cache=float(sent),
-        reselecting=prices.read * served + prices.write * (sent - served),
-        settled=False,
+        reselecting=reselecting,
+        settled=settled,
+    )
+
+
+def estimated(prices: Prices, *, opening: int, same: int, sent: int, new: int) -> Bill:
+    """Return the bill of a request whose first `same` tokens the provider has seen, `opening` of them in any case."""
+    served = min(prices.cached(opening), sent)
+    anew = prices.read * served + prices.write * (sent - served)
+    return billed(
+        prices, sent=sent, read=min(prices.cached(same), sent - new), new=new, reselecting=anew, settled=False
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from cupel._planning._bill import Bill, billed
+from cupel._planning._bill import Bill, estimated
 from cupel._planning._pool import Candidate, Entry, Plan, Pool, Terms
 from cupel._planning._prices import Prices
 from cupel._planning._state import State
@@ -128,8 +128,8 @@ def _bill(state: State, pool: Pool, plan: Plan, prices: Prices, opening: Opening
         tail = ((pool.candidates[index], option) for index, option in plan.tail.items())
         new = sum(option.tokens - candidate.begun for candidate, option in tail if candidate.new)
     if same is None:
-        return billed(prices, opening=0, same=0, sent=sent, new=new)
-    return billed(prices, opening=opening.tokens, same=opening.tokens + same, sent=sent, new=new)
+        return estimated(prices, opening=0, same=0, sent=sent, new=new)
+    return estimated(prices, opening=opening.tokens, same=opening.tokens + same, sent=sent, new=new)
 
 
 def _terms(state: State, pool: Pool, prices: Prices, gain: float, room: int) -> Terms:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from msgspec.structs import replace
 
 from cupel._checks import shown, wrong_type
-from cupel._planning._bill import Bill
+from cupel._planning._bill import Bill, billed
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -92,15 +92,13 @@ def settle(state: State, usage: object, prices: Prices) -> tuple[State, Bill | N
     expiry = state.expiry
     if expected:
         expiry = _FORGETTING * expiry + (1 - _FORGETTING) * (read < expected / 2)
-    new = min(round(estimate.new * observed), sent - read)
-    bill = Bill(
+    bill = billed(
+        prices,
         sent=sent,
         read=read,
-        rewritten=sent - read - new,
-        new=new,
-        price=prices.read * read + prices.write * (sent - read),
-        without_cache=float(sent),
+        new=min(round(estimate.new * observed), sent - read),
         reselecting=estimate.reselecting * observed,
+        settled=True,
     )
     after = replace(
         state,
