@@ -63,7 +63,7 @@ def solve(problem: Problem, effort: Effort) -> Answer:
     wanted: Sequence[Floor] = ()
     choice = _at_once(problem)
     if choice is None:
-        choice = [None] * len(problem.blocks)
+        choice = Filling(problem).choice
         wanted, problem = problem.floors, replace(problem, floors=())
     is_settled = True
     for one in wanted:

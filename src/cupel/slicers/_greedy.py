@@ -50,19 +50,16 @@ class GreedyChooser(Chooser):
         self._scores = scores
         self._tokens = tokens
         self._smallest = min(tokens, default=0)
+        ranking = descending(self._merits())
+        if self._smallest < 0:
+            # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
+            ranking = [position for position in ranking if tokens[position] >= 0]
+        self._ranking = ranking
 
     @property
     def order(self) -> list[int]:
         """Positions in the order in which they are tried."""
         return self._ranking
-
-    @cached_property
-    def _ranking(self) -> list[int]:
-        ranking = descending(self._merits())
-        if self._smallest >= 0:
-            return ranking
-        # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
-        return [position for position in ranking if self._tokens[position] >= 0]
 
     @cached_property
     def _backward(self) -> tuple[BackwardFill, dict[int, int]]:

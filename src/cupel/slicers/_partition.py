@@ -22,12 +22,12 @@ def positions_by_kind(candidates: Candidates) -> dict[str, list[int]]:
 
     A slicer called outside the pipeline may meet negative counts; none of the built-ins takes them (ruling 5.4).
     """
-    keys = [item.kind.key for item in candidates.items]
+    keys, tokens = [item.kind.key for item in candidates.items], candidates.tokens
     if candidates.relations is not None:
-        _unite(keys, candidates.tokens, candidates.relations)
+        _unite(keys, tokens, candidates.relations)
     parts: defaultdict[str, list[int]] = defaultdict(list)
-    for position, (key, cost) in enumerate(zip(keys, candidates.tokens, strict=True)):
-        if cost >= 0:
+    for position, key in enumerate(keys):
+        if tokens[position] >= 0:
             parts[key].append(position)
     return parts
 

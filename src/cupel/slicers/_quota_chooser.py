@@ -31,9 +31,8 @@ class _Part(NamedTuple):
 
     def choose(self, share: int, cap: int) -> list[int]:
         """Choose within a share."""
-        if share <= 0:
-            return []
-        return [self.positions[index] for index in self.chooser(ContextBudget(cap, share)).chosen]
+        positions, chooser = self
+        return [positions[index] for index in chooser(ContextBudget(cap, share)).chosen] if share > 0 else []
 
 
 class QuotaChooser(Chooser):

@@ -24,15 +24,19 @@ def portion(percent: float, target: Number) -> Number:
     Where doubles cannot tell targets apart, the product is exact instead: no share exceeds what it is a share of.
     """
     if not isinstance(target, int):
-        import numpy as np
-
-        if target.dtype == np.object_:
-            return np.array([portion(percent, int(one)) for one in target], np.object_)
-        return np.floor(percent / 100.0 * target).astype(np.int64)
+        return _portions(percent, target)
     if target <= _EXACT:
         return floor(percent / 100.0 * target)
     numerator, denominator = (percent / 100.0).as_integer_ratio()
     return numerator * target // denominator
+
+
+def _portions(percent: float, targets: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    if targets.dtype == np.object_:
+        return np.array([portion(percent, int(target)) for target in targets], np.object_)
+    return np.floor(percent / 100.0 * targets).astype(np.int64)
 
 
 class Line(NamedTuple):
