@@ -24,7 +24,7 @@ def select_documents(
     score: Callable[[D], float | None],
     query: str | None = None,
 ) -> list[D]:
-    """The documents that fit, as the policy places them; documents without text are left out.
+    """Return the documents that fit, as the policy places them; documents without text are left out.
 
     A retriever's score becomes the item's relevance. Where a document has none, its rank stands in for it: retrievers
     return the best first. Without a policy, `presets.rag()` chooses and puts the best at both ends.

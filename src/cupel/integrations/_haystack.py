@@ -17,7 +17,7 @@ from cupel.integrations.messages import Framework
 
 
 def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
-    """The messages as chat-completions would have them."""
+    """Return the messages as chat-completions would have them."""
     ids = CallIds()
     for message in messages:
         view = _view(message)
@@ -69,7 +69,7 @@ def _image(image: Any) -> dict[str, Any]:
 
 
 def _with_outputs(message: ChatMessage, texts: Sequence[str]) -> ChatMessage:
-    """A copy of what a tool returned with other texts, one for each that `_view` shows."""
+    """Return a copy of what a tool returned with other texts, one for each that `_view` shows."""
     result, following = message.tool_call_result, iter(texts)
     shorter = next(following) if isinstance(result.result, str) else [_with_text(c, following) for c in result.result]
     return ChatMessage.from_tool(shorter, origin=result.origin, error=result.error, meta=dict(message.meta))

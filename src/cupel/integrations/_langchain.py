@@ -41,7 +41,7 @@ def _view(message: Any) -> Mapping[str, Any]:
 
 
 def _calls(message: Any) -> list[dict[str, Any]]:
-    """The calls of a message: parsed, unparsable, and those that only its content blocks know."""
+    """Return the calls of a message: parsed, unparsable, and those that only its content blocks know."""
     calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
     known = {call["id"] for call in calls}
     content = () if isinstance(message.content, str) else message.content
@@ -58,7 +58,7 @@ def _parts(content: Any) -> list[Any]:
 
 
 def _without_call(part: Any) -> Any:
-    """A part of a message; of a call, which `_calls` reads, only the code that made it, if code did."""
+    """Return a part of a message; of a call, which `_calls` reads, only the code that made it, if code did."""
     if _kind(part) not in _CALL_PARTS:
         return part
     caller = part.get("caller") or (part.get("extras") or {}).get("caller")
@@ -106,7 +106,7 @@ def _image_url(part: Mapping[str, Any]) -> str:
 
 
 def _with_outputs(message: BaseMessage, texts: Sequence[str]) -> BaseMessage:
-    """A copy of what a tool returned with other texts, one for each that `_view` shows."""
+    """Return a copy of what a tool returned with other texts, one for each that `_view` shows."""
     following = iter(texts)
     content = message.content
     shorter = next(following) if isinstance(content, str) else [_with_text(part, following) for part in content]

@@ -19,7 +19,7 @@ _ROLES = {"chatbot": "assistant", "model": "assistant"}
 
 
 def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
-    """The messages as chat-completions would have them."""
+    """Return the messages as chat-completions would have them."""
     ids = CallIds()
     for message in messages:
         role = message.role.value
@@ -45,12 +45,12 @@ def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
 
 
 def _given_id(call: Any) -> str | None:
-    """The call's id, unless it is only its tool's name, as of models that have no ids: then two calls may share it."""
+    """Return the call's id, unless that is only its tool's name, as of models without ids: two calls may share it."""
     return None if call.tool_call_id == call.tool_name else call.tool_call_id
 
 
 def _is_silent(block: Any) -> bool:
-    """Whether a block is not content: a call, which is read apart, a cache mark, or an empty text."""
+    """Return whether a block is not content: a call, which is read apart, a cache mark, or an empty text."""
     return block.block_type in ("tool_call", "cache") or (block.block_type == "text" and not block.text)
 
 
@@ -69,7 +69,7 @@ def _part(block: Any) -> dict[str, Any]:
 
 
 def _with_outputs(message: ChatMessage, texts: Sequence[str]) -> ChatMessage:
-    """A copy of what a tool returned with other texts, one for each that `_views` shows."""
+    """Return a copy of what a tool returned with other texts, one for each that `_views` shows."""
     following = iter(texts)
     blocks = [
         block.model_copy(update={"text": next(following)}) if block.block_type == "text" and block.text else block

@@ -39,7 +39,7 @@ def reason_name(reason: ExclusionReason) -> str:
 
 
 def is_read(provider: MeterProvider | None) -> bool:
-    """Whether an SDK is there to read measurements: the providers of the API itself forget everything."""
+    """Return whether an SDK is there to read measurements: the providers of the API itself forget everything."""
     provider = provider if provider is not None else metrics.get_meter_provider()
     return not type(provider).__module__.startswith("opentelemetry.metrics")
 

@@ -57,7 +57,7 @@ def fit_messages(
     tools: ToolsType | None = None,
     **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
-    """`cupel.integrations.messages.fit` for Haystack's chat messages: the same objects come back."""
+    """Fit Haystack's chat messages as `cupel.integrations.messages.fit` does: the same objects come back."""
     return HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), **options)
 
 
@@ -257,5 +257,5 @@ def _nothing() -> None:
 
 
 def _given(**inputs: Any) -> dict[str, Any]:
-    """What the caller gave: not every generator takes all of it."""
+    """Return what the caller gave: not every generator takes all of it."""
     return {name: value for name, value in inputs.items() if value is not None}

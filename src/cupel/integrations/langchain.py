@@ -42,7 +42,7 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[BaseMessage]],
 ) -> Fitted[BaseMessage]:
-    """`cupel.integrations.messages.fit` for LangChain messages: the same objects come back.
+    """Fit LangChain messages as `cupel.integrations.messages.fit` does: the same objects come back.
 
     The result suits every chat model: calls stay with their results, and the first message after the system prompts is
     a human one.
@@ -107,7 +107,7 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
     def transform_documents(
         self, documents: Sequence[Document], *, query: str | None = None, **_kwargs: Any
     ) -> Sequence[Document]:
-        """The documents that fit; `query` is what a policy that scores by relevance looks for."""
+        """Return the documents that fit; `query` is what a policy that scores by relevance looks for."""
         return select_documents(
             documents,
             self.budget,

@@ -122,14 +122,14 @@ def session_hook(
 
 
 def _answer(messages: Sequence[BaseMessage], sent: Sequence[BaseMessage] | None) -> Sequence[BaseMessage]:
-    """What stands right behind the last request: its answer, unless the model never gave one."""
+    """Return what stands right behind the last request: its answer, unless the model never gave one."""
     newest = sent[-1].id if sent else None
     places = [at for at, message in enumerate(messages) if newest is not None and message.id == newest]
     return messages[places[-1] + 1 :][:1] if places else ()
 
 
 def _usage(messages: Iterable[BaseMessage]) -> Mapping[str, Any] | None:
-    """What the provider says of the request's tokens, if it says anything."""
+    """Return what the provider says of the request's tokens, if it says anything."""
     for message in messages:
         if isinstance(message, AIMessage) and message.usage_metadata:
             details = message.usage_metadata.get("input_token_details") or {}

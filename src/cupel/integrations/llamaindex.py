@@ -46,7 +46,7 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
-    """`cupel.integrations.messages.fit` for LlamaIndex's chat messages: the same objects come back."""
+    """Fit LlamaIndex's chat messages as `cupel.integrations.messages.fit` does: the same objects come back."""
     return LLAMAINDEX.fit(messages, budget, policy, counter, tools, **options)
 
 
@@ -62,7 +62,7 @@ class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-i
 
     @classmethod
     def class_name(cls) -> str:
-        """The name LlamaIndex saves it under."""
+        """Return the name LlamaIndex saves it under."""
         return "CupelBudgetPostprocessor"
 
     def _postprocess_nodes(
@@ -93,12 +93,12 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
 
     @classmethod
     def class_name(cls) -> str:
-        """The name LlamaIndex saves it under."""
+        """Return the name LlamaIndex saves it under."""
         return "CupelFittedMemory"
 
     @classmethod
     def from_defaults(cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **kwargs: Any) -> Self:
-        """A memory with an optional history; its budget, if not given, is three quarters of the model's window."""
+        """Return a memory with an optional history; its budget is by default three quarters of the model's window."""
         if "budget" not in kwargs and llm is not None:
             kwargs["budget"] = llm.metadata.context_window * 3 // 4
         memory = cls(**kwargs)
@@ -165,7 +165,7 @@ class SessionMemory(FittedMemory):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name LlamaIndex saves it under."""
+        """Return the name LlamaIndex saves it under."""
         return "CupelSessionMemory"
 
     def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
@@ -231,7 +231,7 @@ class SessionMemory(FittedMemory):
     def _next(
         self, stored: Sequence[ChatMessage], messages: list[ChatMessage], beside: int, asked: str | None
     ) -> tuple[list[ChatMessage], ChatMessage | None]:
-        """The next request, and what is to be stored of it, if anything is."""
+        """Return the next request, and what is to be stored of it, if anything is."""
         if not messages:
             return [], None
         last, history = Request.read(stored), mark(messages)

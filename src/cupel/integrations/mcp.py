@@ -143,7 +143,7 @@ def _strict(tool: Callable[..., dict[str, Any]]) -> Tool:
 
 
 def _told(tool: Callable[P, R]) -> Callable[P, R]:
-    """The tool, with mistakes in its arguments told to the client instead of being logged as crashes."""
+    """Return the tool, with mistakes in its arguments told to the client instead of being logged as crashes."""
 
     @wraps(tool)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

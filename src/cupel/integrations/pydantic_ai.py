@@ -92,7 +92,7 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
 
 
 def _idle(last: ModelMessage | None, newest: ModelMessage) -> float | None:
-    """How many seconds lie between two requests, by the times that Pydantic AI notes."""
+    """Return how many seconds lie between two requests, by the times that Pydantic AI notes."""
     if last is None or last.timestamp is None or newest.timestamp is None:
         return None
     seconds: float = (newest.timestamp - last.timestamp).total_seconds()
@@ -100,7 +100,7 @@ def _idle(last: ModelMessage | None, newest: ModelMessage) -> float | None:
 
 
 def _usage(answer: ModelMessage) -> Mapping[str, Any] | None:
-    """What the provider says of the tokens of the request that this answers, if it does and says anything."""
+    """Return what the provider says of the tokens of the request that this answers, if it does and says anything."""
     if not isinstance(answer, ModelResponse):
         return None
     return usage_of(answer.usage.input_tokens, answer.usage.cache_read_tokens)
@@ -137,7 +137,7 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ModelMessage]],
 ) -> Fitted[ModelMessage]:
-    """`cupel.integrations.messages.fit` for Pydantic AI's messages: the same objects come back.
+    """Fit Pydantic AI's messages as `cupel.integrations.messages.fit` does: the same objects come back.
 
     Requests that carry a system prompt are pinned.
     """
@@ -155,13 +155,13 @@ def _pin(pin: Callable[[ModelMessage], bool] | None) -> Callable[[ModelMessage],
 
 
 def _instructions(messages: Sequence[ModelMessage]) -> str | None:
-    """What is sent as instructions: those of the newest request."""
+    """Return what is sent as instructions: those of the newest request."""
     requests = (message for message in reversed(messages) if isinstance(message, ModelRequest))
     return next((request.instructions for request in requests if request.instructions), None)
 
 
 def _schema(tool: Any) -> Mapping[str, Any]:
-    """A tool or its definition as Anthropic would have it."""
+    """Return a tool or its definition as Anthropic would have it."""
     definition: ToolDefinition = tool.tool_def if isinstance(tool, Tool) else tool
     return {
         "name": definition.name,
@@ -171,7 +171,7 @@ def _schema(tool: Any) -> Mapping[str, Any]:
 
 
 def _views(messages: Sequence[ModelMessage]) -> Iterator[Mapping[str, Any]]:
-    """The messages as Anthropic would have them, results first: there too a request may hold results and words."""
+    """Return the messages as Anthropic would have them, results first: a request may hold results and words."""
     for message in messages:
         blocks = [block for part in message.parts for block in _blocks(part)]
         blocks.sort(key=lambda block: block["type"] != "tool_result")
@@ -226,7 +226,7 @@ def _user_content(content: Any) -> Iterable[dict[str, Any]]:
 
 
 def _with_outputs(message: ModelMessage, texts: Sequence[str]) -> ModelMessage:
-    """A copy of a request with other texts for what tools returned, in their order."""
+    """Return a copy of a request with other texts for what tools returned, in their order."""
     following = iter(texts)
     return replace(message, parts=[_with_output(part, following) for part in message.parts])
 

@@ -37,7 +37,7 @@ class CachedCounter:
         self._lock = Lock()
 
     def count(self, text: str, /) -> int:
-        """The inner counter's count of `text`, remembered."""
+        """Return the inner counter's count of `text`, remembered."""
         key: str | bytes = text
         if len(text) > _DIGEST_FROM:
             key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

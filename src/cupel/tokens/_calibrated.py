@@ -38,7 +38,7 @@ class CalibratedCounter:
         return self._ratio
 
     def count(self, text: str, /) -> int:
-        """The inner counter's count of `text`, times the ratio, rounded up."""
+        """Return the inner counter's count of `text`, times the ratio, rounded up."""
         return math.ceil(self.inner.count(text) * self._ratio)
 
     def observe(self, estimated: int, reported: int) -> None:

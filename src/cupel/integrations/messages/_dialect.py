@@ -103,7 +103,7 @@ def provider_of(
 
 
 def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object, tools: object) -> Dialect:
-    """The dialect a caller named, or else the one that the messages speak, or else their tools."""
+    """Return the dialect a caller named, or else the one that the messages speak, or else their tools."""
     if provider is not None:
         if not isinstance(provider, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("provider", "a string", provider)
@@ -124,7 +124,7 @@ def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object
 
 
 def _marks(messages: Sequence[JSON]) -> Iterable[str]:
-    """The format that each telling trait belongs to, or what it rules out."""
+    """Return the format that each telling trait belongs to, or what it rules out."""
     for position, message in enumerate(messages):
         # The messages that Anthropic's API returns have a type too, and name their model.
         if "type" in message and not (message["type"] == "message" and "model" in message):

@@ -68,7 +68,7 @@ class Draft:
         raise self.request.too_large({unit: self.items[unit].tokens for unit in units})
 
     def _new(self) -> set[int]:
-        """Everything behind the newest piece of the last request."""
+        """Return everything behind the newest piece of the last request."""
         sent = {entry.key for entry in self.last if entry.form != BEGUN}
         newest = max((index for index, piece in enumerate(self.pieces) if piece.key in sent), default=None)
         return set() if newest is None else set(range(newest + 1, len(self.pieces)))
@@ -81,7 +81,7 @@ class Draft:
         return set()
 
     def needed(self, wanted: set[int]) -> set[int]:
-        """The pieces of what is pinned and wanted, and of what these cannot be sent without."""
+        """Return the pieces of what is pinned and wanted, and of what these cannot be sent without."""
         history, items = self.request.history, self.items
         holder = {unit: index for index, piece in enumerate(self.pieces) for unit in piece.units}
         units = {unit for index in wanted if index not in self.barred for unit in self.pieces[index].units}
@@ -113,7 +113,7 @@ class Draft:
         return self.source.cut(piece, history, _level(sizes, sum(sizes) - excess)) if sizes else None
 
     def _legal(self, decide: Decide, new: set[int]) -> Step | None:
-        """The best request that the provider takes: what it would refuse beside the rest leaves, others come in."""
+        """Return the best request that the provider takes: what it would refuse leaves, others come in."""
         history = self.request.history
         barred = dict(self.barred)
         while True:
@@ -147,7 +147,7 @@ class Draft:
         ]
 
     def _recent(self) -> set[int]:
-        """The newest pieces within their share of the room."""
+        """Return the newest pieces within their share of the room."""
         left = self.recent * self.request.room
         found: set[int] = set()
         for index in reversed(range(len(self.pieces))):

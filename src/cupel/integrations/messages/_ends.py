@@ -30,12 +30,12 @@ class Ends:
 
     @classmethod
     def strict(cls, size: int) -> Ends:
-        """For a history of this size: the assistant never begins, and ends only with its last message."""
+        """Return the ends for so many messages: the assistant never begins, and ends with its last message only."""
         return cls(-1, size - 1)
 
     @classmethod
     def lenient(cls, units: Sequence[Unit]) -> Ends:
-        """The assistant may begin and end where everything that can be sent does."""
+        """Return ends that let the assistant begin and end where everything that can be sent does."""
         talk = [unit for unit in units if unit.role != "system" and unit.flaw is None]
         return cls(
             min((unit.positions[0] for unit in talk), default=-1),
@@ -43,15 +43,15 @@ class Ends:
         )
 
     def opens(self, unit: Unit) -> bool:
-        """Whether the unit may stand first."""
+        """Return whether the unit may stand first."""
         return unit.opens == "user" or unit.positions[0] == self.first
 
     def closes(self, unit: Unit) -> bool:
-        """Whether the unit may stand last."""
+        """Return whether the unit may stand last."""
         return unit.closes != "assistant" or unit.positions[-1] == self.last
 
     def companions(self, units: Sequence[Unit], chosen: Collection[int]) -> list[int]:
-        """The units of which any would make the beginning of `chosen` legal, or else its end; the nearest first."""
+        """Return the units of which any would mend the beginning of `chosen`, or else its end; the nearest first."""
         talk = [index for index in chosen if units[index].role != "system"]
         if not talk:
             return []
@@ -69,7 +69,7 @@ class Ends:
         return []
 
     def trim(self, units: Sequence[Unit], chosen: Collection[int]) -> dict[int, str]:
-        """The units at the ends of `chosen` that have to go, with the reason."""
+        """Return the units at the ends of `chosen` that have to go, with the reason."""
         dropped: dict[int, str] = {}
         talk = [index for index in chosen if units[index].role != "system"]
         for index in sorted(talk, key=lambda index: units[index].positions[0]):

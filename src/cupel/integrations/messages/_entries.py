@@ -122,7 +122,7 @@ def grown(last: Sequence[Entry], pieces: Sequence[Piece], history: History) -> t
 
 
 def _beginning(piece: Piece, entries: Sequence[Entry], history: History) -> int:
-    """How many entries, sent whole one after the other, are the first messages of a piece."""
+    """Return how many entries, sent whole one after the other, are the first messages of a piece."""
     start = 0
     for count, entry in enumerate(entries):
         digest = entry.key.partition("#")[0]
@@ -139,7 +139,7 @@ def _digest(history: History, positions: Sequence[int]) -> str:
 
 
 def _pieces(history: History) -> list[Piece]:
-    """The units in order, those that stand interleaved taken together; equal ones are numbered."""
+    """Return the units in order, those that stand interleaved taken together; equal ones are numbered."""
     found: list[Piece] = []
     seen: dict[str, int] = {}
     known = history.known
@@ -166,7 +166,7 @@ def _clusters(history: History) -> list[list[int]]:
 
 
 def _texts(piece: Piece, history: History) -> tuple[str, str]:
-    """What the model was shown in a piece, and what it asked for."""
+    """Return what the model was shown in a piece, and what it asked for."""
     readings = [history.readings[position] for position in piece.positions]
     shown = "\n".join(text for reading in readings if reading.role in ("tool", "user") for text in reading.texts)
     asked = "\n".join(text for reading in readings if reading.calls for text in reading.texts)

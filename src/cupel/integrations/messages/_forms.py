@@ -58,7 +58,7 @@ class Shortening(NamedTuple):
         return Form(tokens, messages) if messages and tokens <= most else None
 
     def _are_fixed(self, history: History, positions: Sequence[int]) -> bool:
-        """Whether words and calls of these messages stand beside reasoning, and stay as they are."""
+        """Return whether words and calls of these messages stand beside reasoning, and stay as they are."""
         return self.parts != OUTPUTS and any(thinks(history.known[position].view) for position in positions)
 
     def _text(self, text: str, name: str, limit: int, counter: TokenCounter, known: Mapping[str, int]) -> str:
@@ -78,14 +78,14 @@ def shortening_of(forms: object, *, built_in: object, parts: Collection[Part] = 
 
 
 def _telling(text: str, limit: int, counter: TokenCounter, known: Mapping[str, int]) -> str:
-    """The short form: JSON as all its distinct values; of anything else key lines, and names of the others."""
+    """Return the short form: JSON as all its distinct values; of anything else key lines, and names of the others."""
     if text[:1] in ("{", "["):
         return values(text, None, counter=counter)
     return key_lines(text, limit, counter=counter, known=known, names=_NAMES)
 
 
 def _cut(text: str, limit: int, counter: TokenCounter) -> str:
-    """A form within a limit, whatever is lost; it depends on nothing but the text."""
+    """Return a form within a limit, whatever is lost; it depends on nothing but the text."""
     if text[:1] in ("{", "["):
         return values(text, limit, counter=counter)
     return key_lines(text, limit, counter=counter) or head_tail(text, limit, counter=counter)

@@ -77,7 +77,7 @@ class Habits:
 
 
 def _expected(step: int, uses: int) -> float:
-    """What recorded sessions of coding agents showed."""
+    """Return what recorded sessions of coding agents showed."""
     age = 1.5 * (1 << step) - 1.5
     unused: float = 0.4 * (1 + age / 2) ** -1.5
     used: float = 0.2 * (1 + uses) * (1 + age / 4) ** -0.5

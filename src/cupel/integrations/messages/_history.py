@@ -88,7 +88,7 @@ class History:
     memory: Memory
 
     def items(self, room: int | None = None) -> list[ContextItem]:
-        """The candidates that stand for the units, pinned what must be sent and what that needs beside it.
+        """Return the candidates that stand for the units, pinned what must be sent and what that needs beside it.
 
         Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
         """
@@ -109,18 +109,18 @@ class History:
         return items
 
     def describe(self, index: int) -> str:
-        """A unit in words, for an error."""
+        """Return a unit in words, for an error."""
         unit = self.units[index]
         why = unit.note or (unit.role if unit.pinned else "needed beside another pinned message")
         return f"{ranges(unit.positions)} ({why})"
 
     def asked(self) -> str | None:
-        """The newest thing that the user said, which is what a scorer looks for unless the caller says otherwise."""
+        """Return the newest thing that the user said: what a scorer looks for unless the caller says otherwise."""
         spoken = (reading for reading in reversed(self.readings) if reading.role == "user" and reading.speaks)
         return " ".join(next((reading.texts for reading in spoken), ())).strip() or None
 
     def positions(self, indexes: Iterable[int]) -> list[int]:
-        """Where the messages of these units stand, in order."""
+        """Return where the messages of these units stand, in order."""
         return sorted(position for index in indexes for position in self.units[index].positions)
 
     def sent(self, positions: Iterable[int], shorter: Mapping[int, Shorter]) -> list[Any]:
@@ -203,7 +203,7 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
 
 
 def _grouped(readings: Sequence[Reading], dialect: Dialect, options: Options) -> tuple[list[Unit], Rules]:
-    """The units, those marked that can never be sent, and the rules for a sequence of them."""
+    """Return the units, those marked that can never be sent, and the rules for a sequence of them."""
     units = dialect.group(readings)
     keep_system(units, readings, options.system_messages)
     if options.alternate:
@@ -216,7 +216,7 @@ def _grouped(readings: Sequence[Reading], dialect: Dialect, options: Options) ->
 
 
 def _fixed_items(dialect: Dialect, system: object, tools: Sequence[Any], counter: TokenCounter) -> list[ContextItem]:
-    """Pinned items for what a request costs besides its messages."""
+    """Return pinned items for what a request costs besides its messages."""
     costs = [("request", REPLY_FRAME, ContextKind("Request"))]
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))

@@ -31,21 +31,21 @@ class Loops:
 
     @classmethod
     def of(cls, readings: Sequence[Reading]) -> Loops:
-        """The loops of a whole history."""
+        """Return the loops of a whole history."""
         loops = [loop for loop in _loops(range(len(readings)), readings) if loop]
         openers = {position: loop[0] for loop in loops if readings[loop[0]].opens_thinking for position in loop}
         borders = {after[0]: tuple(range(before[-1], after[0])) for before, after in pairwise(loops)}
         return cls(readings, openers, borders)
 
     def out_of_place(self, positions: Iterable[int]) -> tuple[list[int], list[int]]:
-        """The running loop of a selection, and the messages of it that stand before its thinking."""
+        """Return the running loop of a selection, and the messages of it that stand before its thinking."""
         loop = _loops(positions, self.readings)[-1]
         if not any(self.readings[at].calls for at in loop) or not any(at in self.openers for at in loop):
             return loop, []
         return loop, list(takewhile(lambda at: not self.readings[at].opens_thinking, loop))
 
     def mends(self, positions: Iterable[int]) -> list[set[int]]:
-        """Sets of messages of which any would put a selection right, the best first.
+        """Return sets of messages of which any would put a selection right, the best first.
 
         That is a thinking step of the same loop, the nearest before its first step here; or what keeps two loops apart.
         """
@@ -61,7 +61,7 @@ class Loops:
 
 
 def _loops(positions: Iterable[int], readings: Sequence[Reading]) -> list[list[int]]:
-    """The assistant's messages, loop by loop; the last is the running one, empty if it has yet to begin."""
+    """Return the assistant's messages, loop by loop; the last is the running one, empty if it has yet to begin."""
     loops: list[list[int]] = [[]]
     between: list[Reading] = []
     for position in positions:

@@ -55,12 +55,12 @@ class ImageRule:
             raise ConfigurationError(msg)
 
     def openai(self, url: str, detail: object) -> int:
-        """The tokens of an image in OpenAI's formats."""
+        """Return the tokens of an image in OpenAI's formats."""
         data = url.partition(";base64,")[2] if url.startswith("data:") else None
         return self._tokens(data, (lambda _: _OPENAI_LOW) if detail == "low" else _tiles)
 
     def anthropic(self, source: object) -> int:
-        """The tokens of an image in Anthropic's format."""
+        """Return the tokens of an image in Anthropic's format."""
         return self._tokens(fields(source).get("data"), _area)
 
     def _tokens(self, data: object, published: Callable[[Size | None], int]) -> int:
@@ -69,7 +69,7 @@ class ImageRule:
 
 
 def _tiles(size: Size | None) -> int:
-    """By tiles of 512 pixels after scaling, as for GPT-4o; the most there can be where the size is unknown."""
+    """Count by tiles of 512 pixels after scaling, as for GPT-4o; the most there can be where the size is unknown."""
     if size is None:
         return _OPENAI_LARGEST
     width, height = size
@@ -80,14 +80,14 @@ def _tiles(size: Size | None) -> int:
 
 
 def _area(size: Size | None) -> int:
-    """By area up to 1.2 megapixels, as for Claude 4; the most there can be where the size is unknown."""
+    """Count by area up to 1.2 megapixels, as for Claude 4; the most there can be where the size is unknown."""
     if size is None:
         return _ANTHROPIC_LARGEST
     return min(math.ceil(size[0] * size[1] / _ANTHROPIC_PIXELS_PER_TOKEN), _ANTHROPIC_LARGEST)
 
 
 def image_size(data: str) -> Size | None:
-    """Width and height from the header of a base64 PNG, GIF, WebP or JPEG; None if it tells neither."""
+    """Return width and height from the header of a base64 PNG, GIF, WebP or JPEG; None if it tells neither."""
     try:
         head = b64decode(data[:_HEADER_CHARACTERS] + "=" * (-len(data[:_HEADER_CHARACTERS]) % 4))
         size = _size(head)
@@ -134,13 +134,13 @@ def _jpeg_size(head: bytes) -> Size | None:
 
 
 def audio_tokens(data: str, form: object) -> int:
-    """Tokens of base64 sound, by its length in bytes."""
+    """Return the tokens of base64 sound, by its length in bytes."""
     per_token = _AUDIO_BYTES_PER_TOKEN.get(str(form), _COMPRESSED_AUDIO_BYTES_PER_TOKEN)
     return math.ceil(len(data) * 3 / 4 / per_token)
 
 
 def file_tokens(data: str) -> int:
-    """Tokens of a base64 file: PDF by the page, anything else by its length as text."""
+    """Return the tokens of a base64 file: PDF by the page, anything else by its length as text."""
     payload = data.partition(";base64,")[2] if data.startswith("data:") else data
     try:
         content = b64decode(payload)
@@ -152,5 +152,5 @@ def file_tokens(data: str) -> int:
 
 
 def opaque_tokens(data: str) -> int:
-    """Tokens of reasoning that only the provider can read: its bytes, at four to a token."""
+    """Return the tokens of reasoning that only the provider can read: its bytes, at four to a token."""
     return math.ceil(len(data) * 3 / 16)

@@ -34,7 +34,7 @@ _REASONING = ("reasoning_content", "reasoning")
 
 
 def read(message: JSON, path: str, images: _media.ImageRule) -> Reading:
-    """One chat-completions message."""
+    """Read one chat-completions message."""
     role = role_of(message, path, _ROLES)
     reading = Reading(role, speaks=role in ("user", "assistant"), extra=MESSAGE_FRAME)
     if name := message.get("name"):
@@ -126,7 +126,7 @@ def _add_text(text: str, reading: Reading) -> None:
 
 
 def group(readings: Sequence[Reading]) -> list[Unit]:
-    """Calls with the tool messages right behind them; work of server tools from beginning to end; other messages."""
+    """Return calls with the tool messages right behind them, whole work of server tools, and other messages."""
     units: list[Unit] = []
     position = 0
     while position < len(readings):
@@ -144,7 +144,7 @@ def group(readings: Sequence[Reading]) -> list[Unit]:
 
 
 def _exchange(start: int, end: int, readings: Sequence[Reading]) -> list[Unit]:
-    """The calls at `start` and the results up to `end`; results of other calls become units of their own."""
+    """Return the calls at `start` and the results up to `end`; results of other calls become units of their own."""
     waiting = set(readings[start].calls)
     members, strays = [start], list[Unit]()
     for position in range(start + 1, end):

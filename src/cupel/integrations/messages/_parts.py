@@ -111,7 +111,7 @@ def _text(part: Any, form: _Form) -> Any:
 
 
 def _with_calls(message: JSON, form: _Form) -> dict[str, Any]:
-    """What becomes of a message's or item's calls; the input of custom tools is no JSON and stays as it is."""
+    """Return what becomes of a message's or item's calls; the input of custom tools is no JSON and stays as it is."""
     match message:
         case {"type": "function_call", "arguments": arguments}:
             return {"arguments": _arguments(arguments, form)}

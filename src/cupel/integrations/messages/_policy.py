@@ -11,7 +11,7 @@ from cupel.slicers import BestFirstSlice
 
 
 def newest_first() -> Policy:
-    """The default for `fit`: the newest units first, whole, skipping what does not fit; nothing is deduplicated.
+    """Return the default for `fit`: the newest units first, whole, skipping what does not fit; nothing is deduplicated.
 
     Saying the same thing twice in a conversation is not a mistake to clean up, so equal messages all stay candidates.
 

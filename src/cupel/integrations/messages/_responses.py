@@ -38,7 +38,7 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "u
 
 
 def read(item: JSON, path: str, images: _media.ImageRule) -> Reading:
-    """One input or output item."""
+    """Read one input or output item."""
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
         msg = f"{path}.type must name an item type, got {type(kind).__name__}: {shown(kind)}"
@@ -152,7 +152,7 @@ def _read_part(part: JSON, reading: Reading, images: _media.ImageRule) -> None:
 
 
 def group(readings: Sequence[Reading]) -> list[Unit]:
-    """Runs of model items with the results of their calls, programs with theirs; every other item by itself.
+    """Return runs of model items with the results of their calls, programs with theirs; every other item by itself.
 
     A run is what the model said between two inputs. Reasoning must be followed by what it led to, and what it led to
     must be preceded by it, so a run that holds reasoning stands or falls whole; and so does a program with every run
@@ -246,7 +246,7 @@ def _hold_programs(units: Sequence[Unit], readings: Sequence[Reading]) -> list[U
 
 
 def _forbid_open_programs(units: Sequence[Unit], readings: Sequence[Reading], answers: dict[int, int]) -> None:
-    """A program without an output has calls that were answered, and nothing comes after it but the next request."""
+    """Spoil open programs, unless their calls were answered and nothing comes after them but the next request."""
     end = max((unit.positions[-1] for unit in units if unit.flaw is None and unit.role != "system"), default=-1)
     for unit in units:
         if all(at in answers for at in unit.positions if readings[at].begun):

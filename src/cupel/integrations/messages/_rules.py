@@ -35,14 +35,14 @@ class Rules:
             units[index].spoil(reason)
 
     def trim(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> dict[int, str]:
-        """The units of `chosen` that have to go, with the reason; what is left can be sent."""
+        """Return the units of `chosen` that have to go, with the reason; what is left can be sent."""
         dropped: dict[int, str] = {}
         while gone := self._illegal(units, chosen - dropped.keys()):
             dropped |= gone
         return dropped
 
     def complete(self, units: Sequence[Unit], chosen: AbstractSet[int], costs: Sequence[int], room: int) -> set[int]:
-        """The sendable units that `chosen` needs beside it, and those that they need in turn.
+        """Return the sendable units that `chosen` needs beside it, and those that they need in turn.
 
         Where one of several would do, it is the nearest whose tokens fit into `room`, or else the cheapest.
         """
@@ -71,7 +71,7 @@ class Rules:
         return dict.fromkeys(gone, NO_THINKING)
 
     def _ways(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> list[set[int]]:
-        """Ways to mend one thing that is wrong with `chosen`, the best first: sets of units to add."""
+        """Return ways to mend one thing that is wrong with `chosen`, the best first: sets of units to add."""
         anywhere = _holder(units, [index for index, unit in enumerate(units) if unit.flaw is None])
         required = {anywhere[at] for index in chosen for at in units[index].requires if at in anywhere} - chosen
         if required:
@@ -84,5 +84,5 @@ class Rules:
 
 
 def _holder(units: Sequence[Unit], indexes: Collection[int]) -> dict[int, int]:
-    """For each message of these units: the unit that holds it."""
+    """Return for each message of these units the unit that holds it."""
     return {position: index for index in indexes for position in units[index].positions}

@@ -81,7 +81,7 @@ class Request:
         return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), self.available, tuple(parts))
 
     def select(self, items: Sequence[ContextItem], pipeline: Pipeline) -> Outcome:
-        """The best legal selection; an error that lists the pinned parts if they alone do not fit."""
+        """Return the best legal selection; raise an error that lists the pinned parts if they alone do not fit."""
         must = {unit: item.tokens for unit, item in enumerate(items) if item.pinned}
         if sum(must.values()) + sum(item.tokens for item in self.history.fixed) > self.available:
             raise self.too_large(must)
@@ -133,7 +133,7 @@ class Outcome:
         return sum(self.items[index].tokens for index in self.kept)
 
     def report(self) -> SelectionReport:
-        """The run's report with the units that the provider's rules exclude among the excluded."""
+        """Return the run's report with the units that the provider's rules exclude among the excluded."""
         gone = {id(self.items[index]): Filtered(rule) for index, rule in self.trimmed.items()}
         flawed = [ExcludedItem(self.items[index], 0.0, Filtered(rule)) for index, rule in sorted(self.barred.items())]
         excluded = [

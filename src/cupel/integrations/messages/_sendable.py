@@ -57,7 +57,7 @@ def _has_models(value: object) -> bool:
 
 
 def _copied(value: object, path: str) -> Any:
-    """A message as plain data: what its objects hold, and the nulls that the provider gave them."""
+    """Return a message as plain data: what its objects hold, and the nulls that the provider gave them."""
     if isinstance(value, Mapping):
         return {key: _copied(inner, path) for key, inner in cast("Mapping[str, object]", value).items()}
     if is_sequence(value):

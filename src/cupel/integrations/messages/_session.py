@@ -199,7 +199,7 @@ class MessageSession(Remembering, Generic[M]):
         )
 
     def _marks(self, draft: Draft, positions: Sequence[int], step: Step) -> tuple[int, ...]:
-        """At the end, behind what the last request and this one have in common, and behind opening system messages."""
+        """Return where marks belong: at the end, behind what is as in the last request, and behind the opening."""
         limit = self._prices.marks - (self._options.system is not None or bool(self._options.tools))
         readings = draft.request.history.readings
         opening = next((n for n, at in enumerate(positions) if readings[at].role != "system"), len(positions)) - 1
@@ -210,7 +210,7 @@ class MessageSession(Remembering, Generic[M]):
 
 
 def _opening(fixed: Sequence[ContextItem]) -> Opening:
-    """What stands before the messages of a request."""
+    """Return what stands before the messages of a request."""
     text = "".join(f"{item.tokens}:{item.content}\n" for item in fixed)
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     return Opening(digest, sum(item.tokens for item in fixed))

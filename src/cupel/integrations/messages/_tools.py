@@ -28,17 +28,17 @@ _PRICED = frozenset(("additionalProperties", "description", "enum", "items", "pr
 
 
 def anthropic_tools(tools: Sequence[Any], counter: TokenCounter) -> int:
-    """The tokens of tools in Anthropic's format: their schemas as JSON, and the provider's own words."""
+    """Return the tokens of tools in Anthropic's format: their schemas as JSON, and the provider's own words."""
     return schema_tokens(tools, counter) + ANTHROPIC_OVERHEAD
 
 
 def schema_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
-    """The tokens of tools whose provider is unknown: their schemas as JSON."""
+    """Return the tokens of tools whose provider is unknown: their schemas as JSON."""
     return counter.count(compact_json(tools))
 
 
 def openai_tools(tools: Sequence[Any], counter: TokenCounter) -> int:
-    """The tokens of functions by OpenAI's published formula; of hosted tools, by their JSON.
+    """Return the tokens of functions by OpenAI's published formula; of hosted tools, by their JSON.
 
     The formula speaks of flat parameters; what is nested is counted in the same way, and keywords it does not know by
     their JSON.
