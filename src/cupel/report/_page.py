@@ -86,7 +86,7 @@ def write_page(payload: dict[str, Any], path: str | os.PathLike[str]) -> None:
     ...     Path(folder, "page.html").read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    if not isinstance(path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(path, (str, os.PathLike)):
         raise wrong_type("path", "a path", path)
     Path(path).write_text(render_page(payload), encoding="utf-8")
 

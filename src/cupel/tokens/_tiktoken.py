@@ -33,7 +33,7 @@ class TiktokenCounter:
 
     def __post_init__(self) -> None:
         name = self.encoding
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(name, str):
             raise wrong_type("encoding", "a string", name)
         if name not in NAMES:
             msg = f"encoding must be one of {', '.join(NAMES)}, got {shown(name)}"

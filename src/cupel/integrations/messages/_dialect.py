@@ -105,7 +105,7 @@ def provider_of(
 def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object, tools: object) -> Dialect:
     """Return the dialect a caller named, or else the one that the messages speak, or else their tools."""
     if provider is not None:
-        if not isinstance(provider, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(provider, str):
             raise wrong_type("provider", "a string", provider)
         if provider not in DIALECTS:
             msg = f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}"

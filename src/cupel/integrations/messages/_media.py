@@ -48,7 +48,7 @@ class ImageRule:
         tokens = self.tokens
         if tokens is None or callable(tokens):
             return
-        if isinstance(tokens, bool) or not isinstance(tokens, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(tokens, bool) or not isinstance(tokens, int):
             raise wrong_type("image_tokens", "an integer or a function of the size", tokens)
         if tokens < 0:
             msg = f"image_tokens must not be negative, got {tokens}"

@@ -31,6 +31,6 @@ def as_pipeline(policy: Policy | Pipeline | None) -> Pipeline:
     """Return the pipeline that a caller means."""
     if isinstance(policy, Pipeline):
         return policy
-    if policy is not None and not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if policy is not None and not isinstance(policy, Policy):
         raise wrong_type("policy", "a Policy or a Pipeline", policy)
     return (policy or newest_first()).pipeline()

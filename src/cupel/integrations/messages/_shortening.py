@@ -38,10 +38,11 @@ def shorter_units(request: Request, items: list[ContextItem], shortening: Shorte
     found: ShorterUnits = {}
     for index, piece in enumerate(pieces):
         whole = index in draft.must or index == len(pieces) - 1
-        name = draft.cuts.get(index, "") if whole else SHORT
-        messages = piece.forms[name].messages if name in piece.forms else {}
+        form = piece.forms.get(draft.cuts.get(index, "") if whole else SHORT)
+        if form is None:
+            continue
         for unit in piece.units:
-            if mine := {at: messages[at] for at in history.units[unit].positions if at in messages}:
+            if mine := {at: form.messages[at] for at in history.units[unit].positions if at in form.messages}:
                 found[unit] = mine
     return found
 
