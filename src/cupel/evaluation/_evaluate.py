@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_function, as_integer, as_tuple, wrong_type
+from cupel._checks import as_function, as_integer, as_tuple
+from cupel._policies import as_pipeline
 from cupel.errors import ScorerConfigError, SelectionError
 from cupel.evaluation._case import Case
 from cupel.evaluation._errors import EvaluationError
@@ -115,15 +116,6 @@ def evaluate(
             on_progress(at + 1, len(known))
     called = name or (policy.name if isinstance(policy, Policy) else None) or "policy"
     return _summed(called, outcomes, seed)
-
-
-def as_pipeline(policy: object) -> Pipeline:
-    """Return the pipeline of a policy."""
-    if isinstance(policy, Policy):
-        return policy.pipeline()
-    if not isinstance(policy, Pipeline):
-        raise wrong_type("policy", "a Policy or a Pipeline", policy)
-    return policy
 
 
 def as_cases(cases: Iterable[Case]) -> tuple[Case, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from cupel import presets
+from cupel._policies import as_pipeline
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -47,5 +48,5 @@ def select_documents(
         )
         sources[id(item)] = document
         items.append(item)
-    pipeline = policy if isinstance(policy, Pipeline) else (policy or presets.rag()).pipeline()
+    pipeline = as_pipeline(presets.rag() if policy is None else policy)
     return [sources[id(item)] for item in pipeline.run(items, window, query=query)]

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_finite, as_function, as_tuple, wrong_type
+from cupel._checks import as_finite, as_function, as_tuple
 from cupel._planning import Opening, Remembering, decide
+from cupel._policies import as_pipeline
 from cupel.errors import ConfigurationError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
@@ -49,9 +50,7 @@ class Session(Remembering):
         worth: float = 1.0,
         key: Key | None = None,
     ) -> None:
-        if not isinstance(policy, (Pipeline, Policy)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("policy", "a Policy or a Pipeline", policy)
-        self._pipeline = policy.pipeline() if isinstance(policy, Policy) else policy
+        self._pipeline = as_pipeline(policy)
         super().__init__(ContextBudget.of(budget), prices, worth)
         self._key: Key = identity if key is None else as_function("key", key)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import as_text, shown
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.tokens._cached import CachedCounter
 from cupel.tokens._encodings import NAMES, encoding
@@ -32,11 +32,8 @@ class TiktokenCounter:
     encoding: str = "o200k_base"
 
     def __post_init__(self) -> None:
-        name = self.encoding
-        if not isinstance(name, str):
-            raise wrong_type("encoding", "a string", name)
-        if name not in NAMES:
-            msg = f"encoding must be one of {', '.join(NAMES)}, got {shown(name)}"
+        if as_text("encoding", self.encoding) not in NAMES:
+            msg = f"encoding must be one of {', '.join(NAMES)}, got {shown(self.encoding)}"
             raise ConfigurationError(msg)
 
     @classmethod

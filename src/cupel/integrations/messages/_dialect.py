@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import as_text, shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages import _anthropic, _openai, _responses
 from cupel.integrations.messages._plain import fields, is_sequence, plain, plain_message
@@ -105,9 +105,7 @@ def provider_of(
 def dialect_of(messages: Sequence[JSON], provider: str | None, *, system: object, tools: object) -> Dialect:
     """Return the dialect a caller named, or else the one that the messages speak, or else their tools."""
     if provider is not None:
-        if not isinstance(provider, str):
-            raise wrong_type("provider", "a string", provider)
-        if provider not in DIALECTS:
+        if as_text("provider", provider) not in DIALECTS:
             msg = f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}"
             raise ConfigurationError(msg)
         return DIALECTS[provider]

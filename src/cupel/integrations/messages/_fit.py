@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cupel._policies import as_pipeline
 from cupel.integrations.messages._forms import shortening_of
 from cupel.integrations.messages._history import Options, read_history
 from cupel.integrations.messages._parts import OUTPUTS, checked_parts
-from cupel.integrations.messages._policy import as_pipeline
+from cupel.integrations.messages._policy import newest_first
 from cupel.integrations.messages._results import Fitted, dropped_from
 from cupel.integrations.messages._selection import Request
 from cupel.integrations.messages._shortening import lengthened, shorter_units, with_shorter
@@ -102,7 +103,9 @@ def fit_history(
     """Return the part of a history that fits a budget."""
     request = Request(history, ContextBudget.of(budget))
     shortening = shortening_of(forms, built_in=True, parts=parts)
-    pipeline = as_pipeline(policy).bind(history.asked() if query is None else query)
+    pipeline = as_pipeline(newest_first() if policy is None else policy).bind(
+        history.asked() if query is None else query
+    )
     items = request.with_pins(history.items(request.room), pipeline)
     too_long = sum(item.tokens for item in items) > request.room
     shorter = shorter_units(request, items, shortening) if shortening is not None and too_long else {}

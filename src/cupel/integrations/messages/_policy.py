@@ -1,10 +1,8 @@
-"""The policy of a conversation."""
+"""The policy for conversations that name none."""
 
 from __future__ import annotations
 
-from cupel._checks import wrong_type
 from cupel.model import OverflowStrategy
-from cupel.pipeline import Pipeline
 from cupel.policy import Policy
 from cupel.scorers import RecencyScorer
 from cupel.slicers import BestFirstSlice
@@ -25,12 +23,3 @@ def newest_first() -> Policy:
         overflow=OverflowStrategy.TRUNCATE,
         name="newest-first",
     )
-
-
-def as_pipeline(policy: Policy | Pipeline | None) -> Pipeline:
-    """Return the pipeline that a caller means."""
-    if isinstance(policy, Pipeline):
-        return policy
-    if policy is not None and not isinstance(policy, Policy):
-        raise wrong_type("policy", "a Policy or a Pipeline", policy)
-    return (policy or newest_first()).pipeline()

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from cupel._checks import as_finite, as_flag, as_instance, as_text
 from cupel._planning import Opening, Remembering, Step, decide
+from cupel._policies import as_pipeline
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages._account import account
 from cupel.integrations.messages._draft import Draft
@@ -20,7 +21,6 @@ from cupel.integrations.messages._forms import shortening_of
 from cupel.integrations.messages._framework import Framework
 from cupel.integrations.messages._history import Options, ranges, read_history
 from cupel.integrations.messages._memory import Memory
-from cupel.integrations.messages._policy import as_pipeline
 from cupel.integrations.messages._results import Turn, dropped_from
 from cupel.integrations.messages._selection import Request
 from cupel.model import ContextBudget
