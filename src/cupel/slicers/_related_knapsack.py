@@ -109,51 +109,53 @@ def solve_related(units: list[list[tuple[Form, ...]]], bucket: int, capacity: in
     """
     import numpy as np  # only where there is a table
 
-    weights = [[[-(-form.tokens // bucket) for form in forms] for forms in things] for things in units]
-    values = [[[scaled_score(form.value) for form in forms] for forms in things] for things in units]
-    capacity = min(capacity, sum(max(row) for things in weights for row in things))
-    most = sum(max(row) for things in values for row in things)
+    every = [forms for things in units for forms in things]
+    capacity = min(capacity, sum(max(_weight(form, bucket) for form in forms) for forms in every))
+    most = sum(max(scaled_score(form.value) for form in forms) for forms in every)
     kind: Any = np.int64 if most < _LARGEST_SUM else object  # beyond, Python's own integers
     best: Table = np.zeros(capacity + 1, kind)
     rows: list[tuple[Table, list[Table]]] = []
-    for things, costs, gains in zip(units, weights, values, strict=True):
+    for things in units:
         reached = best
         picks: list[Table] = []
-        for row, gain in zip(costs, gains, strict=True):
-            reached, pick = _with_one_of(reached, row, gain, most)
+        for forms in things:
+            reached, pick = _with_one_of(reached, forms, bucket, most)
             picks.append(pick)
         taken: Table = reached >= best if all(forms[0].tokens == 0 for forms in things) else reached > best
         best = np.where(taken, reached, best)
         rows.append((taken, picks))
-    return _traced(units, weights, rows, capacity)
+    return _traced(units, rows, bucket, capacity)
 
 
-def _with_one_of(before: Table, costs: list[int], gains: list[int], most: int) -> tuple[Table, Table]:
+def _with_one_of(before: Table, forms: tuple[Form, ...], bucket: int, most: int) -> tuple[Table, Table]:
     """Add exactly one form of a thing; what cannot be reached is below zero."""
     import numpy as np
 
     after: Table = np.full_like(before, -most - 1)
     pick: Table = np.zeros(len(before), np.int32)
-    for place, (cost, gain) in enumerate(zip(costs, gains, strict=True)):
-        if cost < len(before):
-            source = before[: len(before) - cost]
-            better: Table = (source >= 0) & (source + gain > after[cost:])
-            after[cost:][better] = source[better] + gain
-            pick[cost:][better] = place
+    for place, form in enumerate(forms):
+        weight, value = _weight(form, bucket), scaled_score(form.value)
+        if weight < len(before):
+            source = before[: len(before) - weight]
+            better: Table = (source >= 0) & (source + value > after[weight:])
+            after[weight:][better] = source[better] + value
+            pick[weight:][better] = place
     return after, pick
 
 
 def _traced(
-    units: list[list[tuple[Form, ...]]],
-    weights: list[list[list[int]]],
-    rows: list[tuple[Table, list[Table]]],
-    left: int,
+    units: list[list[tuple[Form, ...]]], rows: list[tuple[Table, list[Table]]], bucket: int, left: int
 ) -> list[int]:
+    """Read the choice for so many buckets back from the last unit to the first."""
     chosen: list[int] = []
-    for things, costs, (taken, picks) in reversed(list(zip(units, weights, rows, strict=True))):
+    for things, (taken, picks) in zip(reversed(units), reversed(rows), strict=True):
         if taken[left]:
-            for forms, row, pick in reversed(list(zip(things, costs, picks, strict=True))):
-                place = int(pick[left])
-                chosen.append(forms[place].position)
-                left -= row[place]
+            for forms, pick in zip(reversed(things), reversed(picks), strict=True):
+                form = forms[int(pick[left])]
+                chosen.append(form.position)
+                left -= _weight(form, bucket)
     return chosen[::-1]
+
+
+def _weight(form: Form, bucket: int) -> int:
+    return -(-form.tokens // bucket)
