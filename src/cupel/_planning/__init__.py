@@ -6,12 +6,12 @@ into candidates, and what is decided is turned back.
 
 from cupel._planning._bill import Bill
 from cupel._planning._notebook import turn_html
-from cupel._planning._pool import Candidate, Entry, Option, Plan, Pool, Terms
+from cupel._planning._pool import Candidate, Entry, Option, Pool, Terms
 from cupel._planning._prices import Prices
 from cupel._planning._remembering import Remembering
 from cupel._planning._state import State
 from cupel._planning._turn import Action, Change, Opening, Step, decide
-from cupel._planning._usage import MOST_TOKENS, read_usage, settle
+from cupel._planning._usage import MOST_TOKENS
 
 __all__ = [
     "MOST_TOKENS",
@@ -22,7 +22,6 @@ __all__ = [
     "Entry",
     "Opening",
     "Option",
-    "Plan",
     "Pool",
     "Prices",
     "Remembering",
@@ -30,7 +29,5 @@ __all__ = [
     "Step",
     "Terms",
     "decide",
-    "read_usage",
-    "settle",
     "turn_html",
 ]

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf, isnan
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from cupel._relations._relations import Form, Relations
-
-
-def comparable(form: Form) -> float:
-    """Return a form's value as a number that compares; what is no number comes last."""
-    return -inf if isnan(form.value) else form.value
 
 
 def closure(relations: Relations, unit: int) -> list[int]:
@@ -39,7 +33,7 @@ def lawful(relations: Relations, chosen: Sequence[int]) -> list[int]:
     for thing in {relations.thing_of[position] for position in chosen}:
         forms = [form for form in relations.things[thing].forms if form.position in places]
         if forms:
-            kept[thing] = max(forms, key=lambda form: (comparable(form), -form.position))
+            kept[thing] = max(forms, key=lambda form: (form.value, -form.position))
     while lost := _incomplete(relations, kept) or _outdone(relations, kept):
         for thing in lost:
             del kept[thing]
@@ -61,6 +55,6 @@ def _outdone(relations: Relations, kept: dict[int, Form]) -> list[int]:
     for rivals in relations.exclusive.values():
         there = [thing for thing in rivals if thing in kept]
         if len(there) > 1:
-            there.remove(max(there, key=lambda thing: (comparable(kept[thing]), -thing)))
+            there.remove(max(there, key=lambda thing: (kept[thing].value, -thing)))
             lost += there
     return lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, isnan
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -156,7 +157,7 @@ def _form(position: int, item: ContextItem, marks: Marks, scores: Sequence[float
     if item.tokens < 0 or marks.id in pins.things or marks.exclusive in pins.exclusive:
         return ()
     value = scores[position] * marks.worth if marks.worth else 0.0  # whatever the score, nothing of it is left
-    return (Form(position, item.tokens, value),)
+    return (Form(position, item.tokens, -inf if isnan(value) else value),)
 
 
 _tokens = attrgetter("tokens")

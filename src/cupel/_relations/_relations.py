@@ -19,7 +19,7 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     """Its place among the candidates."""
     tokens: int
     value: float
-    """Its score times its worth."""
+    """Its score times its worth; minus infinity for what is no number, so that it comes last."""
 
 
 class Thing(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cupel._columns import descending
 from cupel._ratios import quotient
-from cupel._relations import closure, comparable
+from cupel._relations import closure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ class Ladders:
         things = self.relations.units[place].things
         first = Step(place, None, 0, self.least[place], total(self.forms[thing][0] for thing in things))
         exchanges = [
-            Step(place, thing, level, form.tokens - smaller.tokens, comparable(form) - comparable(smaller))
+            Step(place, thing, level, form.tokens - smaller.tokens, form.value - smaller.value)
             for thing in things
             for level, (smaller, form) in enumerate(pairwise(self.forms[thing]), 1)
         ]
@@ -80,9 +80,7 @@ class Ladders:
     def by_score(self) -> list[Step]:
         """Order the units by the best value in them, and after all of them the exchanges by the same."""
         units = self.relations.units
-        tops = [
-            max(comparable(self.forms[thing][-1]) for thing in units[first.unit].things) for first, *_ in self._ladders
-        ]
+        tops = [max(self.forms[thing][-1].value for thing in units[first.unit].things) for first, *_ in self._ladders]
         ranked = [self._ladders[rank] for rank in descending(tops)]
         return [first for first, *_ in ranked] + [step for _, *exchanges in ranked for step in exchanges]
 
@@ -127,8 +125,8 @@ def useful_forms(forms: Iterable[Form]) -> list[Form]:
     [10, 60]
     """
     hull: list[Form] = []
-    for form in sorted(forms, key=lambda form: (form.tokens, -comparable(form), form.position)):
-        if hull and not comparable(form) > comparable(hull[-1]):
+    for form in sorted(forms, key=lambda form: (form.tokens, -form.value, form.position)):
+        if hull and form.value <= hull[-1].value:
             continue
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) < _slope(hull[-1], form):
             hull.pop()
@@ -148,4 +146,4 @@ def total(forms: Iterable[Form]) -> float:
 
 
 def _slope(low: Form, high: Form) -> float:
-    return quotient(comparable(high) - comparable(low), high.tokens - low.tokens)
+    return quotient(high.value - low.value, high.tokens - low.tokens)
