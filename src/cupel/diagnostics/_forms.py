@@ -83,8 +83,7 @@ class Inclusion:
         self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None
     ) -> InclusionReason | UnknownInclusionReason:
         """Read a known reason, or keep the name of another."""
-        named = _reason_name(form, at, error)
-        rest = {key: value for key, value in cast("dict[str, Any]", form).items() if key != "reason"}
+        named, rest = _reason(form, at, error)
         if rest and aside is not None:
             aside[at or ()] = _shallow(rest, at, error)
         return _INCLUSIONS.get(named) or UnknownInclusionReason(named)
@@ -110,8 +109,7 @@ class Exclusion:
 
     def read(self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None) -> ExclusionReason:
         """Read a known reason, or keep another as it is."""
-        name = _reason_name(form, at, error)
-        rest = {key: value for key, value in cast("dict[str, Any]", form).items() if key != "reason"}
+        name, rest = _reason(form, at, error)
         known = _REASONS.get(name)
         if known is None:
             return UnknownReason(name, FrozenDict(_shallow(rest, at, error)))
@@ -141,16 +139,17 @@ class Exclusion:
         return {"oneOf": branches}
 
 
-def _reason_name(form: object, at: Path | None, error: type[Exception]) -> str:
+def _reason(form: object, at: Path | None, error: type[Exception]) -> tuple[str, dict[str, Any]]:
+    """Return a reason's name, and what stands beside it."""
     if not isinstance(form, Mapping):
         raise error(f"{shown_path(at or ())}: {wrong_type('a reason', 'an object', form)}")
-    members = cast("Mapping[str, Any]", form)
-    if "reason" not in members:
+    rest = dict(cast("Mapping[str, Any]", form))
+    if "reason" not in rest:
         raise error(f"{shown_path(at or ())}: reason is missing")
-    name = members["reason"]
+    name = rest.pop("reason")
     if type(name) is not str:
         raise error(f"{shown_path(at or ())}: {wrong_type('reason', 'a string', name)}")
-    return name
+    return name, rest
 
 
 def _shallow(fields: dict[str, Any], at: Path | None, error: type[Exception]) -> dict[str, Any]:
