@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,19 +11,17 @@ from typing import Any
 import msgspec
 
 from cupel._files import whole
-from cupel.batch._arrow import arrow
 from cupel.batch._errors import BatchError
-from cupel.batch._jsonl import LineFile, answer_lines, plan_jsonl, read_jsonl_shard
+from cupel.batch._jsonl import LineFile, answer_jsonl, plan_jsonl
 from cupel.batch._line_answers import answers_as_table
 from cupel.batch._marks import Mark, mark_of
 from cupel.batch._parquet import (
     ParquetOutput,
     PartWriter,
-    as_lines,
-    as_request,
-    empty_requests,
+    answer_parquet,
+    check_parquet,
     plan_parquet,
-    read_parquet_shard,
+    schema_of_answers,
 )
 from cupel.batch._selector import BatchSelector
 from cupel.batch._shard import RowError, Shard, ShardResult
@@ -45,25 +42,22 @@ class Job:
 
     def plan(self, shard_rows: int | None) -> list[Shard]:
         """Cut the input into shards."""
-        plan = plan_parquet if self._form == "parquet" else plan_jsonl
+        plan = plan_parquet if self._from_parquet else plan_jsonl
         return plan(self.requests, shard_rows)
 
     def check(self) -> None:
         """Refuse an input whose columns cannot be requests."""
-        if self._form == "parquet":
-            empty = empty_requests(self.requests)
-            self.selector(empty)
-            if "row" in empty.column_names:
-                raise BatchError("the requests have a column 'row', which the answer needs for itself: rename it")
+        if self._from_parquet:
+            check_parquet(self.selector, self.requests)
 
     def run(self, shard: Shard) -> ShardResult:
         """Answer a shard and put its part in place: first the answers, then the account that says they are complete."""
         written = 0
         faults: list[RowError] = []
-        answers = self._answers_to_table(shard) if self._form == "parquet" else self._answers_to_lines(shard)
+        answer = answer_parquet if self._from_parquet else answer_jsonl
         with whole(self.part(shard.index)) as draft:
             with closing(self._part_writer(draft)) as part:
-                for good, bad in answers:
+                for good, bad in answer(self.selector, self.requests, shard, as_table=self._to_parquet):
                     part.write(good)
                     written += len(good)
                     faults += bad
@@ -88,7 +82,7 @@ class Job:
 
     def part(self, index: int) -> Path:
         """Say where a shard's answers are."""
-        return self._file(index, "arrow" if self.output_form == "parquet" else "jsonl")
+        return self._file(index, "arrow" if self._to_parquet else "jsonl")
 
     def faults(self, index: int) -> Path:
         """Say where the list of a shard's bad rows is, if it has any."""
@@ -100,21 +94,25 @@ class Job:
 
     def output(self, path: Path) -> ParquetOutput | LineFile:
         """Open the file that the parts are put together in."""
-        return LineFile(path) if self.output_form == "jsonl" else ParquetOutput(path, self._schema())
+        return ParquetOutput(path, self._schema()) if self._to_parquet else LineFile(path)
 
     @property
-    def _form(self) -> FileFormat:
-        return form_of(self.requests)
+    def _from_parquet(self) -> bool:
+        return form_of(self.requests) == "parquet"
+
+    @property
+    def _to_parquet(self) -> bool:
+        return self.output_form == "parquet"
 
     def _file(self, index: int, suffix: str) -> Path:
         return self.parts / f"{index:06}-{self.id}.{suffix}"
 
     def _part_writer(self, path: Path) -> PartWriter | LineFile:
-        return LineFile(path) if self.output_form == "jsonl" else PartWriter(path, self._schema())
+        return PartWriter(path, self._schema()) if self._to_parquet else LineFile(path)
 
     def _schema(self) -> Any:
-        if self._form == "parquet":
-            return _numbered(self.selector(empty_requests(self.requests)), 0).drop_columns(["error"]).schema
+        if self._from_parquet:
+            return schema_of_answers(self.selector, self.requests)
         return answers_as_table([], report=self.selector.report).schema
 
     def _list(self, shard: Shard, faults: list[RowError]) -> Mark | None:
@@ -123,42 +121,6 @@ class Job:
         with whole(self.faults(shard.index)) as draft:
             draft.write_bytes(msgspec.json.Encoder(enc_hook=repr).encode_lines(faults))
             return mark_of(draft)
-
-    def _answers_to_table(self, shard: Shard) -> Iterator[tuple[Any, list[RowError]]]:
-        first_row = shard.first_row
-        for requests in read_parquet_shard(self.requests, shard):
-            answer = _numbered(self.selector(requests), first_row)
-            errors: list[str | None] = answer.column("error").to_pylist()
-            good = answer.filter(arrow().compute.is_null(answer.column("error"))).drop_columns(["error"])
-            if self.output_form == "jsonl":
-                good = self._lines(good, errors, first_row)
-            bad = [place for place, error in enumerate(errors) if error is not None]
-            yield good, [_row_error(requests, place, first_row + place, errors[place]) for place in bad]
-            first_row += requests.num_rows
-
-    @staticmethod
-    def _lines(good: Any, errors: list[str | None], first_row: int) -> list[bytes]:
-        """Write answers as lines; what cannot be written is an error of its row."""
-        lines = as_lines(good)
-        for row, line in zip(good.column("row").to_pylist(), lines, strict=True):
-            if isinstance(line, str):
-                errors[row - first_row] = line
-        return [line for line in lines if isinstance(line, bytes)]
-
-    def _answers_to_lines(self, shard: Shard) -> Iterator[tuple[Any, list[RowError]]]:
-        lines = read_jsonl_shard(self.requests, shard)
-        yield answer_lines(self.selector, lines, as_table=self.output_form == "parquet")
-
-
-def _numbered(answer: Any, first_row: int) -> Any:
-    pa = arrow()
-    return answer.add_column(0, "row", pa.array(range(first_row, first_row + answer.num_rows), pa.int64()))
-
-
-def _row_error(requests: Any, place: int, row: int, error: str | None) -> RowError:
-    request = as_request(requests, place)
-    found = msgspec.json.decode(request)
-    return RowError(row, error or "", found.get("id"), request)
 
 
 def _sealed(account: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Reading and writing JSON lines a shard at a time."""
+"""Reading, answering and writing JSON lines a shard at a time."""
 
 from __future__ import annotations
 
@@ -54,6 +54,13 @@ def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
                 yield row, text
     if left:
         raise BatchError(f"{path}: the file is not what it was when the job began")
+
+
+def answer_jsonl(
+    selector: BatchSelector, path: Path, shard: Shard, *, as_table: bool
+) -> Iterator[tuple[Any, list[RowError]]]:
+    """Select for each line of a shard; yield the answers, as lines or as a table, and the rows that have none."""
+    yield answer_lines(selector, read_jsonl_shard(path, shard), as_table=as_table)
 
 
 def answer_lines(

@@ -1,4 +1,4 @@
-"""Reading and writing Parquet a shard at a time."""
+"""Reading, answering and writing Parquet a shard at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from cupel.batch._arrow import arrow, parquet
-from cupel.batch._errors import BatchError, explained
-from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, Shard
+from cupel.batch._errors import BatchError
+from cupel.batch._rows import as_lines, as_request
+from cupel.batch._selector import BatchSelector
+from cupel.batch._shard import SHARD_BYTES, SHARD_ROWS, RowError, Shard
 
 _READ_BUFFER: Final = 1 << 20
 _ROWS_AT_ONCE: Final = 16
@@ -32,11 +34,6 @@ def plan_parquet(path: Path, shard_rows: int | None) -> list[Shard]:
             shards.append(Shard(len(shards), first_row + start, stop - start, start, stop, group))
         first_row += rows
     return shards
-
-
-def empty_requests(path: Path) -> Any:
-    """Return a table with the input's columns and no rows."""
-    return _open(path).schema_arrow.empty_table()
 
 
 def read_parquet_shard(path: Path, shard: Shard) -> Iterator[Any]:
@@ -111,68 +108,56 @@ def _open(path: Path) -> Any:
         raise BatchError(f"{path}: not a Parquet file: {error}") from None
 
 
-def as_lines(table: Any) -> list[bytes | str]:
-    """Return each row as a line of JSON, or as a string what keeps it from being one."""
-    try:
-        return [_as_line(row) for row in _as_rows(table)]
-    except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds; one bad value is one bad row)
-        if table.num_rows == 1:
-            return [f"cannot be written as JSON: {explained(error)}"]
-        return [line for place in range(table.num_rows) for line in as_lines(table.slice(place, 1))]
+def check_parquet(selector: BatchSelector, path: Path) -> None:
+    """Refuse an input whose columns cannot be requests."""
+    empty = _empty_requests(path)
+    selector(empty)
+    if "row" in empty.column_names:
+        raise BatchError("the requests have a column 'row', which the answer needs for itself: rename it")
 
 
-def _as_line(row: dict[str, Any]) -> bytes:
-    if isinstance(row.get("report"), str):
-        row["report"] = msgspec.Raw(row["report"].encode())
-    return msgspec.json.encode(row)
+def schema_of_answers(selector: BatchSelector, path: Path) -> Any:
+    """Return the columns of the answers."""
+    return _numbered(selector(_empty_requests(path)), 0).drop_columns(["error"]).schema
 
 
-def _as_rows(table: Any) -> list[dict[str, Any]]:
-    """Return a table as plain values; nanoseconds are cut to microseconds, which is what Python's datetimes have."""
+def _empty_requests(path: Path) -> Any:
+    return _open(path).schema_arrow.empty_table()
+
+
+def answer_parquet(
+    selector: BatchSelector, path: Path, shard: Shard, *, as_table: bool
+) -> Iterator[tuple[Any, list[RowError]]]:
+    """Select for each row of a shard; yield answers, as tables or as lines, and the rows that have none."""
+    first_row = shard.first_row
+    for requests in read_parquet_shard(path, shard):
+        answer = _numbered(selector(requests), first_row)
+        errors: list[str | None] = answer.column("error").to_pylist()
+        good = answer.filter(arrow().compute.is_null(answer.column("error"))).drop_columns(["error"])
+        if not as_table:
+            good = _lines(good, errors, first_row)
+        bad = [place for place, error in enumerate(errors) if error is not None]
+        yield good, [_row_error(requests, place, first_row + place, errors[place]) for place in bad]
+        first_row += requests.num_rows
+
+
+def _numbered(answer: Any, first_row: int) -> Any:
     pa = arrow()
-    schema = pa.schema([pa.field(field.name, _in_microseconds(pa, field.type)) for field in table.schema])
-    rows: list[dict[str, Any]] = table.cast(schema, safe=False).to_pylist(maps_as_pydicts="strict")
-    return rows
+    return answer.add_column(0, "row", pa.array(range(first_row, first_row + answer.num_rows), pa.int64()))
 
 
-def _in_microseconds(pa: Any, found: Any) -> Any:
-    types = pa.types
-    if types.is_timestamp(found):
-        return pa.timestamp("us", found.tz)
-    if types.is_duration(found) or types.is_time64(found):
-        return pa.duration("us") if types.is_duration(found) else pa.time64("us")
-    if types.is_struct(found):
-        return pa.struct([pa.field(field.name, _in_microseconds(pa, field.type)) for field in found])
-    if types.is_map(found):
-        return pa.map_(found.key_type, _in_microseconds(pa, found.item_type))
-    if types.is_list(found) or types.is_large_list(found):
-        return pa.list_(_in_microseconds(pa, found.value_type))
-    return found
+def _lines(good: Any, errors: list[str | None], first_row: int) -> list[bytes]:
+    """Write answers as lines; what cannot be written is an error of its row."""
+    lines = as_lines(good)
+    for row, line in zip(good.column("row").to_pylist(), lines, strict=True):
+        if isinstance(line, str):
+            errors[row - first_row] = line
+    return [line for line in lines if isinstance(line, bytes)]
 
 
-def as_request(table: Any, position: int) -> msgspec.Raw:
-    """Return a row that failed in a form to be run again as a line; values that JSON cannot hold become text."""
-    line = as_lines(table.slice(position, 1))[0]
-    if isinstance(line, str):
-        scalars = {name: table.column(name)[position] for name in table.column_names}
-        line = msgspec.json.encode({name: _legible(scalar) for name, scalar in scalars.items()}, enc_hook=repr)
-    return msgspec.Raw(line)
-
-
-def _legible(scalar: Any) -> Any:
-    types, found = arrow().types, scalar.type
-    if not scalar.is_valid:
-        return None
-    if types.is_struct(found):
-        return {field.name: _legible(scalar[place]) for place, field in enumerate(found)}
-    if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found) or types.is_map(found):
-        return [_legible(entry) for entry in scalar.values]
-    try:
-        value = scalar.as_py()
-        msgspec.json.encode(value)
-    except Exception:  # noqa: BLE001
-        return str(scalar.cast(arrow().string()) if types.is_timestamp(found) else getattr(scalar, "value", scalar))
-    return value
+def _row_error(requests: Any, place: int, row: int, error: str | None) -> RowError:
+    request = as_request(requests, place)
+    return RowError(row, error or "", msgspec.json.decode(request).get("id"), request)
 
 
 class PartWriter:
