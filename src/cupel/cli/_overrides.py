@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cupel._checks import shown
-from cupel._wire import TOO_DEEP, strict_decoder
+from cupel._wire import TOO_DEEP, is_list, is_object, strict_decoder
 from cupel.errors import PolicyConfigError
 from cupel.policy import Policy
 
@@ -63,7 +63,7 @@ def _value(text: str) -> Any:
 
 def _child(node: Any, step: str) -> Any:
     try:
-        child: Any = node[int(step) if isinstance(node, list) else step]
+        child: Any = node[int(step) if is_list(node) else step]
     except (KeyError, IndexError, ValueError, TypeError):
         raise ValueError(f"the policy has nothing at {shown(step)}") from None
     return child
@@ -71,9 +71,7 @@ def _child(node: Any, step: str) -> Any:
 
 def _put(node: Any, step: str, value: Any) -> None:
     try:
-        node[step if isinstance(node, dict) else int(step)] = value
+        node[step if is_object(node) else int(step)] = value
     except (IndexError, ValueError, TypeError):
-        entries: list[Any] = node
-        is_list = isinstance(node, list)
-        where = f"is not a place in a list of {len(entries)}" if is_list else f"cannot be set in {shown(node)}"
+        where = f"is not a place in a list of {len(node)}" if is_list(node) else f"cannot be set in {shown(node)}"
         raise ValueError(f"{shown(step)} {where}") from None
