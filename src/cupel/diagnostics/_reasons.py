@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
 from cupel._frozen import FrozenDict
+from cupel.diagnostics._sayings import Saying
 
 
 class InclusionReason(Enum):
@@ -25,18 +23,6 @@ class UnknownInclusionReason(msgspec.Struct, frozen=True):
     """An inclusion reason from a newer producer, kept as it was read."""
 
     value: str
-
-
-class Saying(NamedTuple):
-    """A short account of an exclusion, for as long as `when` holds: two fields, or a field and a number, compared."""
-
-    text: str
-    """Fields stand in braces, by their names on the wire; a minus before one turns its sign."""
-    when: tuple[str, str, str | int] | None = None
-
-
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, ">=": operator.ge}
-_SHOWN: Final = 24
 
 
 class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason", tag=True, forbid_unknown_fields=True):
@@ -64,17 +50,8 @@ class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason",
         >>> BudgetExceeded(item_tokens=1400, available_tokens=50).say()
         'needs 1,400, 50 left'
         """
-        fields = self.to_dict()  # by their names on the wire: what is said elsewhere has only these
-        for saying in self.sayings:
-            if self._holds(saying.when):
-                return re.sub(r"\{(-?)(\w+)\}", lambda found: _shown(fields[found[2]], found[1]), saying.text)
-        return self.name
-
-    def _holds(self, when: tuple[str, str, str | int] | None) -> bool:
-        if when is None:
-            return True
-        field, comparison, other = when
-        return _COMPARISONS[comparison](getattr(self, field), getattr(self, other) if isinstance(other, str) else other)
+        fields = self.to_dict()
+        return next((saying.said(fields) for saying in self.sayings if saying.holds(fields)), self.name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the wire form: the name under `reason`, the fields beside it."""
@@ -248,18 +225,3 @@ def vocabulary() -> dict[str, dict[str, Any]]:
         }
         for name, reason in KNOWN_REASONS.items()
     }
-
-
-def _shown(value: object, sign: str) -> str:
-    """Write a field: numbers in groups, contents on one short line."""
-    if isinstance(value, int):
-        return f"{-value if sign else value:,}"
-    if isinstance(value, float):
-        return f"{-value if sign else value:.4g}"
-    return one_line(str(value), _SHOWN)
-
-
-def one_line(text: str, most: int) -> str:
-    """Return the beginning of a text as one line of at most so many characters."""
-    line = " ".join(text[: most * 4].split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
