@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -48,8 +48,8 @@ class Turn:
         pool = [*old, *sorted(new, key=_time)]
         self.items = [item for item in pool if item.tokens >= 0]
         self.unusable = [item for item in pool if item.tokens < 0]
-        scorer = pipeline.scorer if query is None else pipeline.scorer.bind(query)
-        self.scores = scorer.checked_scores(self.items) if self.items else []
+        pipeline = pipeline.bind(query)
+        self.scores = pipeline.scorer.checked_scores(self.items) if self.items else []
         first_new = len(self.items) - sum(1 for item in new if item.tokens >= 0)
         things = things_of(self.items, self.scores, range(first_new, len(self.items)), known)
         self.pinned = pipeline.pinned(self.items)
@@ -73,7 +73,7 @@ class Turn:
             budget,
             action=step.action,
             reason=step.reason,
-            changes=tuple(map(self._named, step.changes)),
+            changes=tuple(self._named(step.changes)),
             marks=tuple(sorted([*places][:marks])),
             bill=step.bill,
         )
@@ -103,9 +103,11 @@ class Turn:
             return InclusionReason.PINNED
         return InclusionReason.SCORED if self.items[at].tokens else InclusionReason.ZERO_TOKEN
 
-    def _named(self, change: Change) -> Change:
-        thing = next(thing for thing in self.things if thing.key == change.key)
-        return replace(change, label=shown(self.items[thing.positions[0]].content))
+    def _named(self, changes: Iterable[Change]) -> Iterator[Change]:
+        things = {thing.key: thing for thing in self.things}
+        for change in changes:
+            first = things[change.key].positions[0]
+            yield replace(change, label=shown(self.items[first].content))
 
 
 def _time(item: ContextItem) -> datetime:
