@@ -22,7 +22,7 @@ from cupel import (
     ScarcityBehavior,
     Slicer,
 )
-from cupel.analytics import counterfactual, counterfactuals
+from cupel.analytics import counterfactual, counterfactuals, find_min_budget_for
 from cupel.slicers import _bucket_choice
 from tests.analytics.counting import CountingScorer
 from tests.analytics.pools import FarAway, small_items, small_slicers
@@ -172,6 +172,8 @@ def test_a_kind_without_a_share_is_never_refused():
     slicer = QuotaSlice([QuotaEntry("Message", cap=0)], KnapsackSlice(1, max_cells=10))
     assert extra([message, document], ContextBudget(5, 5), document, slicer) == 4
     assert extra([message, document], ContextBudget(5, 5), message, slicer) is None
+    pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer)
+    assert find_min_budget_for(pipeline, [message, document], document, 9, exact=True) == 9
 
 
 def test_counts_within_counts_that_commit_beyond_the_smallest_targets():
@@ -183,6 +185,16 @@ def test_counts_within_counts_that_commit_beyond_the_smallest_targets():
     assert extra(pool, ContextBudget(8, 8), small, slicer, overflow=OverflowStrategy.THROW) == 6
     assert extra(pool, ContextBudget(12, 12), small, slicer, overflow=OverflowStrategy.TRUNCATE) == 2
     assert extra(pool, ContextBudget(8, 8), small, CountQuotaSlice([CountQuotaEntry("Message", 1, 1)], inner)) is None
+
+
+def test_what_an_inner_count_commits_fills_the_cap_of_the_outer():
+    first, second = item("first", 5, 0.9), item("second", 5, 0.5)
+    inner = CountConstrainedKnapsackSlice([CountQuotaEntry("Message", 1, 2)], KnapsackSlice(1))
+    slicer = CountQuotaSlice([CountQuotaEntry("Message", 0, 1)], inner)
+    prepared = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).prepare([first, second])
+    assert prepared.run(100) == [first]
+    found = counterfactual(prepared, 100, second)
+    assert (found.extra_tokens, found.exact) == (None, True)
 
 
 def test_a_slicer_of_your_own_within_shares_and_counts_is_asked_for_a_while():

@@ -132,14 +132,11 @@ class OptimalChooser(Chooser):
 
     def _limit_reached(self, position: int, chosen: list[int], budget: ContextBudget) -> ExclusionReason | None:
         """Blame the limit of the kind when it leaves no room and the item is not too large by itself."""
-        candidates, relations = self._candidates, self._candidates.relations
+        candidates = self._candidates
         kind, cost = candidates.items[position].kind, candidates.tokens[position]
         place = self._kinds.get(kind.key)
         if place is None or cost > budget.target_tokens:
             return None
-        forms = () if relations is None else relations.things[relations.thing_of[position]].positions
-        if not set(forms).isdisjoint(chosen):
-            return None  # another form is in, and that is the reason
         limit = self._slicer.limits[place]
         costs = [candidates.tokens[one] for one in chosen if candidates.items[one].kind.key == kind.key]
         if limit.max_count is not None and len(costs) >= limit.max_count:
