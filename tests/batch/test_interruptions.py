@@ -70,7 +70,7 @@ def test_a_draft_that_failed_is_removed(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_the_command_is_ended_at_random_points_and_resumed_until_done(tmp_path, ending):
-    requests = some_requests(900, 5)
+    requests = some_requests(500, 5)
     path = write_jsonl(tmp_path / "requests.jsonl", requests)
     out = tmp_path / "out.jsonl"
     command = [
@@ -90,7 +90,7 @@ def test_the_command_is_ended_at_random_points_and_resumed_until_done(tmp_path, 
     interrupted = 0
     for _ in range(40):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-        if interrupted < 4:
+        if interrupted < 3:
             _wait_for_progress(Parts(out), process, rnd.randint(1, 25))
             if ending is signal.SIGINT:
                 os.killpg(process.pid, ending)  # as the terminal does: the workers get it too

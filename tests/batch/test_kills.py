@@ -13,14 +13,14 @@ from cupel.batch import run_batch
 from tests.batch.requests import POLICY, some_requests, write_jsonl, write_parquet
 from tests.batch.test_interruptions import COMMAND
 
-KILLS = int(os.environ.get("CUPEL_KILLS", "3"))
+KILLS = int(os.environ.get("CUPEL_KILLS", "2"))
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_a_job_that_is_killed_at_any_moment_and_resumed_gives_the_same_bytes(tmp_path, form):
-    requests = some_requests(600, 7)
+    requests = some_requests(300, 7)
     write = write_jsonl if form == "jsonl" else write_parquet
     path, whole, out = (
         write(tmp_path / f"requests.{form}", requests),

@@ -16,7 +16,7 @@ def one(values, seed=0):
 
 NEEDS = [Case([ContextItem("x", 1)] * needs, 9, range(needs)) for needs in (1, 1, 2, 3)]
 """Shares of needed items as they are in practice: of one, two or three needs a case, each kept by chance."""
-ROUNDS = 1000
+ROUNDS = 400
 
 
 def outcome(case, kept):

@@ -63,7 +63,7 @@ def check_turn(turn: Turn[Any], history: list[Message], budget: int, provider: s
 
 @pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
 def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider: str) -> None:
-    @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
     @given(
         BY_PROVIDER[provider],
         st.integers(1, 100),

@@ -475,6 +475,7 @@ class TestPrepared:
         pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer)
         items = self.items()
         prepared = pipeline.prepare(items)
+        assert prepared.items == items
         for target in range(150, 1000, 97):
             run = pipeline.run(items, budget(target))
             assert prepared.run(budget(target)) == run

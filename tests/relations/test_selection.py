@@ -29,6 +29,7 @@ from cupel import (
 )
 from cupel.analytics import _search, counterfactual
 from cupel.slicers import Chooser, Selection
+from tests.laws.generators import law
 from tests.oracle.relations import best_value, breaches, greedy, value
 from tests.relations.pools import related_items
 
@@ -123,8 +124,8 @@ def check_reason(entry, items, selected):
         assert fields["reason"] in {"Superseded", "Deduplicated"}
 
 
-@pytest.mark.parametrize("slicer", SLICERS[:11], ids=names)
-@given(items=related_items(), target=st.integers(0, 60))
+@law(300)
+@given(slicer=st.sampled_from(SLICERS[:11]), items=related_items(), target=st.integers(0, 60))
 def test_a_slicer_called_by_itself_keeps_to_the_relations_too(slicer, items, target):
     selected = slicer.slice(scored(items), ContextBudget(200, target))
     assert breaches(items, selected) == []
@@ -162,8 +163,8 @@ def test_the_knapsack_is_never_worse_than_greedy(items, target):
     assert totals[0] >= totals[1]
 
 
-@pytest.mark.parametrize("slicer", SLICERS[:11], ids=names)
-@given(items=related_items(max_size=6), budget=st.integers(0, 30))
+@law(400)
+@given(slicer=st.sampled_from(SLICERS[:11]), items=related_items(max_size=6), budget=st.integers(0, 30))
 def test_the_same_is_chosen_over_a_span(slicer, items, budget):
     prepared = pipeline(slicer, OverflowStrategy.PROCEED).prepare(items)
     start = ContextBudget(budget, budget)
