@@ -6,7 +6,6 @@ import logging
 import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +17,14 @@ from cupel import (
     ChronologicalPlacer,
     ContextBudget,
     ContextItem,
-    CountQuotaEntry,
-    CountQuotaSlice,
     DiagnosticTraceCollector,
     GreedySlice,
     KindScorer,
-    KnapsackSlice,
-    OverflowEvent,
     OverflowStrategy,
     PinnedExceedsBudgetError,
     Pipeline,
     PipelineConfigError,
     Placer,
-    PriorityScorer,
     RecencyScorer,
     ReflexiveScorer,
     ScoredItem,
@@ -44,20 +38,7 @@ from cupel.pipeline import effective_budget
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-REFLEXIVE = Pipeline(scorer=ReflexiveScorer())
-START = datetime(2024, 1, 1, tzinfo=UTC)
-
-
-def hinted(content: str, tokens: int, hint: float, **fields: Any) -> ContextItem:
-    return ContextItem(content, tokens, future_relevance_hint=hint, **fields)
-
-
-def budget(target: int, **fields: Any) -> ContextBudget:
-    return ContextBudget(fields.pop("max_tokens", target), target, **fields)
-
-
-def contents(items: list[ContextItem]) -> list[str]:
-    return [item.content for item in items]
+from tests.pipeline.pools import REFLEXIVE, START, budget, contents, hinted
 
 
 class TestInput:
@@ -342,96 +323,6 @@ class TestSlice:
             Pipeline(scorer=ReflexiveScorer(), slicer=Everything()).run([hinted("x", 11, 1)], budget(10))
 
 
-class TestOverflow:
-    REQUIRED = CountQuotaSlice([CountQuotaEntry("tool", 2, 2)])
-    ITEMS = (hinted("t1", 80, 0.1, kind="tool"), hinted("t2", 80, 0.05, kind="tool"))
-
-    def pipeline(self, overflow: OverflowStrategy, **fields: Any) -> Pipeline:
-        return Pipeline(scorer=ReflexiveScorer(), slicer=self.REQUIRED, overflow=overflow, **fields)
-
-    def test_throw_carries_the_numbers(self) -> None:
-        with pytest.raises(BudgetOverflowError) as caught:
-            self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(100))
-        assert (caught.value.selected_tokens, caught.value.target_tokens) == (160, 100)
-
-    def test_truncate_keeps_what_fits_from_the_top(self) -> None:
-        assert contents(self.pipeline(OverflowStrategy.TRUNCATE).run(self.ITEMS, budget(100))) == ["t1"]
-
-    def test_truncate_goes_on_after_an_item_that_does_not_fit(self) -> None:
-        items = [hinted(c, t, s, kind="k") for c, t, s in (("A", 60, 0.9), ("B", 60, 0.8), ("C", 30, 0.7))]
-        slicer = CountQuotaSlice([CountQuotaEntry("k", 3, 3)])
-        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.TRUNCATE)
-        assert contents(pipeline.run(items, budget(100))) == ["A", "C"]
-
-    @pytest.mark.parametrize(("second", "kept"), [(40, ["A", "B"]), (41, ["A", "C"])])
-    def test_truncate_keeps_what_fits_to_the_token(self, second: int, kept: list[str]) -> None:
-        items = [hinted(c, t, s, kind="k") for c, t, s in (("A", 60, 0.9), ("B", second, 0.8), ("C", 1, 0.7))]
-        slicer = CountQuotaSlice([CountQuotaEntry("k", 3, 3)])
-        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.TRUNCATE)
-        assert contents(pipeline.run(items, budget(100))) == kept
-
-    def test_equality_is_no_overflow(self) -> None:
-        assert len(self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(160))) == 2
-
-    def test_pins_over_the_target(self) -> None:
-        pins = [hinted("p", 80, 0, pinned=True), hinted("q", 30, 0, pinned=True), hinted("x", 5, 1.0)]
-        over = ContextBudget(200, 100)
-        with pytest.raises(BudgetOverflowError):
-            REFLEXIVE.run(pins, over)
-        truncate = Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE)
-        assert contents(truncate.run(pins, over)) == ["p", "q"]
-
-    def test_proceed_tells_once_before_placing_with_the_original_budget(self) -> None:
-        told: list[OverflowEvent] = []
-        log: list[str] = []
-
-        class Watching(Placer):
-            def place(self, scored: Sequence[ScoredItem]) -> list[ContextItem]:
-                log.append("placed")
-                return [entry.item for entry in scored]
-
-        def on_overflow(event: OverflowEvent) -> None:
-            log.append("told")
-            told.append(event)
-
-        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=on_overflow, placer=Watching())
-        pin = ContextItem("p", 10, pinned=True)
-        given = ContextBudget(500, 100, reserved_slots={"z": 1})
-        assert len(pipeline.run([*self.ITEMS, pin], given)) == 3
-        assert log == ["told", "placed"]
-        assert told == [OverflowEvent(70, (pin, *self.ITEMS), given)]
-        assert told[0].budget is given
-
-    def test_who_is_told(self) -> None:
-        told: list[OverflowEvent] = []
-        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
-        pipeline.dry_run(self.ITEMS, budget(100))
-        prepared = pipeline.prepare(self.ITEMS)
-        prepared.dry_run(budget(100))
-        prepared.included(budget(100))
-        assert told == []
-        pipeline.select(self.ITEMS, budget(100))
-        prepared.run(budget(100))
-        prepared.select(budget(100))
-        assert len(told) == 3
-
-    def test_one_token_too_many_is_an_overflow(self) -> None:
-        told: list[OverflowEvent] = []
-        self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append).run(self.ITEMS, budget(159))
-        assert [event.tokens_over_budget for event in told] == [1]
-        with pytest.raises(BudgetOverflowError):
-            self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(159))
-
-    def test_proceed_without_a_callback_is_silent(self) -> None:
-        assert len(self.pipeline(OverflowStrategy.PROCEED).run(self.ITEMS, budget(100))) == 2
-
-    def test_nothing_is_told_when_it_fits(self) -> None:
-        told: list[OverflowEvent] = []
-        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
-        pipeline.run(self.ITEMS, budget(160))
-        assert told == []
-
-
 class TestPlace:
     def test_pins_come_first_among_the_undated(self) -> None:
         items = [
@@ -454,55 +345,6 @@ class TestPlace:
 
         with pytest.raises(StrategyContractError, match="Lossy broke its contract: place returned 0 of the 1 items"):
             Pipeline(scorer=ReflexiveScorer(), placer=Lossy()).run([hinted("x", 1, 1)], budget(10))
-
-
-class TestPrepared:
-    def items(self) -> list[ContextItem]:
-        rng = random.Random(7)
-        return [
-            hinted(
-                str(rng.randint(0, 30)),
-                rng.randint(-2, 40),
-                rng.choice([0.1, 0.5, 0.9]),
-                pinned=rng.random() < 0.1,
-                timestamp=START + timedelta(hours=rng.randint(0, 50)),
-            )
-            for _ in range(60)
-        ]
-
-    @pytest.mark.parametrize("slicer", [GreedySlice(), KnapsackSlice(5)])
-    def test_equals_a_run_at_every_budget(self, slicer: Slicer) -> None:
-        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer)
-        items = self.items()
-        prepared = pipeline.prepare(items)
-        assert prepared.items == items
-        for target in range(150, 1000, 97):
-            run = pipeline.run(items, budget(target))
-            assert prepared.run(budget(target)) == run
-            assert prepared.select(budget(target)).items == run
-            assert {id(item) for item in prepared.included(budget(target))} == {id(item) for item in run}
-            assert prepared.dry_run(budget(target)).included == pipeline.dry_run(items, budget(target)).included
-
-    def test_scores_once(self) -> None:
-        calls: list[int] = []
-
-        class Counting(PriorityScorer):
-            def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-                calls.append(len(items))
-                return super().score_all(items)
-
-        prepared = Pipeline(scorer=Counting()).prepare([ContextItem("a", 1, priority=1)])
-        for target in (1, 2, 3):
-            prepared.run(budget(target))
-            prepared.dry_run(budget(target))
-        assert calls == [1]
-
-    def test_checks_pins_for_each_budget(self) -> None:
-        prepared = REFLEXIVE.prepare([ContextItem("p", 10, pinned=True)])
-        for ask in (prepared.run, prepared.dry_run, prepared.select, prepared.included):
-            with pytest.raises(PinnedExceedsBudgetError):
-                ask(budget(9))
-            ask(budget(10))
 
 
 class TestSelect:
@@ -536,34 +378,3 @@ class TestLogging:
         assert caplog.records == []
         assert capfd.readouterr() == ("", "")
         assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("cupel").handlers)
-
-
-class TestSharingAPreparation:
-    ITEMS = (hinted("a" * 5000, 5, 0.9), hinted("b", 5, 0.5), hinted("p", 1, 0, pinned=True))
-
-    def test_reprs_are_short(self) -> None:
-        prepared = REFLEXIVE.prepare(self.ITEMS)
-        assert repr(prepared) == "<PreparedSelection: 2 candidates (10 tokens), 1 pinned (1 tokens)>"
-        assert repr(prepared.select(7)) == "<ContextResult: 2 items, 6 of 7 target tokens>"
-
-    def test_another_pipeline_shares_the_scores(self) -> None:
-        class Counting(Scorer):
-            passes = 0
-
-            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-                self.passes += 1
-                return float(item.tokens)
-
-        scorer = Counting()
-        prepared = Pipeline(scorer=scorer).prepare(self.ITEMS)
-        other = prepared.with_pipeline(Pipeline(scorer=scorer, slicer=KnapsackSlice(1), placer=UShapedPlacer()))
-        assert contents(other.run(11)) == ["a" * 5000, "p", "b"]
-        assert scorer.passes == 2
-        assert contents(prepared.run(11)) == ["p", "a" * 5000, "b"]
-
-    @pytest.mark.parametrize(
-        "other", [Pipeline(scorer=RecencyScorer()), Pipeline(scorer=ReflexiveScorer(), deduplicate=False)]
-    )
-    def test_a_pipeline_that_ranks_otherwise_is_refused(self, other: Pipeline) -> None:
-        with pytest.raises(PipelineConfigError, match="the same scorer, deduplication and pins"):
-            REFLEXIVE.prepare(self.ITEMS).with_pipeline(other)

@@ -1,0 +1,116 @@
+"""Selections and pins that exceed the budget: what each strategy does, and what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cupel import (
+    BudgetOverflowError,
+    ContextBudget,
+    ContextItem,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    OverflowEvent,
+    OverflowStrategy,
+    Pipeline,
+    Placer,
+    ReflexiveScorer,
+    ScoredItem,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+from tests.pipeline.pools import REFLEXIVE, budget, contents, hinted
+
+
+class TestOverflow:
+    REQUIRED = CountQuotaSlice([CountQuotaEntry("tool", 2, 2)])
+    ITEMS = (hinted("t1", 80, 0.1, kind="tool"), hinted("t2", 80, 0.05, kind="tool"))
+
+    def pipeline(self, overflow: OverflowStrategy, **fields: Any) -> Pipeline:
+        return Pipeline(scorer=ReflexiveScorer(), slicer=self.REQUIRED, overflow=overflow, **fields)
+
+    def test_throw_carries_the_numbers(self) -> None:
+        with pytest.raises(BudgetOverflowError) as caught:
+            self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(100))
+        assert (caught.value.selected_tokens, caught.value.target_tokens) == (160, 100)
+
+    def test_truncate_keeps_what_fits_from_the_top(self) -> None:
+        assert contents(self.pipeline(OverflowStrategy.TRUNCATE).run(self.ITEMS, budget(100))) == ["t1"]
+
+    def test_truncate_goes_on_after_an_item_that_does_not_fit(self) -> None:
+        items = [hinted(c, t, s, kind="k") for c, t, s in (("A", 60, 0.9), ("B", 60, 0.8), ("C", 30, 0.7))]
+        slicer = CountQuotaSlice([CountQuotaEntry("k", 3, 3)])
+        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.TRUNCATE)
+        assert contents(pipeline.run(items, budget(100))) == ["A", "C"]
+
+    @pytest.mark.parametrize(("second", "kept"), [(40, ["A", "B"]), (41, ["A", "C"])])
+    def test_truncate_keeps_what_fits_to_the_token(self, second: int, kept: list[str]) -> None:
+        items = [hinted(c, t, s, kind="k") for c, t, s in (("A", 60, 0.9), ("B", second, 0.8), ("C", 1, 0.7))]
+        slicer = CountQuotaSlice([CountQuotaEntry("k", 3, 3)])
+        pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.TRUNCATE)
+        assert contents(pipeline.run(items, budget(100))) == kept
+
+    def test_equality_is_no_overflow(self) -> None:
+        assert len(self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(160))) == 2
+
+    def test_pins_over_the_target(self) -> None:
+        pins = [hinted("p", 80, 0, pinned=True), hinted("q", 30, 0, pinned=True), hinted("x", 5, 1.0)]
+        over = ContextBudget(200, 100)
+        with pytest.raises(BudgetOverflowError):
+            REFLEXIVE.run(pins, over)
+        truncate = Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE)
+        assert contents(truncate.run(pins, over)) == ["p", "q"]
+
+    def test_proceed_tells_once_before_placing_with_the_original_budget(self) -> None:
+        told: list[OverflowEvent] = []
+        log: list[str] = []
+
+        class Watching(Placer):
+            def place(self, scored: Sequence[ScoredItem]) -> list[ContextItem]:
+                log.append("placed")
+                return [entry.item for entry in scored]
+
+        def on_overflow(event: OverflowEvent) -> None:
+            log.append("told")
+            told.append(event)
+
+        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=on_overflow, placer=Watching())
+        pin = ContextItem("p", 10, pinned=True)
+        given = ContextBudget(500, 100, reserved_slots={"z": 1})
+        assert len(pipeline.run([*self.ITEMS, pin], given)) == 3
+        assert log == ["told", "placed"]
+        assert told == [OverflowEvent(70, (pin, *self.ITEMS), given)]
+        assert told[0].budget is given
+
+    def test_who_is_told(self) -> None:
+        told: list[OverflowEvent] = []
+        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
+        pipeline.dry_run(self.ITEMS, budget(100))
+        prepared = pipeline.prepare(self.ITEMS)
+        prepared.dry_run(budget(100))
+        prepared.included(budget(100))
+        assert told == []
+        pipeline.select(self.ITEMS, budget(100))
+        prepared.run(budget(100))
+        prepared.select(budget(100))
+        assert len(told) == 3
+
+    def test_one_token_too_many_is_an_overflow(self) -> None:
+        told: list[OverflowEvent] = []
+        self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append).run(self.ITEMS, budget(159))
+        assert [event.tokens_over_budget for event in told] == [1]
+        with pytest.raises(BudgetOverflowError):
+            self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(159))
+
+    def test_proceed_without_a_callback_is_silent(self) -> None:
+        assert len(self.pipeline(OverflowStrategy.PROCEED).run(self.ITEMS, budget(100))) == 2
+
+    def test_nothing_is_told_when_it_fits(self) -> None:
+        told: list[OverflowEvent] = []
+        pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
+        pipeline.run(self.ITEMS, budget(160))
+        assert told == []
