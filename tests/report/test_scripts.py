@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 
 from cupel import ContextBudget, ContextItem, KindScorer, OverflowStrategy, Policy, UShapedPlacer, presets
+from cupel._text import percent, visible
 from cupel.analytics import counterfactual
 from cupel.demo import session_items, session_policy
 from cupel.diagnostics import KNOWN_REASONS, vocabulary
-from cupel.report import Variant, excluded_words, page_payload, percent, visible
+from cupel.report import Variant, excluded_words, page_payload
 from cupel.report._answers import digest, excluded_rows
 from cupel.report._positions import Positions
 from tests import oracle

@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from cupel._text import plural
 from cupel.batch import BatchError, BatchFailedError, BatchSummary, run_batch
 from cupel.cli._numbers import whole_number
 from cupel.cli._options import add_budget, add_policy, add_quiet, read_budget
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
-from cupel.report import plural
 
 SOME_FAILED: Final = 3
 """Exit code for a finished job with rows in the errors file."""

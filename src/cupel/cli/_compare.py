@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from cupel._text import percent, plural
 from cupel.analytics import ItemStatus, PolicySensitivityReport, policy_sensitivity
+from cupel.cli._draw import print_table
 from cupel.cli._items_out import ITEM_COLUMNS, item_cells, print_json, tokens_of
 from cupel.cli._options import add_selection, read_budget
 from cupel.cli._policies import policies_to_compare
 from cupel.cli._reading import read_input
+from cupel.cli._table import Cell, Column, Table
 from cupel.model import ContextBudget, ContextItem
-from cupel.report import Cell, Column, Table, percent, plural, print_table
 
 EXAMPLES: Final = """\
   cupel compare session.jsonl --budget 8000 --policy chat --policy rag

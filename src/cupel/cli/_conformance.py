@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
+from cupel._text import plural
 from cupel.cli._items_out import print_json
 from cupel.conformance import SuiteReport, VectorResult, run_suite
-from cupel.report import plural
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from cupel._text import visible
 from cupel.policy import Policy, json_schema
-from cupel.report import visible
 
 _OVERFLOW: Final = {
     "throw": "raise an error",

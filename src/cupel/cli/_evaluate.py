@@ -10,14 +10,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cupel._text import plural
+from cupel.cli._draw import print_table
 from cupel.cli._items_out import print_json
 from cupel.cli._measuring import add_cases, read_all_cases, span
 from cupel.cli._numbers import share
 from cupel.cli._options import add_format, add_policy
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
+from cupel.cli._table import Cell, Column, Table
 from cupel.evaluation import Estimate, Evaluation, compare, evaluate
-from cupel.report import Cell, Column, Table, plural, print_table
 
 EXAMPLES: Final = """\
   cupel evaluate cases.jsonl --policy chat --policy mine.toml

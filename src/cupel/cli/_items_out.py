@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cupel._text import plural, preview, visible
 from cupel._wire import plain
+from cupel.cli._table import Column
 from cupel.diagnostics import IncludedItem, SelectionReport, item_to_dict
 from cupel.model import ContextBudget, ContextItem
-from cupel.report import Column, plural, preview, visible
 
 
 def as_text(included: Sequence[IncludedItem]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import structs
 
 from cupel._checks import did_you_mean, shown
+from cupel._text import plural
 from cupel.cli._formats import Fault, Found
 from cupel.cli._records import (
     BadRecordError,
@@ -27,7 +28,6 @@ from cupel.cli._records import (
 from cupel.cli._sources import records_of
 from cupel.errors import ConfigurationError, CupelError
 from cupel.model import ContextItem
-from cupel.report import plural
 
 if TYPE_CHECKING:
     from cupel.tokens import TokenCounter

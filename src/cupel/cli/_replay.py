@@ -15,16 +15,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from cupel._text import plural
+from cupel.cli._draw import print_table
 from cupel.cli._items_out import print_json
 from cupel.cli._numbers import share, token_count, whole_number
 from cupel.cli._options import add_format, add_policy, add_quiet
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
 from cupel.cli._sources import title_of
+from cupel.cli._table import Cell, Column, Table
 from cupel.cli._writing import write_whole
 from cupel.errors import ConfigurationError
 from cupel.evaluation import AppendWay, Figures, FitWay, Replay, SessionWay, TailWay, Way, read_recordings, replay
-from cupel.report import Cell, Column, Table, Variant, plural, print_table, render_page
+from cupel.report import Variant, render_page
 from cupel.session import Prices
 
 WAYS: Final = ("append", "tail", "fit", "session")

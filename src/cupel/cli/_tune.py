@@ -11,17 +11,19 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from cupel._text import plural
+from cupel.cli._draw import print_table
 from cupel.cli._items_out import print_json
 from cupel.cli._measuring import add_cases, read_all_cases, span
 from cupel.cli._numbers import whole_number
 from cupel.cli._options import add_format, add_policy
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
+from cupel.cli._table import Cell, Column, Table
 from cupel.cli._writing import write_whole
 from cupel.errors import ConfigurationError
 from cupel.evaluation import Tuning, tune
 from cupel.policy import Policy
-from cupel.report import Cell, Column, Table, plural, print_table
 
 EXAMPLES: Final = """\
   cupel tune cases.jsonl --policy mine.toml -o better.toml

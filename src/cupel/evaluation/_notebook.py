@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from cupel.report import plural
+from cupel._text import plural
 
 if TYPE_CHECKING:
     from cupel.evaluation._turns import Figures, Replay

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cupel._text import CONTENT_LIMIT
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._recording import Reader
 from cupel.evaluation._spoken import costing
-from cupel.report import CONTENT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

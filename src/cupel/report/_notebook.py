@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from cupel.report._text import percent, plural, preview
+from cupel._text import percent, plural, preview
 from cupel.report._words import excluded_words, included_words, left_out
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cupel._relations import are_related, marks_of
+from cupel._text import CONTENT_LIMIT
 from cupel._wire import plain_number
 from cupel.diagnostics import vocabulary
 from cupel.model import (
@@ -24,8 +25,6 @@ from cupel.report._probes import Probes
 from cupel.report._replay import bucket_size
 from cupel.report._variant import Variant, variant_payload
 
-CONTENT_LIMIT: Final = 20_000
-"""Characters of one item that the page carries; the rest is named, not shown."""
 _METADATA_LIMIT: Final = 2_000
 _RELATIONS: Final = (ID_KEY, WORTH_KEY, REQUIRES_KEY, GROUP_KEY, EXCLUSIVE_KEY)
 """Metadata that the page says in words of its own."""

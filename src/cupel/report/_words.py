@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from cupel._text import percent, plural, visible
 from cupel.diagnostics import KNOWN_REASONS, ExclusionReason, IncludedItem, InclusionReason, SelectionReport
 from cupel.model import ContextBudget
-from cupel.report._text import percent, plural, visible
 
 _INCLUDED: Final = {
     InclusionReason.PINNED.value: "pinned",

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Final, Literal, TextIO
 from unicodedata import combining, east_asian_width
 
-from cupel.report._table import Cell, Column, Table, text_of
+from cupel.cli._table import Cell, Column, Table, text_of
 
 _STYLES: Final = {"": "", "good": "green", "bad": "red", "soft": "dim", "strong": "bold"}
 _PIPE_WIDTH: Final = 160

@@ -10,6 +10,8 @@ _UNSEEN: Final = re.compile(
     r"\ud800-\udfff]"
 )
 """The characters that `words.js` makes visible on the page, and lone surrogates, which no terminal can print."""
+CONTENT_LIMIT: Final = 20_000
+"""How many characters of an item or a message a page carries."""
 
 
 def visible(text: str) -> str:
