@@ -124,6 +124,14 @@ def test_numbers_too_large_for_a_column_are_their_rows_error(tmp_path, target):
     assert errors == [*expected, f"OverflowError: total_tokens is beyond 64 bits: {2**63}"]
 
 
+@pytest.mark.parametrize("priority", [2**63 - 1, 1 - 2**63])
+def test_the_largest_numbers_of_a_column_are_written(tmp_path, priority):
+    lines = [{"items": [{"content": "a", "tokens": 1, "priority": priority}], "budget": 9}]
+    run_batch(write_jsonl(tmp_path / "requests.jsonl", lines), tmp_path / "out.parquet", POLICY, workers=1)
+    (row,) = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert row["items"][0]["priority"] == priority
+
+
 def test_maps_become_objects(tmp_path):
     item = pa.struct([("content", pa.string()), ("tokens", pa.int64()), ("metadata", pa.map_(pa.string(), pa.int8()))])
     column = pa.array([[{"content": "a", "tokens": 1, "metadata": [("k", 3)]}]], pa.list_(item))

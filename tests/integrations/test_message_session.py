@@ -324,6 +324,7 @@ def test_the_usage_of_every_provider_is_read(usage: dict[str, Any], sent: int, r
         bill = session.observe(form)
         assert bill is not None
         assert (bill.sent, bill.read) == (sent, read)
+        assert (bill.new, bill.rewritten) == (sent - read, 0), "all of a first request is new, but for what was read"
 
 
 @pytest.mark.parametrize(
