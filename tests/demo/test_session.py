@@ -1,11 +1,12 @@
 """The session that ships with the package."""
 
 import json
+from collections import Counter
 
 import pytest
 
 from cupel.cli._reading import read_items
-from cupel.demo import session_items, session_policy, session_text
+from cupel.demo import conversation, session_items, session_policy, session_text
 from cupel.tokens import default_counter
 
 
@@ -38,3 +39,12 @@ def test_its_counts_are_exact():
 def test_its_policy_is_valid_and_named():
     assert session_policy().name == "coding-agent"
     assert json.loads(session_policy().to_json())["overflow"] == "truncate"
+
+
+def test_as_a_conversation_documents_are_read_and_outputs_come_from_the_shell():
+    calls = [call for message in conversation() for call in message.get("tool_calls") or ()]
+    kinds = Counter(str(item.kind) for item in session_items())
+    assert Counter(call["function"]["name"] for call in calls) == {
+        "read_file": kinds["Document"],
+        "shell": kinds["ToolOutput"],
+    }

@@ -240,3 +240,11 @@ def test_a_recording_shows_itself_in_a_line():
     assert repr(Recording([{"role": "user", "content": "x" * 10_000}], name="long")) == (
         "Recording(provider='anthropic', name='long')"
     )
+
+
+def test_the_tail_is_cut_only_beyond_the_budget():
+    history = recordings.chat()
+    fill = TailWay()(Recording(history), 10**9)
+    everything = fill._opening + sum(fill._cost(fill._reader.read(message)) for message in history)
+    assert TailWay()(Recording(history), everything)(history) == history
+    assert len(TailWay()(Recording(history), everything - 1)(history)) < len(history)

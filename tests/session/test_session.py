@@ -43,6 +43,13 @@ def document(name: str, tokens: int, hint: float) -> ContextItem:
     return ContextItem(f"document {name}", tokens, kind="Document", future_relevance_hint=hint)
 
 
+def test_marks_are_the_end_of_what_was_sent_before_and_the_end() -> None:
+    session = Session(PIPELINE, 200)
+    talk = [message(0), message(1)]
+    assert session.select(talk[:1]).marks == (0,)
+    assert session.select(talk).marks == (0, 1)
+
+
 def test_items_stay_where_they_were_sent_and_what_is_new_comes_last() -> None:
     session = Session(PIPELINE, 200)
     documents = [document(name, 30, hint) for name, hint in (("a", 0.3), ("b", 0.9))]
