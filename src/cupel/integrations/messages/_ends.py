@@ -8,6 +8,7 @@ the ends where that fits, or else dropped from them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,34 +53,31 @@ class Ends:
 
     def companions(self, units: Sequence[Unit], chosen: Collection[int]) -> list[int]:
         """Return the units of which any would mend the beginning of `chosen`, or else its end; the nearest first."""
-        talk = [index for index in chosen if units[index].role != "system"]
+        talk = _talk(units, chosen)
         if not talk:
             return []
-        others = [i for i, unit in enumerate(units) if unit.role != "system" and unit.flaw is None]
-        first = min(talk, key=lambda index: units[index].positions[0])
-        if not self.opens(units[first]):
-            start = units[first].positions[0]
-            openers = [i for i in others if self.opens(units[i]) and units[i].positions[0] < start]
-            return sorted(openers, key=lambda index: -units[index].positions[0])
-        final = max(talk, key=lambda index: units[index].positions[-1])
-        if not self.closes(units[final]):
-            end = units[final].positions[-1]
-            closers = [i for i in others if self.closes(units[i]) and units[i].positions[-1] > end]
-            return sorted(closers, key=lambda index: units[index].positions[-1])
-        return []
+        others = [i for i in _talk(units, range(len(units))) if units[i].flaw is None]
+        if not self.opens(units[talk[0]]):
+            return [i for i in reversed(others) if i < talk[0] and self.opens(units[i])]
+        final = max((units[index] for index in talk), key=_end)
+        if self.closes(final):
+            return []
+        closers = [i for i in others if self.closes(units[i]) and _end(units[i]) > _end(final)]
+        return sorted(closers, key=lambda index: _end(units[index]))
 
     def trim(self, units: Sequence[Unit], chosen: Collection[int]) -> dict[int, str]:
         """Return the units at the ends of `chosen` that have to go, with the reason."""
-        dropped: dict[int, str] = {}
-        talk = [index for index in chosen if units[index].role != "system"]
-        for index in sorted(talk, key=lambda index: units[index].positions[0]):
-            if self.opens(units[index]):
-                break
-            dropped[index] = NO_OPENING
-        for index in sorted(talk, key=lambda index: -units[index].positions[-1]):
-            if index in dropped:
-                continue
-            if self.closes(units[index]):
-                break
-            dropped[index] = NO_CLOSING
-        return dropped
+        talk = _talk(units, chosen)
+        early = list(takewhile(lambda index: not self.opens(units[index]), talk))
+        rest = sorted(talk[len(early) :], key=lambda index: -_end(units[index]))
+        late = takewhile(lambda index: not self.closes(units[index]), rest)
+        return dict.fromkeys(early, NO_OPENING) | dict.fromkeys(late, NO_CLOSING)
+
+
+def _talk(units: Sequence[Unit], chosen: Collection[int]) -> list[int]:
+    """Return the units that somebody says, in order."""
+    return sorted(index for index in chosen if units[index].role != "system")
+
+
+def _end(unit: Unit) -> int:
+    return unit.positions[-1]

@@ -155,13 +155,12 @@ def _pieces(history: History) -> list[Piece]:
 def _clusters(history: History) -> list[list[int]]:
     clusters: list[list[int]] = []
     reach = -1
-    for index in sorted(range(len(history.units)), key=lambda index: history.units[index].positions[0]):
-        positions = history.units[index].positions
-        if positions[0] < reach:
+    for index, unit in enumerate(history.units):
+        if unit.positions[0] < reach:
             clusters[-1].append(index)
         else:
             clusters.append([index])
-        reach = max(reach, positions[-1])
+        reach = max(reach, unit.positions[-1])
     return clusters
 
 

@@ -80,6 +80,7 @@ class History:
     """The messages as plain data, and what each weighs."""
     readings: Sequence[Reading]
     units: Sequence[Unit]
+    """In the order of their first messages."""
     rules: Rules
     fixed: Sequence[ContextItem]
     """What a request costs besides its messages, as pinned items."""

@@ -82,9 +82,9 @@ class Turn(Fitted[M]):
 
 def dropped_from(history: History, report: SelectionReport, items: Sequence[ContextItem]) -> list[Dropped[Any]]:
     """Return what a request leaves out, in the order of the history; `items` stand for the history's units."""
-    unit_of = {id(item): unit for item, unit in zip(items, history.units, strict=True)}
-    units = [(unit_of[id(entry.item)].positions, entry) for entry in report.excluded]
+    reasons = {id(entry.item): entry.reason for entry in report.excluded}
     return [
-        Dropped([history.messages[at] for at in positions], tuple(positions), entry.item, entry.reason)
-        for positions, entry in sorted(units, key=lambda pair: pair[0])
+        Dropped([history.messages[at] for at in unit.positions], tuple(unit.positions), item, reasons[id(item)])
+        for unit, item in zip(history.units, items, strict=True)
+        if id(item) in reasons
     ]
