@@ -88,7 +88,7 @@ class Draft:
         units |= {unit for unit, item in enumerate(items) if item.pinned and history.units[unit].flaw is None}
         costs = [item.tokens for item in items]
         left = self.request.room - sum(costs[unit] for unit in units)
-        units |= history.rules.complete(history.units, units, costs, left)
+        units |= history.rules.complete(units, costs, left)
         return {holder[unit] for unit in units} - self.barred.keys()
 
     def make_room(self) -> None:
@@ -122,7 +122,7 @@ class Draft:
             if step is None:
                 return None
             chosen = {unit for index in self._sent(step) for unit in self.pieces[index].units}
-            trimmed = history.rules.trim(history.units, chosen)
+            trimmed = history.rules.trim(chosen)
             if not trimmed:
                 self.barred = barred
                 return step

@@ -96,7 +96,7 @@ class History:
         costs = [sum(self.known[position].tokens for position in unit.positions) for unit in self.units]
         pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.flaw is None}
         left = sum(costs) if room is None else room - sum(costs[index] for index in pinned)
-        pinned |= self.rules.complete(self.units, pinned, costs, left)
+        pinned |= self.rules.complete(pinned, costs, left)
         before, self.memory.items = self.memory.items, {}
         items: list[ContextItem] = []
         for index, unit in enumerate(self.units):
@@ -211,8 +211,8 @@ def _grouped(readings: Sequence[Reading], dialect: Dialect, options: Options) ->
         units = alternating(units, readings, results_are_user=dialect.results_are_user)
     strict = dialect.strict_ends or options.alternate
     ends = Ends.strict(len(readings)) if strict else Ends.lenient(units)
-    rules = Rules(ends, Loops.of(readings) if dialect.thinking else None)
-    rules.settle(units)
+    rules = Rules(units, ends, Loops.of(readings) if dialect.thinking else None)
+    rules.settle()
     return units, rules
 
 

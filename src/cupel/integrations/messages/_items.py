@@ -72,7 +72,7 @@ def from_items(
     history = read_history(messages, Options(provider=provider, alternate=alternate, system_messages=system_messages))
     units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.flaw is None}
     chosen = {_unit_index(item, units) for item in as_tuple("items", items, ContextItem)}
-    trimmed = history.rules.trim(history.units, chosen)
+    trimmed = history.rules.trim(chosen)
     return history.sent(history.positions(chosen - trimmed.keys()), {})
 
 

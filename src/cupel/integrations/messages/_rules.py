@@ -26,63 +26,66 @@ NO_COMPANION = "what it cannot be sent without is missing"
 class Rules:
     """What a request's units must be to each other: `requires` met, ends legal, the running loop with its thinking."""
 
+    units: Sequence[Unit]
     ends: Ends
     loops: Loops | None = None
 
-    def settle(self, units: Sequence[Unit]) -> None:
+    def settle(self) -> None:
         """Mark the units that cannot be sent even if nothing is left out."""
-        for index, reason in self.trim(units, {i for i, unit in enumerate(units) if unit.flaw is None}).items():
-            units[index].spoil(reason)
+        for index, reason in self.trim(set(self._sendable())).items():
+            self.units[index].spoil(reason)
 
-    def trim(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> dict[int, str]:
+    def trim(self, chosen: AbstractSet[int]) -> dict[int, str]:
         """Return the units of `chosen` that have to go, with the reason; what is left can be sent."""
         dropped: dict[int, str] = {}
-        while gone := self._illegal(units, chosen - dropped.keys()):
+        while gone := self._illegal(chosen - dropped.keys()):
             dropped |= gone
         return dropped
 
-    def complete(self, units: Sequence[Unit], chosen: AbstractSet[int], costs: Sequence[int], room: int) -> set[int]:
+    def complete(self, chosen: AbstractSet[int], costs: Sequence[int], room: int) -> set[int]:
         """Return the sendable units that `chosen` needs beside it, and those that they need in turn.
 
         Where one of several would do, it is the nearest whose tokens fit into `room`, or else the cheapest.
         """
         added: set[int] = set()
-        while ways := self._ways(units, chosen | added):
+        while ways := self._ways(chosen | added):
             left = room - sum(costs[index] for index in added)
             prices = [sum(costs[index] for index in way) for way in ways]
             fitting = [way for way, price in zip(ways, prices, strict=True) if price <= left]
             added |= fitting[0] if fitting else ways[prices.index(min(prices))]
         return added
 
-    def _illegal(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> dict[int, str]:
-        holder = _holder(units, chosen)
-        alone = {i: NO_COMPANION for i in chosen if any(at not in holder for at in units[i].requires)}
-        return alone or self.ends.trim(units, chosen) or self._unthinking(units, holder)
+    def _illegal(self, chosen: AbstractSet[int]) -> dict[int, str]:
+        holder = self._holder(chosen)
+        alone = {i: NO_COMPANION for i in chosen if any(at not in holder for at in self.units[i].requires)}
+        return alone or self.ends.trim(self.units, chosen) or self._unthinking(holder)
 
-    def _unthinking(self, units: Sequence[Unit], holder: dict[int, int]) -> dict[int, str]:
+    def _unthinking(self, holder: dict[int, int]) -> dict[int, str]:
         if self.loops is None:
             return {}
         loop, early = self.loops.out_of_place(sorted(holder))
         gone = {holder[at] for at in early}
-        if any(units[index].pinned for index in gone):
+        if any(self.units[index].pinned for index in gone):
             # What is pinned was made legal by itself: then it is the rest of the loop that does not belong.
-            loose = {holder[at] for at in loop if not units[holder[at]].pinned}
+            loose = {holder[at] for at in loop if not self.units[holder[at]].pinned}
             gone = loose or gone
         return dict.fromkeys(gone, NO_THINKING)
 
-    def _ways(self, units: Sequence[Unit], chosen: AbstractSet[int]) -> list[set[int]]:
+    def _ways(self, chosen: AbstractSet[int]) -> list[set[int]]:
         """Return ways to mend one thing that is wrong with `chosen`, the best first: sets of units to add."""
-        anywhere = _holder(units, [index for index, unit in enumerate(units) if unit.flaw is None])
-        required = {anywhere[at] for index in chosen for at in units[index].requires if at in anywhere} - chosen
+        anywhere = self._holder(self._sendable())
+        required = {anywhere[at] for index in chosen for at in self.units[index].requires if at in anywhere} - chosen
         if required:
             return [required]
-        ways = [{index} for index in self.ends.companions(units, chosen)]
+        ways = [{index} for index in self.ends.companions(self.units, chosen)]
         if not ways and self.loops is not None:
-            mends = self.loops.mends(sorted(_holder(units, chosen)))
+            mends = self.loops.mends(sorted(self._holder(chosen)))
             ways = [{anywhere[at] for at in mend if at in anywhere} - chosen for mend in mends]
         return [way for way in ways if way]
 
+    def _sendable(self) -> list[int]:
+        return [index for index, unit in enumerate(self.units) if unit.flaw is None]
 
-def _holder(units: Sequence[Unit], indexes: Collection[int]) -> dict[int, int]:
-    """Return for each message of these units the unit that holds it."""
-    return {position: index for index in indexes for position in units[index].positions}
+    def _holder(self, indexes: Collection[int]) -> dict[int, int]:
+        """Return for each message of these units the unit that holds it."""
+        return {position: index for index in indexes for position in self.units[index].positions}

@@ -91,7 +91,7 @@ class Request:
         # Units may have to go because others are missing. Perhaps those are worth their tokens: pin them, and compare.
         costs = [item.tokens for item in items]
         room = self.room - sum(must.values())
-        wanted = self.history.rules.complete(self.history.units, outcome.chosen, costs, room) if outcome.trimmed else ()
+        wanted = self.history.rules.complete(outcome.chosen, costs, room) if outcome.trimmed else ()
         if wanted and sum(costs[index] for index in wanted) <= room:
             held = [msgspec.structs.replace(item, pinned=item.pinned or i in wanted) for i, item in enumerate(items)]
             outcomes.append(self._run(held, pipeline, barred))
@@ -103,11 +103,10 @@ class Request:
         return max(outcomes, key=lambda one: one.tokens)  # the first, if they are equal
 
     def _run(self, items: Sequence[ContextItem], pipeline: Pipeline, barred: dict[int, str]) -> Outcome:
-        units = self.history.units
         offered = {id(item): index for index, item in enumerate(items) if index not in barred}
         report = pipeline.dry_run([*self.history.fixed, *(items[index] for index in offered.values())], self.window)
         chosen = {offered[id(entry.item)] for entry in report.included if id(entry.item) in offered}
-        return Outcome(items, barred, chosen, self.history.rules.trim(units, chosen), report)
+        return Outcome(items, barred, chosen, self.history.rules.trim(chosen), report)
 
 
 @dataclass(frozen=True, slots=True)
