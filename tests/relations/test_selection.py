@@ -163,6 +163,18 @@ def test_the_knapsack_is_never_worse_than_greedy(items, target):
     assert totals[0] >= totals[1]
 
 
+def test_related_items_beyond_any_table_are_chosen_greedily():
+    huge = 10**20
+    items = [
+        ContextItem(f"{name} {tokens}", tokens, metadata={"cupel:id": name})
+        for name in ("a", "b", "c")
+        for tokens in (huge, 3 * huge)
+    ]
+    budget = ContextBudget(5 * huge, 5 * huge)
+    automatic, greedy = (slicer.slice(scored(items), budget) for slicer in (KnapsackSlice("auto"), GreedySlice()))
+    assert {item.content for item in automatic} == {item.content for item in greedy} != set()
+
+
 @law(400)
 @given(slicer=st.sampled_from(SLICERS[:11]), items=related_items(max_size=6), budget=st.integers(0, 30))
 def test_the_same_is_chosen_over_a_span(slicer, items, budget):

@@ -14,7 +14,7 @@ from string import Template
 from typing import Any, Final
 
 from cupel._checks import wrong_type
-from cupel._version import __version__
+from cupel.report._payload import GENERATOR
 
 _STYLES: Final = ("page.css", "turns.css")
 _SHARED: Final = ("words.js", "document.js")
@@ -41,7 +41,6 @@ _VIEWS: Final = {
     ),
 }
 """What of the data has a view of its own: its part of the document, and its scripts."""
-_GENERATOR: Final = f"cupel {__version__}"
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
@@ -68,12 +67,12 @@ def render_page(payload: dict[str, Any]) -> str:
     )
     return Template(_asset("page.html")).substitute(
         csp=policy,
-        generator=html.escape(_GENERATOR),
+        generator=html.escape(GENERATOR),
         title=html.escape(f"{payload['title']} · cupel"),
         style=style,
         views="".join(_asset(name) for name, _ in views),
         script=script,
-        payload=_embedded({"generator": _GENERATOR, **payload}),
+        payload=_embedded({"generator": GENERATOR, **payload}),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cupel._relations import are_related, marks_of
 from cupel._text import CONTENT_LIMIT
+from cupel._version import __version__
 from cupel._wire import plain_number
 from cupel.diagnostics import vocabulary
 from cupel.model import (
@@ -25,6 +26,7 @@ from cupel.report._probes import Probes
 from cupel.report._replay import bucket_size
 from cupel.report._variant import Variant, variant_payload
 
+GENERATOR: Final = f"cupel {__version__}"
 _METADATA_LIMIT: Final = 2_000
 _RELATIONS: Final = (ID_KEY, WORTH_KEY, REQUIRES_KEY, GROUP_KEY, EXCLUSIVE_KEY)
 """Metadata that the page says in words of its own."""
@@ -74,6 +76,7 @@ def page_payload(
     return {
         "title": title,
         "source": source,
+        "generator": GENERATOR,
         "budget": probes.settings(),
         "slider": {"min": probes.lowest, "max": probes.highest},
         "start": 0,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LARGEST_SUM = 2**62
 _ROW, _CELL = 12_000, 3  # nanoseconds
+_MOST_AUTOMATIC = 50_000_000
+"""Cells of the largest table that is filled without being asked for by its bucket size."""
 
 Table: TypeAlias = "np.ndarray[Any, Any]"
 """A number for each capacity."""
@@ -30,7 +32,8 @@ class RelatedKnapsackChooser(Chooser):
     """Finds the forms and groups of the greatest total value.
 
     Requirements and exclusive sets are not in the table: what they do not allow is left out of its answer, and the
-    greedy choice is taken where it is worth more. Buckets that fit the work are compared with greedy as well.
+    greedy choice is taken where it is worth more. Buckets that fit the work are compared with greedy as well; where not
+    even the coarsest do, greedy's choice is the answer.
     """
 
     def __init__(self, relations: Relations, bucket_size: int | Literal["auto"], max_cells: int | None) -> None:
@@ -78,17 +81,23 @@ class RelatedKnapsackChooser(Chooser):
 
     def effort(self, target: int) -> int:
         """Each form goes over the table once, in a few steps."""
-        return self._rows * (_ROW + _CELL * (target // self._buckets(target)[0]))
+        cells = max((target // bucket for bucket in self._buckets(target)), default=0)
+        return self._rows * (_ROW + _CELL * cells)
 
     def _buckets(self, target: int) -> list[int]:
         if self._bucket_size is not None:
             return [self._bucket_size]
-        fine = (bucket for bucket in BUCKETS if self._rows * (target // bucket + 1) <= MOST_CELLS)
+        if self._cells(target, COARSEST) > _MOST_AUTOMATIC:
+            return []
+        fine = (bucket for bucket in BUCKETS if self._cells(target, bucket) <= MOST_CELLS)
         return list(dict.fromkeys((next(fine, COARSEST), COARSEST)))
+
+    def _cells(self, target: int, bucket: int) -> int:
+        return self._rows * (target // bucket + 1)
 
     def _solved(self, target: int, bucket: int) -> list[int]:
         capacity = target // bucket
-        cells = self._rows * (capacity + 1)
+        cells = self._cells(target, bucket)
         if capacity > 0 and self._max_cells is not None and cells > self._max_cells:
             raise TableTooLargeError(self._rows, capacity, cells, self._max_cells)
         things, units = self._relations.things, self._relations.units
