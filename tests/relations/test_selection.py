@@ -166,7 +166,7 @@ def test_the_knapsack_is_never_worse_than_greedy(items, target):
 def test_related_items_beyond_any_table_are_chosen_greedily():
     huge = 10**20
     items = [
-        ContextItem(f"{name} {tokens}", tokens, metadata={"cupel:id": name})
+        ContextItem(f"{name} {tokens}", tokens, future_relevance_hint=0.5, metadata={"cupel:id": name})
         for name in ("a", "b", "c")
         for tokens in (huge, 3 * huge)
     ]

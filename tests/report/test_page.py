@@ -37,9 +37,9 @@ def payload_of(items, policy, budget=None, *, fixed_window=False):
 
 
 def embedded(html: str):
-    """Return the data of a page; what made it is the page's own."""
+    """Return the data of a page, which says what made it."""
     data = json.loads(re.search(r'id="payload">(.*?)</script>', html, re.DOTALL)[1])
-    assert data.pop("generator") == f"cupel {__version__}"
+    assert data["generator"] == f"cupel {__version__}"
     return data
 
 
