@@ -23,7 +23,7 @@ from cupel.conformance import (
     run_suite,
     run_vector,
 )
-from cupel.conformance._vector import Table
+from cupel.conformance._vector import TomlTable
 
 RECENCY = """
     [test]
@@ -282,7 +282,7 @@ def test_a_broken_vector_fails_or_is_unreadable_but_never_crashes(path):
             if value is None:
                 del node[at[-1]]
             with suppress(VectorError):
-                run_vector(replace(vector, document=Table(broken, str(file)))).to_dict()
+                run_vector(replace(vector, document=TomlTable(broken, str(file)))).to_dict()
 
 
 def test_files_are_found_once_and_in_order(write, tmp_path):

@@ -14,7 +14,7 @@ from cupel import placers, scorers, slicers
 from cupel.conformance import VectorError, find_vectors, load_vector, run_vector
 from cupel.conformance._strategies import build_placer, build_scorer, build_slicer
 from cupel.conformance._suite import ERROR_KINDS
-from cupel.conformance._vector import Table
+from cupel.conformance._vector import TomlTable
 from cupel.diagnostics import KNOWN_REASONS, InclusionReason
 from cupel.errors import CupelError
 
@@ -50,7 +50,7 @@ def test_every_kind_of_error_is_expected_somewhere():
 
 def built_strategies():
     for path in EXPECTING_SUCCESS:
-        test, config = (Table(DOCUMENTS[path], str(path)).table(name) for name in ("test", "config"))
+        test, config = (TomlTable(DOCUMENTS[path], str(path)).table(name) for name in ("test", "config"))
         for owner in (test, config):
             if owner.has("scorer"):
                 yield from with_inner_ones(build_scorer(owner, "scorer", config))
@@ -107,7 +107,7 @@ def test_a_vector_fails_when_any_of_its_expectations_is_changed(path):
     for at, value in leaves(document):
         if at[0] not in {"expected", "expected_output"} or (vector.stage == "scoring" and at[-1] == "index"):
             continue  # the index of a scoring vector says which twin is meant
-        other = Table(with_value(document, at, changed(value)), str(path))
+        other = TomlTable(with_value(document, at, changed(value)), str(path))
         try:
             result = run_vector(replace(vector, document=other))
         except VectorError:
@@ -121,7 +121,7 @@ def test_an_error_vector_fails_when_the_error_is_another_one(path):
     right = document["test"].get("expect_error")
     for kind in set(ERROR_KINDS) - {right} if right else ["overflow"]:
         other = with_value(document, ("test", "expect_error"), kind)
-        assert not run_vector(replace(vector, document=Table(other, str(path)))).passed
+        assert not run_vector(replace(vector, document=TomlTable(other, str(path)))).passed
 
 
 def test_construction_errors_are_cupels_own():

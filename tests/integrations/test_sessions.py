@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cupel import ConfigurationError, SelectionError
-from cupel.integrations._sessions import _KEPT, Conversation, Sessions
+from cupel.integrations._sessions import _KEPT, OpenSession, Sessions
 from cupel.integrations.messages import Framework, MessageSession
 from cupel.tokens import CharacterEstimate
 
@@ -121,7 +121,7 @@ def test_copies_of_what_holds_sessions_leave_them_behind():
 
 def test_usage_that_says_nothing_changes_nothing(caplog: pytest.LogCaptureFixture):
     shared = sessions()
-    conversation: Conversation[Line] = shared.open(None)
+    conversation: OpenSession[Line] = shared.open(None)
     conversation.fit(history("anna", 1))
     before = conversation.session.to_json()
     for usage in (None, {}):

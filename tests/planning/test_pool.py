@@ -9,7 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cupel import ContextBudget, ContextItem, GreedySlice, ScoredItem
-from cupel._planning import Bill, Candidate, Change, Entry, Opening, Option, Pool, Prices, State, Step, Terms, decide
+from cupel._planning import (
+    Bill,
+    Candidate,
+    Change,
+    Decision,
+    Entry,
+    FormOption,
+    Opening,
+    Pool,
+    Prices,
+    State,
+    TurnTerms,
+    decide,
+)
 
 NOTHING = Opening("", 0)
 VALUES = st.integers(0, 20).map(lambda number: number / 4)
@@ -23,16 +36,18 @@ def candidates(draw: st.DrawFn, *, forms: bool = True, most: int = 8) -> list[Ca
     pool: list[Candidate] = []
     for number in range(placed + free):
         tokens = draw(st.integers(0, 30))
-        options = [Option("", tokens, 1.0)]
+        options = [FormOption("", tokens, 1.0)]
         if forms and tokens > 1 and draw(st.booleans()):
-            options.insert(0, Option("short", draw(st.integers(0, tokens - 1)), draw(st.sampled_from((0.5, 0.9, 1.0)))))
+            options.insert(
+                0, FormOption("short", draw(st.integers(0, tokens - 1)), draw(st.sampled_from((0.5, 0.9, 1.0))))
+            )
         held = forms and draw(st.integers(0, 4)) == 0
         pool.append(Candidate(f"k{number}", draw(VALUES), tuple(options), held=held, free=number >= placed))
     return pool
 
 
 TERMS = st.builds(
-    Terms,
+    TurnTerms,
     room=st.integers(0, 120),
     read=st.sampled_from((0.0, 0.1, 0.5)),
     write=st.sampled_from((0.5, 1.0, 1.25)),
@@ -41,7 +56,7 @@ TERMS = st.builds(
 )
 
 
-def naive(pool: list[Candidate], last: list[Entry], terms: Terms) -> tuple[float, int, dict[str, str]] | None:
+def naive(pool: list[Candidate], last: list[Entry], terms: TurnTerms) -> tuple[float, int, dict[str, str]] | None:
     """The rule as it is written down, with no thought for speed: every cut, every piece looked for anew."""
     best: tuple[float, int, dict[str, str]] | None = None
     for cut in range(len(last) + 1):
@@ -57,10 +72,10 @@ def naive(pool: list[Candidate], last: list[Entry], terms: Terms) -> tuple[float
     return best
 
 
-def legal_prefix(pool: list[Candidate], entries: list[Entry]) -> dict[str, Option] | None:
+def legal_prefix(pool: list[Candidate], entries: list[Entry]) -> dict[str, FormOption] | None:
     """The forms that a beginning of the last request stood in, or None if no request can begin so."""
     by_key = {candidate.key: candidate for candidate in pool}
-    chosen: dict[str, Option] = {}
+    chosen: dict[str, FormOption] = {}
     for entry in entries:
         candidate = by_key.get(entry.key)
         if candidate is None:
@@ -78,17 +93,19 @@ def legal_prefix(pool: list[Candidate], entries: list[Entry]) -> dict[str, Optio
     return chosen
 
 
-def filled(pool: list[Candidate], prefix: dict[str, Option], terms: Terms) -> tuple[dict[str, str], float] | None:
+def filled(
+    pool: list[Candidate], prefix: dict[str, FormOption], terms: TurnTerms
+) -> tuple[dict[str, str], float] | None:
     reach = max((i for i, c in enumerate(pool) if c.key in prefix and not c.free), default=-1)
     tail = {c.key: c.options[-1] for c in pool if c.held and c.key not in prefix}
     size = sum(o.tokens for o in (*prefix.values(), *tail.values()))
     if size > terms.room:
         return None
-    steps: list[tuple[float, int, Option, Option | None]] = []
+    steps: list[tuple[float, int, FormOption, FormOption | None]] = []
     for index, candidate in enumerate(pool):
         if candidate.held or candidate.key in prefix or (index < reach and not candidate.free):
             continue
-        below: Option | None = None
+        below: FormOption | None = None
         for option in hull(candidate):
             density = worth(candidate, option, below) / cost if (cost := extra(option, below)) else float("inf")
             if not extra(option, below) and not worth(candidate, option, below):
@@ -113,25 +130,25 @@ def filled(pool: list[Candidate], prefix: dict[str, Option], terms: Terms) -> tu
     return {key: option.form for key, option in (*prefix.items(), *tail.items())}, score
 
 
-def lasting(terms: Terms, size: int) -> float:
+def lasting(terms: TurnTerms, size: int) -> float:
     return 1 + 2 * (terms.room - size) / max(terms.growth, 1) if terms.growth else float("inf")
 
 
-def extra(option: Option, below: Option | None) -> int:
+def extra(option: FormOption, below: FormOption | None) -> int:
     return option.tokens - (below.tokens if below else 0)
 
 
-def worth(candidate: Candidate, option: Option, below: Option | None) -> float:
+def worth(candidate: Candidate, option: FormOption, below: FormOption | None) -> float:
     return candidate.value * (option.share - (below.share if below else 0.0))
 
 
-def hull(candidate: Candidate) -> list[Option]:
+def hull(candidate: Candidate) -> list[FormOption]:
     """The forms worth taking one after the other: of all chains, the one whose steps are worth less and less."""
     short, whole = candidate.options[0], candidate.options[-1]
     if short is whole:
         return [whole]
 
-    def density(option: Option, below: Option | None) -> float:
+    def density(option: FormOption, below: FormOption | None) -> float:
         gained = worth(candidate, option, below)
         return gained / extra(option, below) if extra(option, below) else (float("inf") if gained else 0.0)
 
@@ -140,13 +157,13 @@ def hull(candidate: Candidate) -> list[Option]:
     return [short, whole] if worth(candidate, whole, short) > 0 else [short]
 
 
-def entries_of(step: Step) -> list[Entry]:
+def entries_of(step: Decision) -> list[Entry]:
     return list(step.entries)
 
 
 @settings(max_examples=600, deadline=None)
 @given(candidates(), TERMS, st.data())
-def test_the_plan_is_what_the_rule_says_for_every_cut(pool: list[Candidate], terms: Terms, data: Any) -> None:
+def test_the_plan_is_what_the_rule_says_for_every_cut(pool: list[Candidate], terms: TurnTerms, data: Any) -> None:
     last = [
         Entry(c.key, option.form, option.tokens)
         for c in data.draw(st.permutations(pool))
@@ -192,7 +209,7 @@ def test_turn_after_turn_the_laws_hold(data: Any, gaps: bool, room: int) -> None
     )
     for turn in range(data.draw(st.integers(1, 8))):
         new = [
-            Candidate(f"t{turn}n{n}", data.draw(VALUES), (Option("", tokens, 1.0),), held=True, new=bool(turn))
+            Candidate(f"t{turn}n{n}", data.draw(VALUES), (FormOption("", tokens, 1.0),), held=True, new=bool(turn))
             for n, tokens in enumerate(data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=3)))
         ]
         opening = Opening(str(data.draw(st.integers(0, 5)) == 0), 7)
@@ -229,7 +246,7 @@ def test_turn_after_turn_the_laws_hold(data: Any, gaps: bool, room: int) -> None
             Candidate(
                 c.key,
                 data.draw(VALUES),
-                (Option("short", c.whole.tokens // 2, 0.9), c.whole) if gaps and c.whole.tokens > 2 else (c.whole,),
+                (FormOption("short", c.whole.tokens // 2, 0.9), c.whole) if gaps and c.whole.tokens > 2 else (c.whole,),
             )
             for c in new
         ]
@@ -237,7 +254,7 @@ def test_turn_after_turn_the_laws_hold(data: Any, gaps: bool, room: int) -> None
 
 @settings(max_examples=300, deadline=None)
 @given(candidates(forms=False), TERMS, st.data())
-def test_without_gaps_no_start_is_better(pool: list[Candidate], terms: Terms, data: Any) -> None:
+def test_without_gaps_no_start_is_better(pool: list[Candidate], terms: TurnTerms, data: Any) -> None:
     start = data.draw(st.integers(0, len(pool)))
     last = [Entry(c.key, "", c.whole.tokens) for c in pool[start : data.draw(st.integers(start, len(pool)))]]
     found = Pool(pool).unbroken(last, terms)

@@ -25,7 +25,7 @@ from cupel import (
 from cupel.conformance import load_vector, run_vector
 from cupel.policy import json_schema, register_placer, register_scorer, register_slicer, registered
 from cupel.policy._forms import Integer
-from cupel.policy._record import Field
+from cupel.policy._record import Key
 from cupel.policy._registry import SCORERS
 from cupel.testing import strategies
 
@@ -361,7 +361,7 @@ class Brevity(Scorer):
 
 
 def test_a_declaration_is_all_that_documents_vectors_and_the_kit_need(tmp_path):
-    SCORERS.declare("brevity", Brevity, Field("half", Integer(least=1)))
+    SCORERS.declare("brevity", Brevity, Key("half", Integer(least=1)))
     assert Policy.from_dict({"scorer": {"type": "brevity", "half": 7}}).scorer == Brevity(7)
     assert Policy(Brevity()).to_dict() == {"scorer": "brevity"}
     assert registered()["scorer"]["brevity"].schema()["properties"]["half"] == {

@@ -20,7 +20,7 @@ from cupel import (
 from cupel._targets import Wanted, Work
 from cupel.slicers import _fill_back
 from cupel.slicers._fill_back import BackwardFill
-from cupel.slicers._knapsack_table import Table
+from cupel.slicers._knapsack_table import CapacityTable
 
 
 def test_a_fill_without_hope_is_not_followed_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,15 +46,15 @@ def test_a_line_of_rivals_is_counted_once(backwards: bool) -> None:
     weights = [random.Random(count).randint(1, 9) for _ in range(count)]
     items = [ContextItem(str(n), weight, future_relevance_hint=1 - n / count) for n, weight in enumerate(weights)]
     knapsack: Any = Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice()).prepare(items).chooser
-    table = Table.of(knapsack, 400, Work(10**12))
+    table = CapacityTable.of(knapsack, 400, Work(10**12))
     asked = [Wanted(n, frozenset(range(n)), 5) for n in range(5, count)]
     work = Work(10**12)
     answers = {wanted: table.edges(wanted, work) for wanted in (reversed(asked) if backwards else asked)}
     for wanted in asked[::20]:
-        assert Table.of(knapsack, 400, Work(10**12)).edges(wanted, Work(10**12)) == answers[wanted]
+        assert CapacityTable.of(knapsack, 400, Work(10**12)).edges(wanted, Work(10**12)) == answers[wanted]
     if not backwards:
         alone = Work(10**12)
-        Table.of(knapsack, 400, Work(10**12)).edges(asked[-1], alone)
+        CapacityTable.of(knapsack, 400, Work(10**12)).edges(asked[-1], alone)
         assert work.left == alone.left
 
 

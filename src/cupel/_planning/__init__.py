@@ -6,11 +6,11 @@ into candidates, and what is decided is turned back.
 
 from cupel._planning._bill import Bill
 from cupel._planning._notebook import turn_html
-from cupel._planning._pool import Candidate, Entry, Option, Pool, Terms
+from cupel._planning._pool import Candidate, Entry, FormOption, Pool, TurnTerms
 from cupel._planning._prices import Prices
 from cupel._planning._remembering import Remembering
 from cupel._planning._state import State
-from cupel._planning._turn import Action, Change, Opening, Step, decide
+from cupel._planning._turn import Action, Change, Decision, Opening, decide
 from cupel._planning._usage import MOST_TOKENS
 
 __all__ = [
@@ -19,15 +19,15 @@ __all__ = [
     "Bill",
     "Candidate",
     "Change",
+    "Decision",
     "Entry",
+    "FormOption",
     "Opening",
-    "Option",
     "Pool",
     "Prices",
     "Remembering",
     "State",
-    "Step",
-    "Terms",
+    "TurnTerms",
     "decide",
     "turn_html",
 ]

@@ -17,7 +17,7 @@ import msgspec
 from cupel._planning._tail import Tail, pieces_of
 
 if TYPE_CHECKING:
-    from cupel._planning._tail import Piece
+    from cupel._planning._tail import Upgrade
 
 _LASTING = 2.0
 """A later cut writes only a part again, so a tail lasts about twice the turns that its room is filled in."""
@@ -25,7 +25,7 @@ _NEAR, _APART = 32, 64
 """Places to cut are all of the last so many entries; before them, only some that share 1 / `_APART` of the room."""
 
 
-class Option(NamedTuple):
+class FormOption(NamedTuple):
     """One form of a candidate."""
 
     form: str
@@ -39,7 +39,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     key: str
     value: float
-    options: tuple[Option, ...]
+    options: tuple[FormOption, ...]
     """From the shortest form to the whole."""
     held: bool = False
     """It must be sent, in its longest form."""
@@ -51,11 +51,11 @@ class Candidate(msgspec.Struct, frozen=True):
     """Of what is new, the tokens of a beginning that stood in the last request, as an entry of this key."""
 
     @property
-    def whole(self) -> Option:
+    def whole(self) -> FormOption:
         """The longest form."""
         return self.options[-1]
 
-    def option(self, entry: Entry) -> Option | None:
+    def option(self, entry: Entry) -> FormOption | None:
         """Return the form that stood in the last request, if there still is one like it."""
         return next((o for o in self.options if o.form == entry.form and o.tokens == entry.tokens), None)
 
@@ -68,7 +68,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     tokens: Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Terms(msgspec.Struct, frozen=True):
+class TurnTerms(msgspec.Struct, frozen=True):
     """What decides: tokens of room, prices, the money for a unit of value, and tokens that a turn adds."""
 
     room: int
@@ -95,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     kept: int
     """How many entries of the last request it begins with."""
-    tail: dict[int, Option]
+    tail: dict[int, FormOption]
     tokens: int
     score: float
 
@@ -110,19 +110,19 @@ class Pool:
         self.places = {candidate.key: index for index, candidate in enumerate(candidates)}
         self.held = [index for index, candidate in enumerate(candidates) if candidate.held]
         pieces = (piece for index, c in enumerate(candidates) if not c.held for piece in pieces_of(index, c))
-        self.pieces: list[Piece] = sorted(pieces, key=lambda piece: (-piece.density, piece.candidate))
+        self.pieces: list[Upgrade] = sorted(pieces, key=lambda piece: (-piece.density, piece.candidate))
 
     def anew(self, room: int) -> float:
         """Return the value of a window chosen without regard to the last request."""
         tail = Tail(self, {}, 0, 0.0, -1)
-        tail.fill(Terms(room, 0.0, 0.0, 1.0, 1.0))
+        tail.fill(TurnTerms(room, 0.0, 0.0, 1.0, 1.0))
         return tail.value
 
-    def plan(self, last: Sequence[Entry], terms: Terms) -> Plan | None:
+    def plan(self, last: Sequence[Entry], terms: TurnTerms) -> Plan | None:
         """Return the best request, or None if what is held does not fit; of equals, the one that keeps most."""
         standing = self._standing(last)
         cuts = _cuts([option.tokens for _, option in standing], terms.room)
-        prefix: dict[int, Option] = {}
+        prefix: dict[int, FormOption] = {}
         tokens, value, newest = 0, 0.0, -1
         best: Plan | None = None
         for place in range(len(standing) + 1):
@@ -143,7 +143,7 @@ class Pool:
                 best = Plan(place, tail.chosen, tail.tokens, score)
         return best
 
-    def unbroken(self, last: Sequence[Entry], terms: Terms) -> Plan | None:
+    def unbroken(self, last: Sequence[Entry], terms: TurnTerms) -> Plan | None:
         """Return the best request without gaps: beside what is held, everything from some candidate on."""
         standing = self._standing(last)
         began = next((index for index, _ in standing if not self.candidates[index].held), None)
@@ -165,9 +165,9 @@ class Pool:
                 best = Plan(kept, tail.chosen, tail.tokens, score)
         return best
 
-    def _standing(self, last: Sequence[Entry]) -> list[tuple[int, Option]]:
+    def _standing(self, last: Sequence[Entry]) -> list[tuple[int, FormOption]]:
         """Return what another request could begin with: the candidates of the last one, in the forms they had."""
-        standing: list[tuple[int, Option]] = []
+        standing: list[tuple[int, FormOption]] = []
         newest, waiting, present = -1, 0, set[int]()
         holding = [index for index in self.held if not self.candidates[index].new]
         for entry in last:

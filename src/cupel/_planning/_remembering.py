@@ -18,7 +18,7 @@ from cupel.errors import ConfigurationError, InvalidBudgetError, SelectionError
 
 if TYPE_CHECKING:
     from cupel._planning._bill import Bill
-    from cupel._planning._turn import Step
+    from cupel._planning._turn import Decision
     from cupel.model import ContextBudget
 
 _ALLOWANCE = 1.01
@@ -95,7 +95,7 @@ class Remembering:
         ratio = self._state.ratio
         return floor(window / (ratio * _ALLOWANCE)) if ratio > 1 else window
 
-    def _keep(self, step: Step) -> None:
+    def _keep(self, step: Decision) -> None:
         """Remember a request as sent, and log it."""
         self._state = step.state
         if _log.isEnabledFor(logging.INFO):

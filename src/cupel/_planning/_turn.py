@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from cupel._planning._bill import Bill, estimated
-from cupel._planning._pool import Candidate, Entry, Plan, Pool, Terms
+from cupel._planning._pool import Candidate, Entry, Plan, Pool, TurnTerms
 from cupel._planning._prices import Prices
 from cupel._planning._state import State
 
@@ -65,7 +65,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Decision:
     """One request, decided, and the state that it leads to."""
 
     entries: tuple[Entry, ...]
@@ -90,7 +90,7 @@ def decide(
     opening: Opening,
     idle: float | None = None,
     gaps: bool = True,
-) -> Step | None:
+) -> Decision | None:
     """Decide the next request; None if what is held does not fit."""
     cold = not state.turns or opening.digest != state.opening or (idle is not None and idle > prices.ttl)
     last = () if cold else state.last
@@ -118,7 +118,7 @@ def decide(
         pending=bill,
         before=state.total,
     )
-    return Step(entries, chosen, common, action, reason, changes, bill, after)
+    return Decision(entries, chosen, common, action, reason, changes, bill, after)
 
 
 def _bill(state: State, pool: Pool, plan: Plan, prices: Prices, opening: Opening, *, same: int | None) -> Bill:
@@ -132,11 +132,11 @@ def _bill(state: State, pool: Pool, plan: Plan, prices: Prices, opening: Opening
     return estimated(prices, opening=opening.tokens, same=opening.tokens + same, sent=sent, new=new)
 
 
-def _terms(state: State, pool: Pool, prices: Prices, gain: float, room: int) -> Terms:
+def _terms(state: State, pool: Pool, prices: Prices, gain: float, room: int) -> TurnTerms:
     added = sum(candidate.whole.tokens - candidate.begun for candidate in pool.candidates if candidate.new)
     growth = _smoothed(state.growth, added) if state.turns else 0.0
     read = prices.read + state.expiry * (prices.write - prices.read)
-    return Terms(room, read, prices.write, gain, growth)
+    return TurnTerms(room, read, prices.write, gain, growth)
 
 
 def _smoothed(before: float, now: float) -> float:
@@ -190,7 +190,7 @@ def _begun(pool: Pool, last: Sequence[Entry], entries: Sequence[Entry]) -> int:
 
 
 def _changes(
-    pool: Pool, last: Sequence[Entry], entries: Sequence[Entry], terms: Terms, tokens: int
+    pool: Pool, last: Sequence[Entry], entries: Sequence[Entry], terms: TurnTerms, tokens: int
 ) -> Iterator[Change]:
     before, after = ({entry.key: entry for entry in request} for request in (last, entries))
     turns = terms.turns(tokens)
@@ -220,7 +220,9 @@ def _changes(
         )
 
 
-def _reason(state: State, action: Action, *, cold: bool, common: int, written: int, terms: Terms, plan: Plan) -> str:
+def _reason(
+    state: State, action: Action, *, cold: bool, common: int, written: int, terms: TurnTerms, plan: Plan
+) -> str:
     taken = f"{plan.tokens:,} of {terms.room:,} tokens"
     if not state.turns:
         return f"the first request, {taken}"

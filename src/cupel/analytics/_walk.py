@@ -20,7 +20,7 @@ _REFUSALS = (TableTooLargeError, ScarcityError)
 _RUN, _CANDIDATE = 20_000, 300  # what a run costs, and what each candidate adds
 
 
-class Step(NamedTuple):
+class Stop(NamedTuple):
     """What one budget selects, and the next one that may select something else (None: there is none)."""
 
     extra: int
@@ -38,7 +38,7 @@ class Walk:
     raising: bool
     """Whether a refusal ends the walk; otherwise such a budget selects nothing."""
 
-    def steps(self, last: int | None, work: Work) -> Iterator[Step]:
+    def steps(self, last: int | None, work: Work) -> Iterator[Stop]:
         """Go from the first extension to the last."""
         extra: int | None = 0
         while extra is not None and (last is None or extra <= last):
@@ -46,12 +46,12 @@ class Walk:
             yield step
             extra = step.following
 
-    def at(self, extra: int, work: Work) -> Step:
+    def at(self, extra: int, work: Work) -> Stop:
         """Run one budget; one that cannot be run selects nothing."""
         extensions, prepared = self.extensions, self.prepared
         pins_fit = extensions.holding_pins()
         if extra < pins_fit:
-            return Step(extra, frozenset(), pinned=False, following=pins_fit)  # ruling 9.6
+            return Stop(extra, frozenset(), pinned=False, following=pins_fit)  # ruling 9.6
         effective = extensions.effective(extra)
         effort = prepared.chooser.effort(effective.target_tokens)
         work.spend(_RUN + _CANDIDATE * len(prepared.candidates) + effort)
@@ -60,7 +60,7 @@ class Walk:
         except _REFUSALS:
             if self.raising:
                 raise
-            return Step(extra, frozenset(), pinned=False, following=self._after_refusal(extra, work))
+            return Stop(extra, frozenset(), pinned=False, following=self._after_refusal(extra, work))
         step = self._settled(extra, chosen)
         span = prepared.chooser.span(effective)
         if span == (effective.target_tokens, effective.target_tokens + 1):  # a slicer that promises nothing
@@ -75,16 +75,16 @@ class Walk:
         free = refused.next(self.extensions.effective(extra).target_tokens, inside=False)
         return None if free is None else max(extra + 1, self.extensions.reaching(free) or 0)
 
-    def _settled(self, extra: int, chosen: list[int]) -> Step:
+    def _settled(self, extra: int, chosen: list[int]) -> Stop:
         """Apply the overflow strategy, and say at which budget its effect can change."""
         tokens, pinned_tokens = self.prepared.candidates.tokens, self.extensions.pinned_tokens
         target = self.extensions.at(extra).target_tokens
         total = pinned_tokens + sum(tokens[position] for position in chosen)
         overflow = self.prepared.pipeline.overflow
         if total <= target or overflow is OverflowStrategy.PROCEED:
-            return Step(extra, frozenset(chosen), pinned=True, following=None)
+            return Stop(extra, frozenset(chosen), pinned=True, following=None)
         if overflow is OverflowStrategy.THROW:  # a budget that cannot be run selects nothing
-            return Step(extra, frozenset(), pinned=False, following=extra + total - target)
+            return Stop(extra, frozenset(), pinned=False, following=extra + total - target)
         used, kept, following = pinned_tokens, set[int](), total
         for position in sorted(chosen):  # from the highest score down, as truncation goes
             needed = used + tokens[position]
@@ -96,4 +96,4 @@ class Walk:
         relations = self.prepared.candidates.relations
         if relations is not None:  # what depends on something truncated goes as well
             kept = set(lawful(relations, sorted(kept)))
-        return Step(extra, frozenset(kept), pinned=True, following=extra + following - target)
+        return Stop(extra, frozenset(kept), pinned=True, following=extra + following - target)

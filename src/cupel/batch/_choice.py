@@ -16,7 +16,7 @@ LARGEST: Final = 2**63 - 1
 """The largest number that a column holds."""
 
 
-class Choice(NamedTuple):
+class Chosen(NamedTuple):
     """What was selected: positions in the request's items, in placed order; or the error."""
 
     selected: list[int]
@@ -29,19 +29,19 @@ class Choice(NamedTuple):
 class Selectable(Protocol):
     """One selection to make."""
 
-    def select(self, pipeline: Pipeline, *, report: bool) -> Choice:
+    def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
         """Make it; raises whatever goes wrong."""
         ...
 
 
-class Request(NamedTuple):
+class ItemsRequest(NamedTuple):
     """A selection of items."""
 
     items: list[ContextItem]
     budget: ContextBudget
     query: str | None = None
 
-    def select(self, pipeline: Pipeline, *, report: bool) -> Choice:
+    def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
         """Select from the items."""
         items, budget, query = self
         text = None
@@ -52,11 +52,11 @@ class Request(NamedTuple):
             chosen = pipeline.run(items, budget, query=query)
         places = dict(zip(map(id, items), range(len(items)), strict=True))
         total = sum([item.tokens for item in chosen])
-        return Choice([places[id(item)] for item in chosen], total, len(items), text)
+        return Chosen([places[id(item)] for item in chosen], total, len(items), text)
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class MessagesRequest:
     """A selection of messages, in any format that `fit` reads."""
 
     messages: Any
@@ -65,7 +65,7 @@ class Conversation:
     system: Any = None
     tools: Any = None
 
-    def select(self, pipeline: Pipeline, *, report: bool) -> Choice:
+    def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
         """Fit the messages; what is selected are their positions."""
         from cupel.integrations.messages import fit  # for those who have messages
 
@@ -73,21 +73,21 @@ class Conversation:
         dropped = {position for unit in fitted.dropped for position in unit.positions}
         kept = [position for position in range(len(self.messages)) if position not in dropped]
         text = written_report(fitted.report) if report else None
-        return Choice(kept, fitted.total_tokens, len(self.messages), text)
+        return Chosen(kept, fitted.total_tokens, len(self.messages), text)
 
 
-def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) -> Choice:
+def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) -> Chosen:
     """Read one request and select for it; whatever goes wrong is that request's error and nobody else's."""
     try:
         choice = read().select(pipeline, report=report)
     except Exception as error:  # noqa: BLE001  (a strategy of the user's may raise anything)
-        return Choice([], error=explained(error))
+        return Chosen([], error=explained(error))
     if choice.total_tokens > LARGEST:
-        return Choice([], error=f"OverflowError: total_tokens is beyond 64 bits: {choice.total_tokens}")
+        return Chosen([], error=f"OverflowError: total_tokens is beyond 64 bits: {choice.total_tokens}")
     return choice
 
 
-def choice_columns(choices: Sequence[Choice], *, report: bool) -> dict[str, Any]:
+def choice_columns(choices: Sequence[Chosen], *, report: bool) -> dict[str, Any]:
     """Return what was selected as columns of a table, null for what failed."""
     pa = arrow()
     made = [None if choice.error is not None else choice for choice in choices]

@@ -18,7 +18,7 @@ from cupel._checks import shown
 from cupel._frozen import EMPTY
 from cupel._wire import ITEM
 from cupel.batch._arrow import arrow
-from cupel.batch._choice import Request
+from cupel.batch._choice import ItemsRequest
 from cupel.batch._errors import BatchError, explained
 from cupel.batch._items import DEFAULTS, build, read_budget
 from cupel.errors import CupelError
@@ -53,7 +53,7 @@ class RequestColumns:
         self.values: Any = self._items.flatten()
         """The items of all requests, one after the other."""
 
-    def __iter__(self) -> Iterator[Callable[[], Request]]:
+    def __iter__(self) -> Iterator[Callable[[], ItemsRequest]]:
         """Return a reader for each request; it raises what is wrong with that request."""
         columns = _values(self.values)
         try:
@@ -63,7 +63,7 @@ class RequestColumns:
         for row in range(len(self._lengths)):
             yield partial(self._read, row, items, columns)
 
-    def _read(self, row: int, items: list[ContextItem] | None, columns: list[Any]) -> Request:
+    def _read(self, row: int, items: list[ContextItem] | None, columns: list[Any]) -> ItemsRequest:
         if self._lengths[row] is None:
             raise ValueError("items is missing")
         start, stop = self.starts[row], self.starts[row + 1]
@@ -72,7 +72,7 @@ class RequestColumns:
         else:
             chosen = [_build_one(columns, position, position - start) for position in range(start, stop)]
         budget, query = (_checked(f"{name}:", column[row]) for name, column in self._others.items())
-        return Request(chosen, read_budget(budget, self._shared), query)
+        return ItemsRequest(chosen, read_budget(budget, self._shared), query)
 
 
 @dataclass(frozen=True, slots=True)

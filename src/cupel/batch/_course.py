@@ -13,7 +13,7 @@ from cupel.batch._errors import BatchError, BatchFailedError, explained
 from cupel.batch._job import Job
 from cupel.batch._outputs import Finished, Outputs
 from cupel.batch._shard import Shard, ShardResult
-from cupel.batch._source import Watch
+from cupel.batch._source import FileGuard
 from cupel.batch._state import Manifest, Parts
 
 OnProgress: TypeAlias = "Callable[[BatchProgress], object]"
@@ -33,7 +33,7 @@ class BatchProgress:
 class Course:
     """A job that has begun, and may end at any moment: what is done by then is kept."""
 
-    def __init__(self, job: Job, manifest: Manifest, parts: Parts, watch: Watch) -> None:
+    def __init__(self, job: Job, manifest: Manifest, parts: Parts, watch: FileGuard) -> None:
         self._job = job
         self._manifest = manifest
         self._parts = parts

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
-from importlib import import_module
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from cupel.batch._errors import BatchError
 from cupel.batch._job import Job
@@ -72,6 +71,7 @@ def _connected(distributed: Any, scheduler: str) -> Any:
 def load_distributed() -> Any:
     """Return dask.distributed, or say which extra brings it."""
     try:
-        return import_module("distributed")
+        import distributed  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise MissingExtraError("dask.distributed", "dask") from None
+    return cast("Any", distributed)

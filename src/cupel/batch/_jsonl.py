@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from cupel._checks import shown, wrong_type
-from cupel.batch._choice import Conversation, Request, Selectable, choose
+from cupel.batch._choice import ItemsRequest, MessagesRequest, Selectable, choose
 from cupel.batch._errors import BatchError
 from cupel.batch._items import decoded, read_budget, read_items
 from cupel.batch._line_answers import JsonAnswer, answers_as_table, unfit_for_columns
@@ -98,8 +98,8 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
         forms.extend(_ENTRIES.decode(found))
         budget, query = read_budget(form, selector.budget), kept.get("query")
         if key == "messages":
-            return Conversation(messages, budget, query, kept.get("system"), kept.get("tools"))
-        return Request(items, budget, query)
+            return MessagesRequest(messages, budget, query, kept.get("system"), kept.get("tools"))
+        return ItemsRequest(items, budget, query)
 
     choice = choose(pipeline, read, report=selector.report)
     selected = choice.selected

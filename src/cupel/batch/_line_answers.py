@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cupel.batch._arrow import arrow
-from cupel.batch._choice import LARGEST, Choice, choice_columns
+from cupel.batch._choice import LARGEST, Chosen, choice_columns
 from cupel.model import ContextItem
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -24,7 +24,7 @@ class JsonAnswer(NamedTuple):
     key: str
     forms: list[msgspec.Raw]
     items: list[ContextItem]
-    choice: Choice
+    choice: Chosen
 
     def to_line(self) -> bytes:
         """Return the answer as it is written."""

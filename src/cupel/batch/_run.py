@@ -19,7 +19,7 @@ from cupel.batch._local import check_can_start, cores, run_local
 from cupel.batch._lock import locked
 from cupel.batch._outputs import Finished, Outputs
 from cupel.batch._selector import BatchSelector
-from cupel.batch._source import Source, Watch, form_of
+from cupel.batch._source import FileGuard, Source, form_of
 from cupel.batch._state import Manifest, Parts
 from cupel.model import ContextBudget
 from cupel.policy import Policy
@@ -130,7 +130,9 @@ def _prepared(
             watch.check()
             parts.begin(draft, manifest)
     requests = source.readable(parts.path)
-    return Course(_job(requests, parts.path, manifest), manifest, parts, Watch(requests) if source.packed else watch)
+    return Course(
+        _job(requests, parts.path, manifest), manifest, parts, FileGuard(requests) if source.packed else watch
+    )
 
 
 def _job(requests: Path, parts: Path, manifest: Manifest) -> Job:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cupel._checks import shown, wrong_type
 from cupel.batch._arrow import arrow
-from cupel.batch._choice import Choice, choice_columns, choose
+from cupel.batch._choice import Chosen, choice_columns, choose
 from cupel.batch._columns import RequestColumns
 from cupel.batch._errors import BatchError
 from cupel.model import ContextBudget
@@ -77,7 +77,7 @@ def _own(pa: Any, table: Any) -> Any:
     return table.take(pa.array(range(table.num_rows), pa.int64()))
 
 
-def _answer(pa: Any, kept: Any, columns: RequestColumns, choices: list[Choice], *, report: bool) -> Any:
+def _answer(pa: Any, kept: Any, columns: RequestColumns, choices: list[Chosen], *, report: bool) -> Any:
     failed = pa.array([choice.error is not None for choice in choices], pa.bool_())
     taken = [start + place for choice, start in zip(choices, columns.starts, strict=False) for place in choice.selected]
     offsets = pa.array(accumulate((len(choice.selected) for choice in choices), initial=0), pa.int32())

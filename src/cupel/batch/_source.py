@@ -53,11 +53,11 @@ class Source:
         """Say where the requests can be read in any order: themselves, or the copy of them among the parts."""
         return parts / _SPOOLED if self.packed or self.path is None else self.path
 
-    def watch(self, parts: Path) -> Watch:
+    def watch(self, parts: Path) -> FileGuard:
         """Mark what the input holds; standard input can be read only once, so it is kept among the parts."""
         if self.path is None:
             _spool(sys.stdin.buffer, parts)
-        return Watch(self.path or self.readable(parts))
+        return FileGuard(self.path or self.readable(parts))
 
     def unpack(self, parts: Path) -> None:
         """Write a compressed file's lines to a file among the parts."""
@@ -92,7 +92,7 @@ def form_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
     raise BatchError(f"{path}: the name must end in .parquet or .jsonl{packed}, not {shown(suffix)}")
 
 
-class Watch:
+class FileGuard:
     """Looks after a file that must not change: marks what it holds, and notices when that is no longer so."""
 
     def __init__(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from cupel.cli._parser import parser_of
 from cupel.cli._policies import preset_names
 
 
-class Option(NamedTuple):
+class OptionHelp(NamedTuple):
     """An option as completion knows it: its spellings, its help, and the words that may follow."""
 
     flags: list[str]
@@ -46,22 +46,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def described_commands() -> dict[str, tuple[str, list[Option]]]:
+def described_commands() -> dict[str, tuple[str, list[OptionHelp]]]:
     """Return every command's summary and options, read off its parser."""
     return {name: (summary, _options(parser_of(name))) for name, (_, summary) in COMMANDS.items()}
 
 
-def _options(parser: argparse.ArgumentParser) -> list[Option]:
-    found: list[Option] = []
+def _options(parser: argparse.ArgumentParser) -> list[OptionHelp]:
+    found: list[OptionHelp] = []
     for action in parser._actions:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (argparse offers no other way)
         values = [str(value) for value in action.choices] if action.choices else None
         if action.option_strings:
             takes = action.nargs != 0
             if action.dest == "policy":
                 values = preset_names()
-            found.append(Option(list(action.option_strings), _short(action.help), values if takes else []))
+            found.append(OptionHelp(list(action.option_strings), _short(action.help), values if takes else []))
         elif values:
-            found.append(Option([], _short(action.help), values))
+            found.append(OptionHelp([], _short(action.help), values))
     return found
 
 
@@ -70,7 +70,7 @@ def _short(text: Any) -> str:
     return re.sub("['`\\[\\]]", "", re.split("[;(]", str(text or ""))[0].strip())
 
 
-def _bash(commands: dict[str, tuple[str, list[Option]]]) -> str:
+def _bash(commands: dict[str, tuple[str, list[OptionHelp]]]) -> str:
     cases: list[str] = []
     for name, (_, options) in commands.items():
         words = [flag for option in options for flag in option.flags] + [
@@ -98,7 +98,7 @@ def _bash(commands: dict[str, tuple[str, list[Option]]]) -> str:
     )
 
 
-def _zsh(commands: dict[str, tuple[str, list[Option]]]) -> str:
+def _zsh(commands: dict[str, tuple[str, list[OptionHelp]]]) -> str:
     listing = "".join(f"    '{name}:{summary}'\n" for name, (summary, _) in commands.items())
     cases: list[str] = []
     for name, (_, options) in commands.items():
@@ -118,14 +118,14 @@ def _zsh(commands: dict[str, tuple[str, list[Option]]]) -> str:
     )
 
 
-def _zsh_spec(option: Option, flag: str) -> str:
+def _zsh_spec(option: OptionHelp, flag: str) -> str:
     about = f"'{flag}[{option.help.replace(':', ' ')}]"
     if option.values is None:
         return f"{about}:value:_files'"
     return f"{about}:value:({' '.join(option.values)})'" if option.values else f"{about}'"
 
 
-def _fish(commands: dict[str, tuple[str, list[Option]]]) -> str:
+def _fish(commands: dict[str, tuple[str, list[OptionHelp]]]) -> str:
     lines = ["# fish completion for cupel"]
     lines += [
         f"complete -c cupel -n __fish_use_subcommand -f -a {name} -d '{summary}'"

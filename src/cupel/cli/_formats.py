@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from cupel._wire import TOO_DEEP, strict_decoder
-from cupel.cli._records import Record
+from cupel.cli._records import FileRecord
 from cupel.errors import MissingExtraError
 
 SUFFIXES: Final = {
@@ -32,7 +32,7 @@ class Fault:
     message: str
 
 
-Found = Record | Fault
+Found = FileRecord | Fault
 
 
 def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
@@ -42,7 +42,7 @@ def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
             continue
         where = f"{name}:{number}"
         try:
-            yield Record(where, strict_decoder().decode(line))
+            yield FileRecord(where, strict_decoder().decode(line))
         except (ValueError, RecursionError) as error:
             yield Fault(where, _json_message(error))
 
@@ -54,7 +54,7 @@ def read_json(name: str, text: str) -> Iterator[Found]:
         return
     try:
         for line, value in _elements(text):
-            yield Record(f"{name}:{line}", value)
+            yield FileRecord(f"{name}:{line}", value)
     except (ValueError, RecursionError) as error:
         yield _fault(name, error)
 
@@ -71,7 +71,7 @@ def _read_wrapped(name: str, text: str) -> Iterator[Found]:
         yield Fault(name, "expected a list of items, or an object with the list under 'items' or 'messages'")
         return
     for number, value in enumerate(items):
-        yield Record(f"{name}: {key}[{number}]", value)
+        yield FileRecord(f"{name}: {key}[{number}]", value)
 
 
 def _elements(text: str) -> Iterator[tuple[int, Any]]:
@@ -124,7 +124,7 @@ def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
             if len(row) != len(header):
                 yield Fault(where, f"{len(row)} cells, but the header has {len(header)}")
             else:
-                yield Record(where, dict(zip(header, row, strict=True)), textual=True)
+                yield FileRecord(where, dict(zip(header, row, strict=True)), textual=True)
     except csv.Error as error:
         yield Fault(f"{name}:{rows.line_num}", f"not CSV: {error}")
 
@@ -140,7 +140,7 @@ def read_parquet(name: str, path: Path) -> Iterator[Found]:
     try:
         for batch in parquet.ParquetFile(path).iter_batches():
             for row in batch.to_pylist():
-                yield Record(f"{name}: row {number}", row)
+                yield FileRecord(f"{name}: row {number}", row)
                 number += 1
     except arrow.ArrowException as error:
         yield Fault(name, f"not Parquet: {error}")
@@ -150,7 +150,7 @@ def read_text(name: str, stream: TextIO) -> Iterator[Found]:
     """A whole file as one document."""
     content = stream.read()
     if content:
-        yield Record(name, {"content": content, "kind": "Document", "source": "Rag", "metadata": {"path": name}})
+        yield FileRecord(name, {"content": content, "kind": "Document", "source": "Rag", "metadata": {"path": name}})
 
 
 def _fault(name: str, error: Exception) -> Fault:

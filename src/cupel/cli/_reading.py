@@ -17,7 +17,7 @@ from cupel._text import plural
 from cupel.cli._formats import Fault, Found
 from cupel.cli._records import (
     BadRecordError,
-    Record,
+    FileRecord,
     chosen_of,
     conversation_of,
     is_conversation,
@@ -136,11 +136,11 @@ def read_items(
     records = records_of(sources, input_format)
     first = next(records, None)
     every = records if first is None else chain((first,), records)
-    if isinstance(first, Record) and is_message(first):
+    if isinstance(first, FileRecord) and is_message(first):
         _refuse_choice(conversation, "one conversation")
         messages = _read_all(every, message_of, result, skip_bad=skip_bad)
         return _history(first.where.partition(":")[0], messages, counter, result)
-    if isinstance(first, Record) and is_conversation(first):
+    if isinstance(first, FileRecord) and is_conversation(first):
         one = chosen_of(_read_all(every, conversation_of, result, skip_bad=skip_bad), conversation)
         return _history(one.where, one.messages, counter, result)
     _refuse_choice(conversation, "no conversations")
@@ -158,7 +158,7 @@ def _refuse_choice(conversation: str | None, there: str) -> None:
         raise ConfigurationError(f"--conversation {shown(conversation)}: ITEMS has {there}, nothing to choose from")
 
 
-def _read_all(records: Iterable[Found], read: Callable[[Record], T], result: Input, *, skip_bad: bool) -> list[T]:
+def _read_all(records: Iterable[Found], read: Callable[[FileRecord], T], result: Input, *, skip_bad: bool) -> list[T]:
     """Return what every record is read as, unless one is bad and none may be skipped."""
     taken: list[T] = []
     faults: list[Fault] = []

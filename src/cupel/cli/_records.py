@@ -15,7 +15,7 @@ _METADATA: Final = "metadata."
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FileRecord:
     """Where a record stands, and its fields: as JSON gave them, or as a row of text that still has to be read."""
 
     where: str
@@ -27,7 +27,7 @@ class BadRecordError(Exception):
     """A record that is not what it should be; the message names the field."""
 
 
-def item_of(record: Record, count: Callable[[str], int]) -> ContextItem:
+def item_of(record: FileRecord, count: Callable[[str], int]) -> ContextItem:
     """Build the item of a record; a record without a token count gets the counter's."""
     form = _row(cast("Mapping[str, str]", record.fields)) if record.textual else record.fields
     if is_object(form) and form.get("tokens") is None and isinstance(content := form.get("content"), str):
@@ -45,13 +45,13 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
     return fields
 
 
-def is_message(record: Record) -> bool:
+def is_message(record: FileRecord) -> bool:
     """Tell whether a record is a message of a chat history: no item has a role or a type."""
     form = record.fields
     return is_object(form) and not record.textual and "tokens" not in form and bool({"role", "type"} & form.keys())
 
 
-def message_of(record: Record) -> object:
+def message_of(record: FileRecord) -> object:
     """Return the message that a record is."""
     if not is_message(record):
         raise BadRecordError("expected a message")
@@ -59,7 +59,7 @@ def message_of(record: Record) -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class NamedConversation:
     """One of many conversations in a file, and the id it goes by."""
 
     where: str
@@ -67,22 +67,22 @@ class Conversation:
     id: object = None
 
 
-def is_conversation(record: Record) -> bool:
+def is_conversation(record: FileRecord) -> bool:
     """Tell whether a record is a list of messages, or an object that has one under `messages`."""
     form = record.fields
     is_named = is_object(form) and not record.textual and "tokens" not in form and "messages" in form
     return is_named or is_list(form)
 
 
-def conversation_of(record: Record) -> Conversation:
+def conversation_of(record: FileRecord) -> NamedConversation:
     """Return the conversation that a record is."""
     if not is_conversation(record):
         raise BadRecordError("expected a conversation")
     form = record.fields
-    return Conversation(record.where, *((form["messages"], form.get("id")) if is_object(form) else (form,)))
+    return NamedConversation(record.where, *((form["messages"], form.get("id")) if is_object(form) else (form,)))
 
 
-def chosen_of(conversations: Sequence[Conversation], wanted: str | None) -> Conversation:
+def chosen_of(conversations: Sequence[NamedConversation], wanted: str | None) -> NamedConversation:
     """Return the conversation that is asked for; the only one if there is but one."""
     count = len(conversations)
     if wanted is None:

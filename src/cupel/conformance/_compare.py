@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cupel.conformance._vector import Table
+from cupel.conformance._vector import TomlTable
 
 DEFAULT_EPSILON = 1e-9
 
@@ -33,7 +33,7 @@ def same_score(actual: float, expected: float, epsilon: float) -> bool:
     return abs(actual - expected) < epsilon
 
 
-def epsilon_of(document: Table) -> float:
+def epsilon_of(document: TomlTable) -> float:
     """Return the tolerance for scores that a vector asks for."""
     tolerance = document.table("tolerance")
     return tolerance.number("score_epsilon") if tolerance.has("score_epsilon") else DEFAULT_EPSILON
@@ -50,7 +50,7 @@ def compare_multiset(what: str, expected: Sequence[Any], actual: Sequence[Any]) 
 
 
 def compare_rows(
-    what: str, expected: Sequence[Table], actual: Sequence[Mapping[str, Any]], epsilon: float = DEFAULT_EPSILON
+    what: str, expected: Sequence[TomlTable], actual: Sequence[Mapping[str, Any]], epsilon: float = DEFAULT_EPSILON
 ) -> Mismatch | None:
     """Compare a list of tables with rows of the same length, in the fields that a table sets and any row has.
 

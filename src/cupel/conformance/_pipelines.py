@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from cupel.conformance._compare import Check, Mismatch, compare_rows, compare_value, epsilon_of, first
 from cupel.conformance._inputs import build_budget, build_items, first_positions
 from cupel.conformance._strategies import build_policy
-from cupel.conformance._vector import Table
+from cupel.conformance._vector import TomlTable
 from cupel.diagnostics import (
     KNOWN_REASONS,
     DiagnosticTraceCollector,
@@ -25,13 +25,13 @@ from cupel.model import ContextItem, OverflowStrategy
 from cupel.pipeline import Pipeline
 
 
-def build_pipeline(config: Table, on_overflow: Callable[[OverflowEvent], None] | None = None) -> Pipeline:
+def build_pipeline(config: TomlTable, on_overflow: Callable[[OverflowEvent], None] | None = None) -> Pipeline:
     """Build the pipeline a vector configures; the listener is used only where the strategy is to proceed."""
     policy = build_policy(config)
     return policy.pipeline(on_overflow=on_overflow if policy.overflow is OverflowStrategy.PROCEED else None)
 
 
-def pipeline(document: Table) -> Check:
+def pipeline(document: TomlTable) -> Check:
     """Build a pipeline with its items and budget; the check compares every list and table the vector expects."""
     if not document.has("config"):
         raise document.error("config", "is missing")
@@ -57,7 +57,7 @@ def pipeline(document: Table) -> Check:
     return check
 
 
-def compare_output(document: Table, items: list[ContextItem], output: list[ContextItem]) -> Mismatch | None:
+def compare_output(document: TomlTable, items: list[ContextItem], output: list[ContextItem]) -> Mismatch | None:
     """Compare an ordered selection with `expected_output`, whose entries are tables or bare contents."""
     wanted = document.tables("expected_output", short="content")
     contents, actual = [row.text("content") for row in wanted], [item.content for item in output]
@@ -67,7 +67,7 @@ def compare_output(document: Table, items: list[ContextItem], output: list[Conte
     return compare_rows("expected_output", wanted, [{"index": index[id(item)]} for item in output])
 
 
-def _overflow_differences(expected: Table, notices: list[OverflowEvent]) -> Iterator[Mismatch | None]:
+def _overflow_differences(expected: TomlTable, notices: list[OverflowEvent]) -> Iterator[Mismatch | None]:
     yield compare_value("overflow notices", 1, len(notices))
     over, contents = expected.option("tokens_over_budget"), expected.option("overflowing_contents")
     if over is not None:
@@ -78,7 +78,7 @@ def _overflow_differences(expected: Table, notices: list[OverflowEvent]) -> Iter
 
 
 def _differences(
-    wanted: Table, report: SelectionReport, traced: SelectionReport, items: list[ContextItem], epsilon: float
+    wanted: TomlTable, report: SelectionReport, traced: SelectionReport, items: list[ContextItem], epsilon: float
 ) -> Iterator[Mismatch | None]:
     index = first_positions(items)
     lists: dict[str, list[dict[str, Any]]] = {
@@ -97,7 +97,7 @@ def _differences(
         yield _item_event_difference(wanted.tables("item_events"), traced)
 
 
-def _item_event_difference(wanted: list[Table], traced: SelectionReport) -> Mismatch | None:
+def _item_event_difference(wanted: list[TomlTable], traced: SelectionReport) -> Mismatch | None:
     """Compare the events about single exclusions: stage, and a message that begins as the vector says (ruling 7.9)."""
     messages = [
         (event.stage.value, event.message or "")

@@ -6,10 +6,10 @@ from cupel._checks import shown
 from cupel.conformance._compare import Check, Mismatch, compare_value
 from cupel.conformance._inputs import build_budget, build_items, find_item
 from cupel.conformance._pipelines import build_pipeline, compare_output
-from cupel.conformance._vector import Table
+from cupel.conformance._vector import TomlTable
 
 
-def simulation(document: Table) -> Check:
+def simulation(document: TomlTable) -> Check:
     """Build what a simulation needs; the check runs the method that the `simulation` table names."""
     pipeline = build_pipeline(document.table("config"))
     items = build_items(document.tables("items"))

@@ -16,12 +16,12 @@ from cupel.conformance._inputs import (
     first_positions,
 )
 from cupel.conformance._strategies import build_placer, build_scorer, build_slicer
-from cupel.conformance._vector import Table
+from cupel.conformance._vector import TomlTable
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, Slicer, StreamSlice
 
 
-def scoring(document: Table) -> Check:
+def scoring(document: TomlTable) -> Check:
     """Build a scorer and its items; the check compares both of the scorer's faces with every expected score."""
     scorer = build_scorer(document.table("test"), "scorer", document.table("config"))
     items = build_items(document.tables("items"))
@@ -40,7 +40,7 @@ def scoring(document: Table) -> Check:
     return check
 
 
-def slicing(document: Table) -> Check:
+def slicing(document: TomlTable) -> Check:
     """Build a slicer and its input; the check compares the selection and what the vector says about counts."""
     slicer = build_slicer(document.table("test"), "slicer", document.table("config"))
     scored = build_scored(document.tables("scored_items"))
@@ -54,7 +54,7 @@ def slicing(document: Table) -> Check:
 
 
 def _slicing_differences(
-    slicer: Slicer, scored: list[ScoredItem], budget: ContextBudget, expected: Table
+    slicer: Slicer, scored: list[ScoredItem], budget: ContextBudget, expected: TomlTable
 ) -> Iterator[Mismatch | None]:
     selected = _read_stream(slicer, scored, budget) if isinstance(slicer, StreamSlice) else slicer.slice(scored, budget)
     contents = [item.content for item in selected]
@@ -95,7 +95,7 @@ def _count_cap_drops(
     return len(replace(slicer, entries=tuple(entries)).slice(scored, budget)) - len(selected)
 
 
-def placing(document: Table) -> Check:
+def placing(document: TomlTable) -> Check:
     """Build a placer and its input; the check compares the order."""
     placer = build_placer(document.table("test"), "placer", document.table("config"))
     scored = build_scored(document.tables("items"))
@@ -113,7 +113,7 @@ def placing(document: Table) -> Check:
 
 
 def _by_position(
-    key: str, expected: Table, scored: list[ScoredItem], actual: list[ContextItem]
+    key: str, expected: TomlTable, scored: list[ScoredItem], actual: list[ContextItem]
 ) -> tuple[list[int], list[int]]:
     """Return expected and actual items as first positions, so that twins differ and repeated objects do not."""
     items = [candidate.item for candidate in scored]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from cupel._checks import shown
-from cupel.conformance._vector import Table
+from cupel.conformance._vector import TomlTable
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.placers import Placer
 from cupel.policy import Policy, registered
@@ -29,22 +29,22 @@ _ABSENT: Final[dict[str, Any]] = {"array": [], "object": {}}
 """What is absent is empty (ruling 11.2)."""
 
 
-def build_scorer(owner: Table, key: str, options: Table) -> Scorer:
+def build_scorer(owner: TomlTable, key: str, options: TomlTable) -> Scorer:
     """Build the scorer that a field names, with options from a table."""
     return _policy(options, {"scorer": _document("scorer", owner, key, options)}).scorer
 
 
-def build_slicer(owner: Table, key: str, options: Table) -> Slicer:
+def build_slicer(owner: TomlTable, key: str, options: TomlTable) -> Slicer:
     """Build the slicer that a field names, with options from a table."""
     return _policy(options, {"scorer": "recency", "slicer": _document("slicer", owner, key, options)}).slicer
 
 
-def build_placer(owner: Table, key: str, options: Table) -> Placer:
+def build_placer(owner: TomlTable, key: str, options: TomlTable) -> Placer:
     """Build the placer that a field names, with options from a table."""
     return _policy(options, {"scorer": "recency", "placer": _document("placer", owner, key, options)}).placer
 
 
-def build_policy(config: Table) -> Policy:
+def build_policy(config: TomlTable) -> Policy:
     """Build the policy of a pipeline: one scorer stands for itself, several for their weighted average."""
     overflow = config.option("overflow_strategy", "overflow", default="throw")
     document = {
@@ -62,7 +62,7 @@ def build_policy(config: Table) -> Policy:
     return _policy(config, document)
 
 
-def _policy(config: Table, document: Mapping[str, Any]) -> Policy:
+def _policy(config: TomlTable, document: Mapping[str, Any]) -> Policy:
     """Read a policy; what a strategy refuses is its own error, as if it had been built without a document."""
     try:
         return Policy.from_dict(document)
@@ -72,7 +72,7 @@ def _policy(config: Table, document: Mapping[str, Any]) -> Policy:
         raise error.__cause__ or error from None
 
 
-def _document(family: str, owner: Table, key: str, options: Table) -> dict[str, Any]:
+def _document(family: str, owner: TomlTable, key: str, options: TomlTable) -> dict[str, Any]:
     """Return the document of the strategy that a field names, whether with hyphens, underscores or capitals."""
     name, known = owner.text(key), registered()[family]
     spelled = {tag.replace("_", ""): tag for tag in known}
@@ -89,24 +89,24 @@ def _document(family: str, owner: Table, key: str, options: Table) -> dict[str, 
     return document
 
 
-def _embedding(vectors: Table) -> Callable[[list[str]], list[Any]]:
+def _embedding(vectors: TomlTable) -> Callable[[list[str]], list[Any]]:
     return lambda texts: [vectors.need(text) for text in texts]
 
 
-def _members(form: Mapping[str, Any], table: Table, tag: str = "", family: str = "") -> Iterator[tuple[str, Any]]:
+def _members(form: Mapping[str, Any], table: TomlTable, tag: str = "", family: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of an object that a table sets; a name may say whose it is (`tag_weights`, `inner_slicer`)."""
     properties: Mapping[str, Any] = form["properties"]
     for key, schema in properties.items():
         names = (f"{tag}_{key}", f"{key}_{family}", _PUBLIC.get(key, key), key)
         name = next((name for name in names if table.option(name) is not None), None)
         if key != "type" and name is not None:
-            named = Table({name: table.option(name)}, table.file, table.path)
+            named = TomlTable({name: table.option(name)}, table.file, table.path)
             yield key, _value(schema, named, name, _without(table, names), tag)
         elif key in form["required"] and schema.get("type") in _ABSENT:
             yield key, _ABSENT[schema["type"]]
 
 
-def _value(schema: Mapping[str, Any], owner: Table, name: str, rest: Table, tag: str) -> Any:
+def _value(schema: Mapping[str, Any], owner: TomlTable, name: str, rest: TomlTable, tag: str) -> Any:
     """Return a field as a policy document has it; `rest` is where strategies within it find their options."""
     value = owner.values[name]
     if "$ref" in schema:
@@ -125,7 +125,7 @@ def _value(schema: Mapping[str, Any], owner: Table, name: str, rest: Table, tag:
     return value.lower() if "enum" in schema and isinstance(value, str) else value
 
 
-def _weighted(owner: Table, name: str, rest: Table) -> list[dict[str, Any]]:
+def _weighted(owner: TomlTable, name: str, rest: TomlTable) -> list[dict[str, Any]]:
     """Return scorers with their weights: tables with a type, or bare names."""
     return [
         {"scorer": _document("scorer", row, "type", _sharing(row, rest)), "weight": row.values.get("weight", 1.0)}
@@ -133,12 +133,12 @@ def _weighted(owner: Table, name: str, rest: Table) -> list[dict[str, Any]]:
     ]
 
 
-def _sharing(child: Table, table: Table) -> Table:
+def _sharing(child: TomlTable, table: TomlTable) -> TomlTable:
     """Let a nested strategy find options it lacks in the configuration of the vector."""
-    return Table(child.values, child.file, child.path, table.shared or table)
+    return TomlTable(child.values, child.file, child.path, table.shared or table)
 
 
-def _without(table: Table, names: tuple[str, ...]) -> Table:
+def _without(table: TomlTable, names: tuple[str, ...]) -> TomlTable:
     """Return the table without the fields that name the strategies within, or they would be within themselves."""
     shared = table.shared and _without(table.shared, names)
-    return Table({k: v for k, v in table.values.items() if k not in names}, table.file, table.path, shared)
+    return TomlTable({k: v for k, v in table.values.items() if k not in names}, table.file, table.path, shared)

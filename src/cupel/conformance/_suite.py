@@ -10,9 +10,9 @@ from cupel._checks import as_instance, shown
 from cupel.conformance import _pipelines, _simulations, _stages
 from cupel.conformance._compare import Check, Mismatch
 from cupel.conformance._results import SuiteReport, VectorResult
-from cupel.conformance._vector import Table, Vector, VectorError, find_vectors, load_vector
+from cupel.conformance._vector import TomlTable, Vector, VectorError, find_vectors, load_vector
 
-STAGES: Mapping[str, Callable[[Table], Check]] = {
+STAGES: Mapping[str, Callable[[TomlTable], Check]] = {
     "scoring": _stages.scoring,
     "slicing": _stages.slicing,
     "placing": _stages.placing,
@@ -107,7 +107,7 @@ def _first_difference(vector: Vector) -> Mismatch | None:
     return Mismatch("error", " or ".join(wanted), "no error") if wanted else mismatch
 
 
-def _expected_errors(test: Table) -> tuple[str, ...]:
+def _expected_errors(test: TomlTable) -> tuple[str, ...]:
     """Return the kinds of error that would satisfy the vector; none when it expects to succeed."""
     if test.has("expect_error"):
         kind = test.text("expect_error")
@@ -119,7 +119,7 @@ def _expected_errors(test: Table) -> tuple[str, ...]:
     return ()
 
 
-def _error_difference(test: Table, wanted: tuple[str, ...], error: Exception) -> Mismatch | None:
+def _error_difference(test: TomlTable, wanted: tuple[str, ...], error: Exception) -> Mismatch | None:
     if not any(isinstance(error, ERROR_KINDS[kind]) for kind in wanted):
         return Mismatch("error", " or ".join(wanted) or "no error", f"{type(error).__name__}: {error}")
     if test.has("expect_error_message") and str(error) != test.text("expect_error_message"):

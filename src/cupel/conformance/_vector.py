@@ -55,13 +55,13 @@ class VectorLevel(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TomlTable:
     """A TOML table together with its file and its path in it, so that every complaint can name the field."""
 
     values: Mapping[str, Any]
     file: str
     path: str = ""
-    shared: Table | None = None
+    shared: TomlTable | None = None
     """Where an option is looked up when the table itself does not have it."""
 
     def error(self, key: str, problem: str) -> VectorError:
@@ -113,19 +113,19 @@ class Table:
             raise self.error(key, f"must be an array of strings, not {shown(value)}")
         return value
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """Return a sub-table; an absent one is empty."""
         return self._child(self.option(key, default={}), key)
 
-    def tables(self, key: str, *, short: str | None = None) -> list[Table]:
+    def tables(self, key: str, *, short: str | None = None) -> list[TomlTable]:
         """Return an array of tables; with `short`, a bare string stands for the table that has just this field."""
         rows = [{short: entry} if short and isinstance(entry, str) else entry for entry in self.array(key)]
         return [self._child(row, f"{key}[{position}]") for position, row in enumerate(rows)]
 
-    def _child(self, values: Any, key: str) -> Table:
+    def _child(self, values: Any, key: str) -> TomlTable:
         if not is_object(values):
             raise self.error(key, f"must be a table, not {shown(values)}")
-        return Table(values, self.file, f"{self.path}.{key}" if self.path else key)
+        return TomlTable(values, self.file, f"{self.path}.{key}" if self.path else key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Vector:
     name: str
     stage: str
     level: VectorLevel
-    document: Table
+    document: TomlTable
 
 
 def find_vectors(paths: Iterable[str | PathLike[str]]) -> list[Path]:
@@ -184,7 +184,7 @@ def load_vector(path: str | PathLike[str]) -> Vector:
         values = decode_toml(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise VectorError(str(path), "", f"cannot be read: {error}") from error
-    document = Table(values, str(path))
+    document = TomlTable(values, str(path))
     if not document.has("test"):
         raise document.error("test", "is missing")
     test = document.table("test")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from cupel._checks import as_text, as_tuple, shown
 from cupel.evaluation._errors import EvaluationError
-from cupel.evaluation._spoken import Spoken, Step, spoken, steps
+from cupel.evaluation._spoken import Spoken, ToolStep, spoken, steps
 from cupel.integrations.messages import Provider, provider_of
 
 if TYPE_CHECKING:
@@ -68,15 +68,15 @@ class Reader:
         known = self._known.get(id(message))
         return spoken(message, self.provider) if known is None else known
 
-    def steps(self, *, answers: bool = False) -> list[Step]:
+    def steps(self, *, answers: bool = False) -> list[ToolStep]:
         """Return the places where the model calls tools, or with `answers` wherever it begins to speak."""
         found = _answers(self.messages) if answers else steps(self.messages, self.provider)
         return [step for step in found if step.at > 0]
 
 
-def _answers(messages: Sequence[Spoken]) -> list[Step]:
+def _answers(messages: Sequence[Spoken]) -> list[ToolStep]:
     speakers = [message.role == "assistant" for message in messages]
-    return [Step(at, ()) for at, speaks in enumerate(speakers) if speaks and not (at and speakers[at - 1])]
+    return [ToolStep(at, ()) for at, speaks in enumerate(speakers) if speaks and not (at and speakers[at - 1])]
 
 
 def _spoken(recording: Recording, at: int) -> Spoken:

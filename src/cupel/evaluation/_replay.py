@@ -21,7 +21,7 @@ from cupel.evaluation._turns import Replay, Turn
 from cupel.session import Prices
 
 if TYPE_CHECKING:
-    from cupel.evaluation._spoken import Spoken, Step
+    from cupel.evaluation._spoken import Spoken, ToolStep
     from cupel.evaluation._ways import Fill, Way
     from cupel.tokens import TokenCounter
 
@@ -113,7 +113,7 @@ class _Conversation:
         """Return what tells messages apart."""
         return [self._keys.get(id(message)) or _key(message) for message in messages]
 
-    def retention(self, step: Step, window: Sequence[Spoken]) -> Retention | None:
+    def retention(self, step: ToolStep, window: Sequence[Spoken]) -> Retention | None:
         """Say what a window has of what a step used."""
         history = [*self.reader.opening, *self.reader.messages[: step.at]]
         return retention(step.arguments, history, window)

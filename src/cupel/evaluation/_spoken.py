@@ -137,18 +137,18 @@ def _value(text: str) -> Any:
         return None
 
 
-class Step(NamedTuple):
+class ToolStep(NamedTuple):
     """A place where the model calls tools: what stood before it, and what the calls are given."""
 
     at: int
     arguments: tuple[Any, ...]
 
 
-def steps(messages: Sequence[Spoken], provider: str) -> list[Step]:
+def steps(messages: Sequence[Spoken], provider: str) -> list[ToolStep]:
     """Return the steps of a conversation; a Responses answer is all the items in a row that the model wrote."""
     if provider != "openai-responses":
-        return [Step(at, message.arguments) for at, message in enumerate(messages) if message.calls]
-    found: list[Step] = []
+        return [ToolStep(at, message.arguments) for at, message in enumerate(messages) if message.calls]
+    found: list[ToolStep] = []
     start: int | None = None
     for at, message in enumerate(messages):
         if message.role != "assistant":
@@ -157,9 +157,9 @@ def steps(messages: Sequence[Spoken], provider: str) -> list[Step]:
             start = at
         if message.calls and start is not None:
             if found and found[-1].at == start:
-                found[-1] = Step(start, found[-1].arguments + message.arguments)
+                found[-1] = ToolStep(start, found[-1].arguments + message.arguments)
             else:
-                found.append(Step(start, message.arguments))
+                found.append(ToolStep(start, message.arguments))
     return found
 
 

@@ -20,7 +20,7 @@ from cupel.integrations._sessions import STATE_KEY
 PLACE: Final = f"what the chat store holds under '…:{STATE_KEY}'"
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StoredRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last request of a conversation, as a message that a chat store keeps."""
 
     before: str | None
@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ChatMessage(role=MessageRole.SYSTEM, content=msgspec.json.encode(self).decode())
 
     @classmethod
-    def read(cls, stored: Sequence[ChatMessage]) -> Request | None:
+    def read(cls, stored: Sequence[ChatMessage]) -> StoredRequest | None:
         """Return what `written` wrote, or None if there is nothing."""
         if not stored:
             return None

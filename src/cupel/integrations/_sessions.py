@@ -49,7 +49,7 @@ class SessionOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation(Generic[M]):
+class OpenSession(Generic[M]):
     """The session of one conversation, from one state to the next."""
 
     session: MessageSession[M]
@@ -96,7 +96,7 @@ class Sessions(Generic[M]):
         self._policy = policy
         self._on_turn = options.pop("on_turn", None)
         self._options = options
-        self._kept: dict[str, Conversation[M]] = {}
+        self._kept: dict[str, OpenSession[M]] = {}
         self._busy: set[str] = set()
         self._lock = Lock()
         self.open(None)  # what is wrong with the options is said now, and not in the first turn
@@ -108,7 +108,7 @@ class Sessions(Generic[M]):
         tools: Iterable[Any] | None = None,
         system: str | None = None,
         budget: int | ContextBudget | None = None,
-    ) -> Conversation[M]:
+    ) -> OpenSession[M]:
         """Return the conversation that goes on from a state, or a new one for None; a `budget` is for this turn."""
         beside = (self._budget if budget is None else budget, list(tools or ()), system)
         if state is None:
@@ -124,7 +124,7 @@ class Sessions(Generic[M]):
             msg = f"{self._place}: {error}"
             raise ConfigurationError(msg) from error
 
-    def close(self, conversation: Conversation[M]) -> str:
+    def close(self, conversation: OpenSession[M]) -> str:
         """Return the state to store, and keep the conversation for whoever comes with it."""
         state = conversation.session.to_json()
         with self._lock:
@@ -152,13 +152,13 @@ class Sessions(Generic[M]):
 
     def _conversation(
         self, state: str | None, budget: int | ContextBudget, tools: list[Any], system: str | None
-    ) -> Conversation[M]:
+    ) -> OpenSession[M]:
         options: dict[str, Any] = {**self._options, "tools": tools, "system": system, "framework": self._framework}
         if state is None:
             session = MessageSession[M](budget, self._policy, **options)
         else:
             session = MessageSession[M].from_json(state, budget, self._policy, **options)
-        return Conversation(session, (budget, tools, system), self._on_turn)
+        return OpenSession(session, (budget, tools, system), self._on_turn)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         """Leave nothing in copies of what holds it: the states are stored elsewhere."""

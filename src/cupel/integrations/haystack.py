@@ -18,7 +18,7 @@ from typing import Any, Unpack
 from cupel._wire import BUDGET
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
-from cupel.integrations._sessions import STATE_KEY, Conversation, SessionOptions, Sessions
+from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
 from cupel.integrations.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
@@ -234,12 +234,12 @@ class SessionChatGenerator(_Component):
             return self._close(conversation, await generator.run_async(chosen, **given))
         return self._close(conversation, await asyncio.to_thread(generator.run, chosen, **given))
 
-    def _open(self, messages: Sequence[ChatMessage], tools: ToolsType | None) -> Conversation[ChatMessage]:
+    def _open(self, messages: Sequence[ChatMessage], tools: ToolsType | None) -> OpenSession[ChatMessage]:
         states = (message.meta[STATE_KEY] for message in reversed(messages) if STATE_KEY in message.meta)
         sent = getattr(self.chat_generator, "tools", None) if tools is None else tools
         return self._sessions.open(next(states, None), tools=flatten_tools_or_toolsets(sent))
 
-    def _close(self, conversation: Conversation[ChatMessage], result: Mapping[str, Any]) -> dict[str, Any]:
+    def _close(self, conversation: OpenSession[ChatMessage], result: Mapping[str, Any]) -> dict[str, Any]:
         replies = result["replies"]
         conversation.observe(next((reply.meta["usage"] for reply in replies if reply.meta.get("usage")), None))
         state = self._sessions.close(conversation)

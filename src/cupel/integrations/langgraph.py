@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
 from cupel.errors import MissingExtraError
-from cupel.integrations._sessions import STATE_KEY, Conversation, SessionOptions, Sessions, usage_of
+from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions, usage_of
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -76,13 +76,13 @@ class SessionMiddleware(AgentMiddleware[Any, Any, Any]):  # type: ignore[misc, u
         conversation, chosen = self._choose(request)
         return self._remember(conversation, await handler(chosen))
 
-    def _choose(self, request: ModelRequest[Any]) -> tuple[Conversation[BaseMessage], ModelRequest[Any]]:
+    def _choose(self, request: ModelRequest[Any]) -> tuple[OpenSession[BaseMessage], ModelRequest[Any]]:
         state: Mapping[str, Any] = request.state
         conversation = self._sessions.open(state.get(STATE_KEY), tools=request.tools, system=request.system_prompt)
         return conversation, request.override(messages=conversation.fit(request.messages))
 
     def _remember(
-        self, conversation: Conversation[BaseMessage], response: ModelResponse[Any]
+        self, conversation: OpenSession[BaseMessage], response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
         conversation.observe(_usage(response.result))
         state = self._sessions.close(conversation)

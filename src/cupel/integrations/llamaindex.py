@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
-from cupel.integrations._sessions import STATE_KEY, Conversation, SessionOptions, Sessions
+from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
 from cupel.integrations.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
@@ -32,7 +32,7 @@ try:
 except ImportError:
     raise MissingExtraError("llama-index-core", "llamaindex") from None
 
-from cupel.integrations._chat_store import PLACE, Request, mark
+from cupel.integrations._chat_store import PLACE, StoredRequest, mark
 from cupel.integrations._llamaindex import LLAMAINDEX
 
 __all__ = ["BudgetPostprocessor", "FittedMemory", "SessionMemory", "fit_messages"]
@@ -224,7 +224,7 @@ class SessionMemory(FittedMemory):
             self._kept = Sessions(LLAMAINDEX, PLACE, self.budget, self.policy, **options)
         return self._kept
 
-    def _opened(self, state: str | None, beside: int = 0) -> Conversation[ChatMessage]:
+    def _opened(self, state: str | None, beside: int = 0) -> OpenSession[ChatMessage]:
         budget = max(0, self.budget - beside)
         return self._sessions.open(state, tools=self.tools, system=self.system, budget=budget)
 
@@ -234,19 +234,19 @@ class SessionMemory(FittedMemory):
         """Return the next request, and what is to be stored of it, if anything is."""
         if not messages:
             return [], None
-        last, history = Request.read(stored), mark(messages)
+        last, history = StoredRequest.read(stored), mark(messages)
         again = last is not None and last.history == history
         before = None if last is None else last.before if again else last.after
         conversation = self._opened(before, beside)
         if again or (asked is None and messages[-1].role == MessageRole.ASSISTANT):
             return conversation.session.fit(messages).messages, None
         chosen = conversation.fit(messages)
-        return chosen, Request(before, self._sessions.close(conversation), history).written()
+        return chosen, StoredRequest(before, self._sessions.close(conversation), history).written()
 
     def _settled(self, stored: Sequence[ChatMessage], usage: object) -> list[ChatMessage]:
-        last = Request.read(stored)
+        last = StoredRequest.read(stored)
         if last is None:
             return []
         conversation = self._opened(last.after)
         conversation.session.observe(usage)
-        return [Request(last.before, self._sessions.close(conversation), last.history).written()]
+        return [StoredRequest(last.before, self._sessions.close(conversation), last.history).written()]

@@ -26,7 +26,7 @@ from cupel.policy._forms import (
     Text,
     ValueForm,
 )
-from cupel.policy._record import Field, Record, construct, record
+from cupel.policy._record import Key, Record, construct, record
 from cupel.policy._registry import FAMILIES, Document
 
 
@@ -115,13 +115,13 @@ def _record_of(strategy: type) -> Record[Any]:
         raise PolicyConfigError(
             f"{strategy.__name__}: an annotation cannot be resolved: {type(error).__name__}: {error}"
         ) from error
-    members: list[Field] = []
+    members: list[Key] = []
     for member in fields(strategy):
         if not member.init:
             continue
         if member.name == "type":
             raise PolicyConfigError(f"{strategy.__name__}.type cannot be serialised: the key 'type' holds the tag")
-        members.append(Field(member.name, form_of(hints[member.name], f"{strategy.__name__}.{member.name}")))
+        members.append(Key(member.name, form_of(hints[member.name], f"{strategy.__name__}.{member.name}")))
     return record(strategy, *members)
 
 

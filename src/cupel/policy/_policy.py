@@ -17,7 +17,7 @@ from cupel.policy._containers import ListOf, MapOf, read_object
 from cupel.policy._errors import malformed, placed
 from cupel.policy._forms import BOOLEAN, SCALAR, Choice, Integer, Json, Text
 from cupel.policy._placers import PLACERS
-from cupel.policy._record import Field, record
+from cupel.policy._record import Key, record
 from cupel.policy._scorers import SCORERS
 from cupel.policy._slicers import SLICERS
 from cupel.policy._text import format_json, format_toml
@@ -174,11 +174,11 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 PIN_RULE: Final = record(
     PinRule,
-    Field("kind", Text(can_be_blank=False)),
-    Field("tag", Text()),
-    Field("source", Text(can_be_blank=False)),
-    Field("metadata", MapOf(SCALAR), note="Keys and the values they must have."),
-    Field("newest", Integer(least=1), note="Only so many of the items that meet the other conditions."),
+    Key("kind", Text(can_be_blank=False)),
+    Key("tag", Text()),
+    Key("source", Text(can_be_blank=False)),
+    Key("metadata", MapOf(SCALAR), note="Keys and the values they must have."),
+    Key("newest", Integer(least=1), note="Only so many of the items that meet the other conditions."),
     rules={
         "anyOf": [
             *({"required": [key]} for key in ("kind", "tag", "source", "newest")),
@@ -188,14 +188,14 @@ PIN_RULE: Final = record(
 )
 DOCUMENT: Final = record(
     Policy,
-    Field("name", Text(), note="What the policy is called."),
-    Field("description", Text(), note="What the policy is for."),
-    Field("scorer", SCORERS, note="How relevant each item is."),
-    Field("slicer", SLICERS, note="What fits the budget; greedy if left out."),
-    Field("placer", PLACERS, note="The final order; chronological if left out."),
-    Field("pins", ListOf(PIN_RULE, tuple), note="Rules that pin items, beside those given as pinned."),
-    Field("deduplication", BOOLEAN, argument="deduplicate"),
-    Field("overflow", Choice(OverflowStrategy)),
+    Key("name", Text(), note="What the policy is called."),
+    Key("description", Text(), note="What the policy is for."),
+    Key("scorer", SCORERS, note="How relevant each item is."),
+    Key("slicer", SLICERS, note="What fits the budget; greedy if left out."),
+    Key("placer", PLACERS, note="The final order; chronological if left out."),
+    Key("pins", ListOf(PIN_RULE, tuple), note="Rules that pin items, beside those given as pinned."),
+    Key("deduplication", BOOLEAN, argument="deduplicate"),
+    Key("overflow", Choice(OverflowStrategy)),
 )
 
 

@@ -22,7 +22,7 @@ REQUIRED: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Key:
     """One key of a record: its form, the default that is left out, and what a schema says about it."""
 
     key: str
@@ -49,7 +49,7 @@ class Record(Generic[T]):
     """An object with fixed keys, built by calling `build` with those that are there as keyword arguments."""
 
     build: Callable[..., T]
-    fields: tuple[Field, ...] = ()
+    fields: tuple[Key, ...] = ()
     rules: Mapping[str, Any] = EMPTY
     """What else a schema can say about the object; `build` refuses what breaks it."""
 
@@ -86,12 +86,12 @@ class Record(Generic[T]):
 
 
 def record(
-    described: type[T], *fields: Field, build: Callable[..., T] | None = None, rules: Mapping[str, Any] = EMPTY
+    described: type[T], *fields: Key, build: Callable[..., T] | None = None, rules: Mapping[str, Any] = EMPTY
 ) -> Record[T]:
     """The record of a dataclass, whose defaults are those of the fields; `build` takes them if the class does not."""
     defaults = {member.name: _default(member) for member in dataclasses.fields(cast("Any", described))}
 
-    def settled(field: Field) -> Field:
+    def settled(field: Key) -> Key:
         return replace(field, default=defaults.get(field.argument or field.key, REQUIRED)) if field.required else field
 
     return Record(build or described, tuple(map(settled, fields)), rules)
@@ -120,7 +120,7 @@ def construct(build: Callable[..., T], path: str, /, *args: Any, **kwargs: Any) 
         raise malformed(path, f"{type(error).__name__}: {error}") from error
 
 
-def _described(field: Field) -> Schema:
+def _described(field: Key) -> Schema:
     described = field.form.schema()
     default = field.default.value if isinstance(field.default, Enum) else field.default
     if isinstance(default, (bool, int, float, str)):

@@ -16,7 +16,7 @@ from cupel.policy._containers import read_object
 from cupel.policy._errors import malformed, mismatch, unknown_word
 from cupel.policy._forms import Json, Schema
 from cupel.policy._plugins import GROUP, load_plugins
-from cupel.policy._record import Field, record
+from cupel.policy._record import Key, record
 from cupel.scorers import Curve, Scorer
 from cupel.slicers import Slicer
 
@@ -65,7 +65,7 @@ class Registry(Generic[T]):
     _tags: dict[type, str] = field(default_factory=dict[type, str])
     _lock: Lock = field(default_factory=Lock)
 
-    def declare(self, tag: str, strategy: type[T], *fields: Field, build: Callable[..., T] | None = None) -> None:
+    def declare(self, tag: str, strategy: type[T], *fields: Key, build: Callable[..., T] | None = None) -> None:
         """Let `tag` stand for `strategy`, whose document has these fields; `build` takes them if the class does not."""
         self.add(tag, strategy, record(strategy, *fields, build=build))
 

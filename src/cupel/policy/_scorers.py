@@ -11,7 +11,7 @@ from cupel._checks import shown
 from cupel.policy._containers import ListOf, MapOf
 from cupel.policy._errors import malformed
 from cupel.policy._forms import BOOLEAN, Instant, Json, Number, OneOf, Plain, Schema, Seconds, Text
-from cupel.policy._record import Field, Record
+from cupel.policy._record import Key, Record
 from cupel.policy._registry import CURVES, SCORERS
 from cupel.scorers import (
     Clock,
@@ -87,7 +87,7 @@ _UNIT: Final = Number(least=0, most=1)
 _WEIGHT: Final = Number(least=0)
 _POSITIVE: Final = Number(above=0)
 _DURATION: Final = Seconds(positive=True)
-_QUERY: Final = Field(
+_QUERY: Final = Key(
     "query",
     Text(can_be_blank=False),
     note="A query for every run that brings none; usually the run brings it.",
@@ -100,11 +100,11 @@ def _pair(**members: Any) -> tuple[Any, ...]:
 
 _WEIGHTED: Final = Record(
     _pair,
-    (Field("scorer", SCORERS, get=itemgetter(0)), Field("weight", _POSITIVE, get=itemgetter(1))),
+    (Key("scorer", SCORERS, get=itemgetter(0)), Key("weight", _POSITIVE, get=itemgetter(1))),
 )
 _STEP: Final = Record(
     _pair,
-    (Field("max_age_seconds", _DURATION, get=itemgetter(0)), Field("score", Number(), get=itemgetter(1))),
+    (Key("max_age_seconds", _DURATION, get=itemgetter(0)), Key("score", Number(), get=itemgetter(1))),
 )
 
 
@@ -112,49 +112,47 @@ SCORERS.declare("recency", RecencyScorer)
 SCORERS.declare("priority", PriorityScorer)
 SCORERS.declare("frequency", FrequencyScorer)
 SCORERS.declare("reflexive", ReflexiveScorer)
-SCORERS.declare("kind", KindScorer, Field("weights", MapOf(_WEIGHT, keys=Text(can_be_blank=False))))
-SCORERS.declare("tag", TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", BOOLEAN))
-SCORERS.declare("composite", CompositeScorer, Field("scorers", ListOf(_WEIGHTED, least=1), argument="entries"))
-SCORERS.declare("scaled", ScaledScorer, Field("inner", SCORERS))
-SCORERS.declare("metadata_trust", MetadataTrustScorer, Field("default_score", _UNIT))
-SCORERS.declare(
-    "metadata_key", MetadataKeyScorer, Field("key", Text()), Field("value", Text()), Field("boost", _POSITIVE)
-)
+SCORERS.declare("kind", KindScorer, Key("weights", MapOf(_WEIGHT, keys=Text(can_be_blank=False))))
+SCORERS.declare("tag", TagScorer, Key("weights", MapOf(_WEIGHT)), Key("case_sensitive", BOOLEAN))
+SCORERS.declare("composite", CompositeScorer, Key("scorers", ListOf(_WEIGHTED, least=1), argument="entries"))
+SCORERS.declare("scaled", ScaledScorer, Key("inner", SCORERS))
+SCORERS.declare("metadata_trust", MetadataTrustScorer, Key("default_score", _UNIT))
+SCORERS.declare("metadata_key", MetadataKeyScorer, Key("key", Text()), Key("value", Text()), Key("boost", _POSITIVE))
 SCORERS.declare(
     "decay",
     DecayScorer,
-    Field(
+    Key(
         "now",
         _FixedNow(),
         default=_SYSTEM_CLOCK,
         note="A fixed clock; without it the system clock decides.",
         argument="clock",
     ),
-    Field("curve", CURVES),
-    Field("null_timestamp_score", _UNIT),
+    Key("curve", CURVES),
+    Key("null_timestamp_score", _UNIT),
     build=partial(DecayScorer, clock=_SYSTEM_CLOCK),
 )
 SCORERS.declare(
     "embedding",
     EmbeddingScorer,
-    Field("embed", _Loaded(), note="The function, as module:name; its module has to be imported."),
-    Field("vector_key", Text(can_be_empty=False), note="Where items bring their own vectors in their metadata."),
+    Key("embed", _Loaded(), note="The function, as module:name; its module has to be imported."),
+    Key("vector_key", Text(can_be_empty=False), note="Where items bring their own vectors in their metadata."),
     _QUERY,
 )
 SCORERS.declare(
     "relevance",
     RelevanceScorer,
-    Field("method", OneOf(("bm25",))),
-    Field("neighbours", Number(least=0, below=1), note="The share of its score that an item passes on; below 1."),
-    Field("k1", Number(least=0, most=1000)),
-    Field("b", _UNIT),
-    Field("stem", _STEM, note="English, the language named, or false for words as they are."),
-    Field("stop", ListOf(Text())),
-    Field("dates", BOOLEAN),
+    Key("method", OneOf(("bm25",))),
+    Key("neighbours", Number(least=0, below=1), note="The share of its score that an item passes on; below 1."),
+    Key("k1", Number(least=0, most=1000)),
+    Key("b", _UNIT),
+    Key("stem", _STEM, note="English, the language named, or false for words as they are."),
+    Key("stop", ListOf(Text())),
+    Key("dates", BOOLEAN),
     _QUERY,
-    Field("optional", BOOLEAN, note="Without a query, score everything 0 instead of refusing."),
+    Key("optional", BOOLEAN, note="Without a query, score everything 0 instead of refusing."),
 )
 
-CURVES.declare("exponential", Exponential, Field("half_life_seconds", _DURATION, argument="half_life"))
-CURVES.declare("window", Window, Field("max_age_seconds", _DURATION, argument="max_age"))
-CURVES.declare("step", Step, Field("windows", ListOf(_STEP, least=1)))
+CURVES.declare("exponential", Exponential, Key("half_life_seconds", _DURATION, argument="half_life"))
+CURVES.declare("window", Window, Key("max_age_seconds", _DURATION, argument="max_age"))
+CURVES.declare("step", Step, Key("windows", ListOf(_STEP, least=1)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cupel.policy._containers import ListOf, OrWord
 from cupel.policy._forms import BOOLEAN, Choice, Integer, Number, OneOf, Text
-from cupel.policy._record import Field, record
+from cupel.policy._record import Key, record
 from cupel.policy._registry import SLICERS
 from cupel.slicers import (
     BestFirstSlice,
@@ -28,23 +28,23 @@ from cupel.slicers import (
 __all__ = ["SLICERS"]
 
 _DEFAULT: Final = KnapsackSlice()
-_KIND: Final = Field("kind", Text(can_be_blank=False))
+_KIND: Final = Key("kind", Text(can_be_blank=False))
 _COUNT: Final = Integer(least=0)
 _PERCENTAGE: Final = Number(least=0, most=100)
-_INNER: Final = Field("inner", SLICERS)
-_SCARCITY: Final = Field("scarcity", Choice(ScarcityBehavior))
-_BUCKET_SIZE: Final = Field("bucket_size", OrWord(Integer(least=1), "auto", "auto"))
-_MAX_CELLS: Final = Field(
+_INNER: Final = Key("inner", SLICERS)
+_SCARCITY: Final = Key("scarcity", Choice(ScarcityBehavior))
+_BUCKET_SIZE: Final = Key("bucket_size", OrWord(Integer(least=1), "auto", "auto"))
+_MAX_CELLS: Final = Key(
     "max_cells",
     OrWord(Integer(least=1), "unlimited", None),
     note='The largest table allowed; "unlimited" (or null) lifts the guard.',
 )
-_QUOTA: Final = record(QuotaEntry, _KIND, Field("require", _PERCENTAGE), Field("cap", _PERCENTAGE))
-_ENTRIES: Final = Field(
-    "entries", ListOf(record(CountQuotaEntry, _KIND, Field("require_count", _COUNT), Field("cap_count", _COUNT)))
+_QUOTA: Final = record(QuotaEntry, _KIND, Key("require", _PERCENTAGE), Key("cap", _PERCENTAGE))
+_ENTRIES: Final = Key(
+    "entries", ListOf(record(CountQuotaEntry, _KIND, Key("require_count", _COUNT), Key("cap_count", _COUNT)))
 )
 _LIMIT: Final = record(
-    KindLimit, _KIND, *(Field(key, _COUNT) for key in ("min_count", "max_count", "min_tokens", "max_tokens"))
+    KindLimit, _KIND, *(Key(key, _COUNT) for key in ("min_count", "max_count", "min_tokens", "max_tokens"))
 )
 
 
@@ -60,9 +60,9 @@ SLICERS.declare("knapsack", KnapsackSlice, _BUCKET_SIZE, _MAX_CELLS)
 SLICERS.declare(
     "quota",
     QuotaSlice,
-    Field("quotas", ListOf(_QUOTA)),
+    Key("quotas", ListOf(_QUOTA)),
     _INNER,
-    Field("leftover", OneOf(("leave", "share")), note="Whether what a kind does not use is offered to the others."),
+    Key("leftover", OneOf(("leave", "share")), note="Whether what a kind does not use is offered to the others."),
 )
 SLICERS.declare("count_quota", CountQuotaSlice, _ENTRIES, _INNER, _SCARCITY)
 SLICERS.declare(
@@ -77,10 +77,10 @@ SLICERS.declare(
 SLICERS.declare(
     "optimal",
     OptimalSlice,
-    Field("limits", ListOf(_LIMIT)),
-    Field("gap", Number(least=0, below=1), note="How far below the best a selection may be, as a share of the total."),
-    Field("max_core", _COUNT, note="The most undecided candidates that branch and bound may decide on."),
-    Field("exact", BOOLEAN, note="false needs no solver, and is meant for plain items and forms."),
+    Key("limits", ListOf(_LIMIT)),
+    Key("gap", Number(least=0, below=1), note="How far below the best a selection may be, as a share of the total."),
+    Key("max_core", _COUNT, note="The most undecided candidates that branch and bound may decide on."),
+    Key("exact", BOOLEAN, note="false needs no solver, and is meant for plain items and forms."),
     _SCARCITY,
 )
-SLICERS.declare("stream", StreamSlice, Field("batch_size", Integer(least=1)))
+SLICERS.declare("stream", StreamSlice, Key("batch_size", Integer(least=1)))

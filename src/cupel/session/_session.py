@@ -14,7 +14,7 @@ from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
 from cupel.session._things import Key, identity
-from cupel.session._turn import Turn
+from cupel.session._turn import ItemTurn
 
 if TYPE_CHECKING:
     from cupel._planning import Prices
@@ -72,7 +72,7 @@ class Session(Remembering):
         if idle is not None:
             idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
         with self._only_writer():
-            turn = Turn(self._pipeline, old, added, query, self._key)
+            turn = ItemTurn(self._pipeline, old, added, query, self._key)
             room = self._window(self._budget)
             step = decide(
                 self._state,

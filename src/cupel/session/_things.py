@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from cupel._checks import shown
-from cupel._planning import MOST_TOKENS, Candidate, Option
+from cupel._planning import MOST_TOKENS, Candidate, FormOption
 from cupel._relations import Marks, marks_of
 from cupel.errors import InvalidItemError
 from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, ContextItem
@@ -16,7 +16,7 @@ Key = Callable[[ContextItem], str]
 
 
 @dataclass(slots=True)
-class Form:
+class SentForm:
     """Items that are sent together, by position, and what they are worth."""
 
     positions: list[int]
@@ -31,12 +31,12 @@ class Form:
 
 
 @dataclass(slots=True)
-class Thing:
+class SentThing:
     """What one of several forms stands for; a group has one form, and any other item is a thing of its own."""
 
     key: str
     new: bool
-    forms: list[Form]
+    forms: list[SentForm]
 
     @property
     def positions(self) -> list[int]:
@@ -47,7 +47,9 @@ class Thing:
         """Return the thing as a candidate; the form with most tokens is the whole."""
         value = max(form.worth for form in self.forms)
         options = [
-            Option(form.name(items), sum(items[at].tokens for at in form.positions), form.worth / value if value else 1)
+            FormOption(
+                form.name(items), sum(items[at].tokens for at in form.positions), form.worth / value if value else 1
+            )
             for form in self.forms
         ]
         options.sort(key=lambda option: (option.tokens, option.form))
@@ -61,9 +63,9 @@ def identity(item: ContextItem) -> str:
     return blake2b(text, digest_size=12).hexdigest()
 
 
-def things_of(items: Sequence[ContextItem], scores: Sequence[float], new: range, key: Key) -> list[Thing]:
+def things_of(items: Sequence[ContextItem], scores: Sequence[float], new: range, key: Key) -> list[SentThing]:
     """Return the things that items stand for; the items at the positions `new` came since the last selection."""
-    found: dict[str, Thing] = {}
+    found: dict[str, SentThing] = {}
     seen: dict[str, int] = {}
     for position, item in enumerate(items):
         marks = marks_of(item)
@@ -75,7 +77,7 @@ def things_of(items: Sequence[ContextItem], scores: Sequence[float], new: range,
             seen[name] = number = seen.get(name, 0) + 1
             name = f"{name}#{number}" if number > 1 else name
         worth = max(scores[position] * marks.worth, 0.0)
-        thing = found.setdefault(name, Thing(name, position in new, []))
+        thing = found.setdefault(name, SentThing(name, position in new, []))
         if thing.new is not (position in new):
             what = f"forms of {shown(marks.id)}" if marks.group is None else f"members of group {shown(marks.group)}"
             msg = f"all {what} must be among the items, or all among the new ones"
@@ -84,7 +86,7 @@ def things_of(items: Sequence[ContextItem], scores: Sequence[float], new: range,
             thing.forms[0].positions.append(position)
             thing.forms[0].worth += worth
         else:
-            thing.forms.append(Form([position], worth))
+            thing.forms.append(SentForm([position], worth))
     return list(found.values())
 
 

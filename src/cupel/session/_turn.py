@@ -21,7 +21,7 @@ from cupel.session._result import SessionResult
 from cupel.session._things import things_of
 
 if TYPE_CHECKING:
-    from cupel._planning import Candidate, Change, Step
+    from cupel._planning import Candidate, Change, Decision
     from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline import Pipeline
     from cupel.session._things import Key
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EPOCH = datetime.min.replace(tzinfo=UTC)
 
 
-class Turn:
+class ItemTurn:
     """Items as candidates, and the decision about them as a result."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Turn:
         self.things = [thing for thing, _ in found]
         self.candidates: list[Candidate] = [candidate for _, candidate in found]
 
-    def result(self, step: Step, budget: ContextBudget, room: int, marks: int) -> SessionResult:
+    def result(self, step: Decision, budget: ContextBudget, room: int, marks: int) -> SessionResult:
         """Return what a step says about the items."""
         sent = [self._positions(index, form) for index, form in step.chosen.items()]
         positions = [at for together in sent for at in together]

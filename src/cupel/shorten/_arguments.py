@@ -6,7 +6,7 @@ from typing import Any
 
 from cupel.shorten._json import cut, dump, is_array, is_object, rewritten
 from cupel.shorten._key_lines import key_lines
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.shorten._shortener import Shortener
 from cupel.tokens import TokenCounter
 
@@ -30,7 +30,7 @@ def arguments(text: str, limit: int, *, counter: TokenCounter | None = None, for
     … 199 lines, 995 tokens left out …
     json.dump(rows, open('rows.json', 'w'))
     """
-    request = Request.of(text, limit, counter)
+    request = ShortenCall.of(text, limit, counter)
     ratio = len(request.text) / max(request.tokens, 1)
 
     def write(value: Any) -> str:
@@ -43,7 +43,7 @@ def arguments(text: str, limit: int, *, counter: TokenCounter | None = None, for
     return rewritten(request, write)
 
 
-def _shortened(value: Any, limit: int, ratio: float, request: Request, form: Shortener | None) -> Any:
+def _shortened(value: Any, limit: int, ratio: float, request: ShortenCall, form: Shortener | None) -> Any:
     if isinstance(value, str):
         if len(value) <= limit * ratio:  # an estimate, so that short strings are not counted one by one
             return value

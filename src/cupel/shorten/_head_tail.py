@@ -9,7 +9,7 @@ from cupel.errors import ConfigurationError
 from cupel.shorten._cut import boundary
 from cupel.shorten._lines import Page
 from cupel.shorten._marker import left_out
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 
@@ -31,10 +31,10 @@ def head_tail(text: str, limit: int, *, counter: TokenCounter | None = None, hea
     step 100 done
     """
     head = as_finite("head", head, least=0, most=1, error=ConfigurationError)
-    return keep_ends(Request.of(text, limit, counter), head=head)
+    return keep_ends(ShortenCall.of(text, limit, counter), head=head)
 
 
-def keep_ends(request: Request, *, head: float = 1 / 3, note: str = "") -> str:
+def keep_ends(request: ShortenCall, *, head: float = 1 / 3, note: str = "") -> str:
     """Return the first and last lines for a request; `note` is what the marker says beside the numbers."""
     if request.is_met or request.limit is None:
         return request.text

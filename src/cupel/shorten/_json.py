@@ -13,7 +13,7 @@ from cupel.shorten._marker import amount
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cupel.shorten._request import Request
+    from cupel.shorten._request import ShortenCall
 
 _MARK = "…"
 _FLAT = 4  # so many times more values than containers are kept
@@ -48,7 +48,7 @@ def dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def rewritten(request: Request, write: Callable[[Any], str]) -> str:
+def rewritten(request: ShortenCall, write: Callable[[Any], str]) -> str:
     """Return what `write` makes of a request's JSON; a text that is none is shortened as `head_tail` does."""
     if request.is_met:
         return request.text
@@ -58,7 +58,7 @@ def rewritten(request: Request, write: Callable[[Any], str]) -> str:
         return keep_ends(request, note="; not JSON")
 
 
-def cut(request: Request, value: Any) -> str:
+def cut(request: ShortenCall, value: Any) -> str:
     """Return a JSON value within the limit: as it is, with long parts cut in place, or a bare mark.
 
     Without a limit, it is the request's text where the value is longer than that.

@@ -12,7 +12,7 @@ from cupel.shorten._head_tail import keep_ends
 from cupel.shorten._lines import Note, Page
 from cupel.shorten._names import names_note, ranked_names
 from cupel.shorten._rarity import blanked, names_in, token_weights
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 _POOL = 8
@@ -42,7 +42,7 @@ def key_lines(
     … 79 lines, 948 tokens left out …
     """
     names = as_finite("names", names, least=0, most=1, error=ConfigurationError)
-    request = Request.of(text, limit, counter)
+    request = ShortenCall.of(text, limit, counter)
     if request.is_met:
         return text
     page = Page.of(request)

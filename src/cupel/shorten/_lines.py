@@ -12,7 +12,7 @@ from cupel.shorten._marker import gap, left_out
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.shorten._request import Request
+    from cupel.shorten._request import ShortenCall
 
 _SPARE = 4  # lines are ranked until they hold this many times the room, in case they take fewer tokens than most
 
@@ -35,11 +35,11 @@ def split_lines(text: str) -> list[str]:
 class Page:
     """The lines of a request's text, and how to write some of them."""
 
-    request: Request
+    request: ShortenCall
     lines: list[str]
 
     @classmethod
-    def of(cls, request: Request) -> Page:
+    def of(cls, request: ShortenCall) -> Page:
         """Split the text of a request."""
         return cls(request, split_lines(request.text))
 

@@ -11,7 +11,7 @@ from cupel._checks import as_integer, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.shorten._head_tail import keep_ends
 from cupel.shorten._lines import Page
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 _STEMS = (
@@ -48,7 +48,7 @@ def matching(
     """
     context = as_integer("context", context, least=0, error=ConfigurationError)
     find = _finder(query)
-    request = Request.of(text, limit, counter)
+    request = ShortenCall.of(text, limit, counter)
     if request.is_met:
         return text
     page = Page.of(request)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cupel.shorten._lines import Page
 from cupel.shorten._rarity import names_in, weights
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 
@@ -22,7 +22,7 @@ def names(text: str, limit: int, *, counter: TokenCounter | None = None, known: 
     … 10 lines, 115 tokens left out, with tests/test_header.py FAILED tests/test_fold.py report_7.html passed usual
     details …
     """
-    request = Request.of(text, limit, counter)
+    request = ShortenCall.of(text, limit, counter)
     if request.is_met:
         return text
     page = Page.of(request)

@@ -6,7 +6,7 @@ import re
 
 from cupel.shorten._head_tail import keep_ends
 from cupel.shorten._lines import Page
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 _NUMBERED = r"(?:[ \t]*\d+[:|\t→])?"  # as editors and `grep -n` print lines
@@ -67,7 +67,7 @@ def outline(text: str, limit: int, *, counter: TokenCounter | None = None) -> st
     def main():
     … 10 lines, 41 tokens left out …
     """
-    request = Request.of(text, limit, counter)
+    request = ShortenCall.of(text, limit, counter)
     if request.is_met:
         return text
     page = Page.of(request)

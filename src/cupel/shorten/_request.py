@@ -17,7 +17,7 @@ _INTERPOLATED = 6  # tries that trust the ratio of size to tokens; after them th
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ShortenCall:
     """A checked call of a shortener, with the text counted once."""
 
     text: str
@@ -26,7 +26,7 @@ class Request:
     tokens: int
 
     @classmethod
-    def of(cls, text: str, limit: int | None, counter: TokenCounter | None, *, in_full: bool = False) -> Request:
+    def of(cls, text: str, limit: int | None, counter: TokenCounter | None, *, in_full: bool = False) -> ShortenCall:
         """Check the arguments and count the text; `in_full` lets the limit be None."""
         text = as_text("text", text)
         counter = counter_or_default(counter)

@@ -11,7 +11,7 @@ from cupel.shorten._key_lines import key_lines
 from cupel.shorten._lines import split_lines
 from cupel.shorten._matching import matching, troubled
 from cupel.shorten._outline import definitions, headings, outline
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.shorten._table import tabled
 from cupel.shorten._values import merged
 from cupel.tokens import TokenCounter
@@ -45,7 +45,7 @@ def shorten(
     def area(side):
     … 8 lines, 24 tokens left out …
     """
-    request = Request.of(text, limit, counter)
+    request = ShortenCall.of(text, limit, counter)
     if request.is_met:
         return text
     if (written := _json(request)) is not None:
@@ -60,7 +60,7 @@ def shorten(
     return keep_ends(request)
 
 
-def _json(request: Request) -> str | None:
+def _json(request: ShortenCall) -> str | None:
     try:
         value = parse(request.text)
         as_table = dump(tabled(value))

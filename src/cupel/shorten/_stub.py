@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cupel.shorten._lines import Page
 from cupel.shorten._marker import amount
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 
@@ -26,7 +26,7 @@ def stub(
     >>> stub("line of output\n" * 500, 30, hint="stored as run-17.log")
     '… 500 lines, 2,000 tokens left out; stored as run-17.log …'
     """
-    request = Request.of(text, limit, counter, in_full=True)
+    request = ShortenCall.of(text, limit, counter, in_full=True)
     if request.is_met or (limit is None and text.startswith("… ") and text.endswith(" …") and "\n" not in text):
         return text
     numbers = f"{amount(len(Page.of(request).lines), 'line')}, {amount(request.tokens, 'token')} left out"

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from cupel.shorten._json import cut, is_array, is_object, rewritten
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 
@@ -22,7 +22,7 @@ def table(text: str, limit: int | None, *, counter: TokenCounter | None = None) 
     >>> print(table(json.dumps({"found": rows}), 45))
     {"found":{"keys":["flight","seats","price"],"rows":[["HAT1",9,101],["HAT2",9,102],["HAT3",9,103]]}}
     """
-    request = Request.of(text, limit, counter, in_full=True)
+    request = ShortenCall.of(text, limit, counter, in_full=True)
     return rewritten(request, lambda value: cut(request, tabled(value)))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cupel._checks import as_finite
 from cupel.errors import ConfigurationError
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.shorten._shorten import shorten
 from cupel.shorten._shortener import AsyncShortener, Shortener
 from cupel.tokens import TokenCounter
@@ -126,7 +126,7 @@ class _OutOfTimeError(Exception):
 class _Attempt:
     """What both ways of trying share: the checks before, between and after the forms."""
 
-    request: Request
+    request: ShortenCall
     timeout: float | None
 
     @classmethod
@@ -134,7 +134,7 @@ class _Attempt:
         if timeout is not None and as_finite("timeout", timeout, error=ConfigurationError, least=0) == 0:
             msg = "timeout must be more than 0 seconds, got 0"
             raise ConfigurationError(msg)
-        return cls(Request.of(text, limit, counter), timeout)
+        return cls(ShortenCall.of(text, limit, counter), timeout)
 
     def failure(self, form: Callable[..., object], error: Exception) -> FormFailure:
         if isinstance(error, _OutOfTimeError):

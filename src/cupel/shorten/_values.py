@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cupel.shorten._json import cut, is_array, is_object, rewritten
-from cupel.shorten._request import Request
+from cupel.shorten._request import ShortenCall
 from cupel.tokens import TokenCounter
 
 
@@ -21,7 +21,7 @@ def values(text: str, limit: int | None, *, counter: TokenCounter | None = None)
     >>> values(text, None)
     '{"user":"mia","cards":{"id":[7,9],"brand":"visa"}}'
     """
-    request = Request.of(text, limit, counter, in_full=True)
+    request = ShortenCall.of(text, limit, counter, in_full=True)
     return rewritten(request, lambda value: cut(request, merged((value,))))
 
 

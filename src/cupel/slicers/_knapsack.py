@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cupel._columns import Candidates
     from cupel._targets import Stretches, Targets, Wanted, Work
     from cupel.model import ContextBudget
-    from cupel.slicers._knapsack_table import Table
+    from cupel.slicers._knapsack_table import CapacityTable
 
 DEFAULT_BUCKET_SIZE = 100
 DEFAULT_MAX_CELLS = 50_000_000
@@ -88,7 +88,7 @@ class KnapsackChooser(Chooser):
         """Positions that cost something and are worth something, with `values`, and `weights` in buckets."""
         self.values = [value for value in values if value > 0]
         self.weights = [-(-tokens[position] // bucket_size) for position in self.positions]
-        self._table: Table | None = None
+        self._table: CapacityTable | None = None
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the zero-token items, then the best of the others from the last to the first (ruling 5.13)."""
@@ -133,12 +133,12 @@ class KnapsackChooser(Chooser):
     def targets(self, wanted: Wanted, highest: int, work: Work) -> Stretches:
         """Read the specification's table back from every capacity at the same time."""
         from cupel._targets import Stretches
-        from cupel.slicers._knapsack_table import Table  # brings NumPy
+        from cupel.slicers._knapsack_table import CapacityTable  # brings NumPy
 
         refused = self._refused_from()
         needed = highest if refused is None else min(highest, refused - 1)
         if self._table is None or not self._table.answers(needed):
-            self._table = Table.of(self, needed, work)
+            self._table = CapacityTable.of(self, needed, work)
         edges = self._table.edges(wanted, work)
         if refused is not None and refused <= highest:
             edges = [edge for edge in edges if edge < refused]

@@ -21,7 +21,7 @@ _CELL = 5  # what filling a cell and reading it back costs
 _COLUMN, _BIT = 3_000, 2  # what counting a rival costs, and what each of the capacities adds
 
 
-class Table:
+class CapacityTable:
     """For each item at which of the capacities it is taken, a bit each.
 
     Whether a row keeps its item at some capacity depends on the rows before it alone, never on where reading starts.
@@ -43,7 +43,7 @@ class Table:
         return self._highest is None or highest <= self._highest
 
     @classmethod
-    def of(cls, chooser: KnapsackChooser, highest: int, work: Work) -> Table:
+    def of(cls, chooser: KnapsackChooser, highest: int, work: Work) -> CapacityTable:
         """Fill and read the table for all targets up to the highest, in the largest common unit of the weights."""
         unit = gcd(*chooser.weights) or 1
         step, weights = chooser.bucket_size * unit, [weight // unit for weight in chooser.weights]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cupel._relations import Form, Relations
 
 
-class Step(NamedTuple):
+class Rung(NamedTuple):
     """Taking a unit with each of its things in the smallest form, or exchanging one thing's form for the next."""
 
     unit: int
@@ -54,30 +54,30 @@ class Ladders:
         """The tokens of all things in their largest useful forms."""
         return sum(forms[-1].tokens for forms in self.forms if forms)
 
-    def _ladder(self, place: int) -> list[Step]:
+    def _ladder(self, place: int) -> list[Rung]:
         things = self.relations.units[place].things
-        first = Step(place, None, 0, self.least[place], total(self.forms[thing][0] for thing in things))
+        first = Rung(place, None, 0, self.least[place], total(self.forms[thing][0] for thing in things))
         exchanges = [
-            Step(place, thing, level, form.tokens - smaller.tokens, form.value - smaller.value)
+            Rung(place, thing, level, form.tokens - smaller.tokens, form.value - smaller.value)
             for thing in things
             for level, (smaller, form) in enumerate(pairwise(self.forms[thing]), 1)
         ]
         order = descending([quotient(step.value, step.tokens) for step in exchanges])
         return [first, *(exchanges[rank] for rank in order)]
 
-    def by_density(self) -> list[Step]:
+    def by_density(self) -> list[Rung]:
         """Order all steps by value per token; where an exchange is denser than what it builds on, both count as one.
 
         A unit that requires others is no denser than all of them together.
         """
-        steps: list[Step] = []
+        steps: list[Rung] = []
         keys: list[float] = []
         for ladder in self._ladders:
             steps += ladder
             keys += self._densities(ladder)
         return [steps[rank] for rank in descending(keys)]
 
-    def by_score(self) -> list[Step]:
+    def by_score(self) -> list[Rung]:
         """Order the units by the best value in them, and after all of them the exchanges by the same."""
         units = self.relations.units
         tops = [max(self.forms[thing][-1].value for thing in units[first.unit].things) for first, *_ in self._ladders]
@@ -88,7 +88,7 @@ class Ladders:
         """Order the units that can be in by the best value in them."""
         return [step.unit for step in self.by_score() if step.thing is None]
 
-    def _densities(self, ladder: list[Step]) -> list[float]:
+    def _densities(self, ladder: list[Rung]) -> list[float]:
         tokens = list(accumulate((step.tokens for step in ladder), initial=0))
         values = list(accumulate((step.value for step in ladder), initial=0.0))
 

@@ -39,7 +39,7 @@ def _portions(percent: float, targets: NDArray[Any]) -> NDArray[Any]:
     return np.floor(percent / 100.0 * targets).astype(np.int64)
 
 
-class Line(NamedTuple):
+class Slope(NamedTuple):
     """A line that a share keeps to, up to some tokens of rounding."""
 
     slope: Fraction
@@ -92,7 +92,7 @@ class Sharing:
         return max((ceil(3 / gap) for gap in gaps if gap > 0), default=1)
 
     @cached_property
-    def lines(self) -> list[list[Line]]:
+    def lines(self) -> list[list[Slope]]:
         """For each kind the lines whose lowest its share follows: what it is given, and its cap."""
         present = [entry for entry in self.entries if entry is not None]
         free = max(Fraction(0), 1 - sum(_fraction(entry.require) for entry in (*present, *self.absent)))
@@ -102,12 +102,12 @@ class Sharing:
         ]
         growing = sum(masses) or 1
         roundings = 2 * (len(present) + len(self.absent))  # of tokens that nobody requires, each worth two at most
-        lines: list[list[Line]] = []
+        lines: list[list[Slope]] = []
         for entry, mass in zip(self.entries, masses, strict=True):
             require = Fraction(0) if entry is None else _fraction(entry.require)
             part = Fraction(mass, growing)
-            given = Line(require + free * part, roundings * part + (2 if require else 0))
-            lines.append([given, Line(Fraction(1) if entry is None else _fraction(entry.cap), Fraction(1))])
+            given = Slope(require + free * part, roundings * part + (2 if require else 0))
+            lines.append([given, Slope(Fraction(1) if entry is None else _fraction(entry.cap), Fraction(1))])
         return lines
 
     def gets_nothing(self, kind: int) -> bool:

@@ -9,13 +9,13 @@ from cupel.slicers._base import Chooser, Reach, Selection, Span
 
 if TYPE_CHECKING:
     from cupel.model import ContextBudget
-    from cupel.slicers._ladders import Ladders, Step
+    from cupel.slicers._ladders import Ladders, Rung
 
 
 class StepChooser(Chooser):
     """Makes steps in a fixed order, each that still fits; a unit comes with whatever it requires."""
 
-    def __init__(self, ladders: Ladders, order: list[Step]) -> None:
+    def __init__(self, ladders: Ladders, order: list[Rung]) -> None:
         self._ladders = ladders
         self._order = order
 
@@ -76,7 +76,7 @@ class StepChooser(Chooser):
                 missing = cost - remaining
         return levels, remaining, missing
 
-    def _change(self, step: Step, levels: dict[int, int]) -> dict[int, int]:
+    def _change(self, step: Rung, levels: dict[int, int]) -> dict[int, int]:
         """Return the things that a step puts on another level; none if it cannot be made."""
         if step.thing is not None:
             return {step.thing: step.level} if levels.get(step.thing) == step.level - 1 else {}

@@ -23,7 +23,7 @@ __tracebackhide__ = True  # pytest leaves these frames out of a failure
 _LONGEST_REPR: Final = 200
 
 
-class Case(Protocol):
+class Sample(Protocol):
     """One input of a strategy."""
 
     @property
@@ -36,7 +36,7 @@ class Case(Protocol):
         ...
 
 
-C = TypeVar("C", bound=Case)
+C = TypeVar("C", bound=Sample)
 R = TypeVar("R")
 
 
@@ -75,12 +75,12 @@ def search(cases: SearchStrategy[C], laws: Callable[[C], None], strategy: object
         raise _broken(strategy, "it answers some cases", f"all {refused} cases that matter were refused")
 
 
-def violation(strategy: object, law: str, case: Case, found: str = "") -> ContractViolation:
+def violation(strategy: object, law: str, case: Sample, found: str = "") -> ContractViolation:
     """Say which law a strategy breaks, on which case, and what was found instead."""
     return _broken(strategy, law, f"{case}\n{found}" if found else str(case))
 
 
-def attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
+def attempt(strategy: object, case: Sample, call: Callable[[], R]) -> R:
     """Call the strategy; a refusal ends the case, any other error is a breach."""
     try:
         return call()
@@ -93,7 +93,7 @@ def attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
 
 
 @contextmanager
-def unchanged(strategy: object, case: Case, name: str, kept: list[R]) -> Generator[list[R]]:
+def unchanged(strategy: object, case: Sample, name: str, kept: list[R]) -> Generator[list[R]]:
     """Give a strategy a list, and see that it has changed neither the list nor what is in it."""
     given, before = list(kept), repr(kept)
     yield given
@@ -140,7 +140,7 @@ def referred(scored: Sequence[ScoredItem], **returned: Iterable[ContextItem]) ->
     )
 
 
-def as_items(strategy: object, case: Case, method: str, returned: object) -> list[ContextItem]:
+def as_items(strategy: object, case: Sample, method: str, returned: object) -> list[ContextItem]:
     """Return what a strategy returned as a list."""
     try:
         return list(returned)  # type: ignore[call-overload,no-any-return]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cupel._planning import Step
+from cupel._planning import Decision
 from cupel.integrations.messages._entries import Piece
 from cupel.integrations.messages._forms import BEGUN, CUT
 from cupel.integrations.messages._parts import OUTPUTS, texts_in
@@ -14,20 +14,20 @@ from cupel.integrations.messages._parts import OUTPUTS, texts_in
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Entry
     from cupel.integrations.messages._entries import Pieces
-    from cupel.integrations.messages._selection import Request
+    from cupel.integrations.messages._selection import FitTask
     from cupel.model import ContextItem
 
 _TASK_SHARE = 0.5
 """The user's first message says what the conversation is about, and stays unless it takes more of the window."""
 
-Decide = Callable[[Sequence["Candidate"]], Step | None]
+Decide = Callable[[Sequence["Candidate"]], Decision | None]
 
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
     """The pieces of a history, and the request that is being made of them."""
 
-    request: Request
+    request: FitTask
     items: list[ContextItem]
     source: Pieces
     pieces: list[Piece]
@@ -53,7 +53,7 @@ class Draft:
             if flaw is not None:
                 self.barred[index] = flaw
 
-    def decide(self, decide: Decide, *, first: bool) -> tuple[Step, dict[int, str]]:
+    def decide(self, decide: Decide, *, first: bool) -> tuple[Decision, dict[int, str]]:
         """Return the best legal request, and the form of each piece that it sends."""
         new = set[int]() if first else self._new()
         task = self._task()
@@ -112,7 +112,7 @@ class Draft:
         sizes = [count(text) for at in piece.positions for text in texts_in(history.known[at].view, OUTPUTS)]
         return self.source.cut(piece, history, _level(sizes, sum(sizes) - excess)) if sizes else None
 
-    def _legal(self, decide: Decide, new: set[int]) -> Step | None:
+    def _legal(self, decide: Decide, new: set[int]) -> Decision | None:
         """Return the best request that the provider takes: what it would refuse leaves, others come in."""
         history = self.request.history
         barred = dict(self.barred)
@@ -157,7 +157,7 @@ class Draft:
             found.add(index)
         return found
 
-    def _sent(self, step: Step) -> dict[int, str]:
+    def _sent(self, step: Decision) -> dict[int, str]:
         return {self.offered[index]: form for index, form in step.chosen.items()}
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from cupel._planning import Candidate, Entry, Option
-from cupel.integrations.messages._forms import BEGUN, CUT, SHORT, WHOLE, Form
+from cupel._planning import Candidate, Entry, FormOption
+from cupel.integrations.messages._forms import BEGUN, CUT, SHORT, WHOLE, MessageForm
 from cupel.integrations.messages._traces import Traces
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ class Piece:
     units: tuple[int, ...]
     positions: tuple[int, ...]
     tokens: int
-    forms: dict[str, Form] = field(default_factory=dict[str, Form])
+    forms: dict[str, MessageForm] = field(default_factory=dict[str, MessageForm])
 
-    def form(self, name: str) -> Form:
+    def form(self, name: str) -> MessageForm:
         """Return a form by name; the whole has no other messages."""
-        return self.forms[name] if name else Form(self.tokens, {})
+        return self.forms[name] if name else MessageForm(self.tokens, {})
 
     def candidate(
         self, value: float, *, must: bool, new: bool, recent: bool, cut: str | None, before: Entry | None
@@ -48,9 +48,9 @@ class Piece:
         names = {name for name in (cut, sent_as) if name in self.forms}
         if not (must or recent) and SHORT in self.forms:
             names.add(SHORT)
-        options = [Option(name, self.forms[name].tokens, _WORTH) for name in names]
+        options = [FormOption(name, self.forms[name].tokens, _WORTH) for name in names]
         if cut is None:
-            options.append(Option(WHOLE, self.tokens, 1.0))
+            options.append(FormOption(WHOLE, self.tokens, 1.0))
         options.sort(key=lambda option: (option.tokens, option.form))
         return Candidate(self.key, value, tuple(options), held=must, new=new, begun=begun)
 
@@ -65,7 +65,7 @@ class Pieces:
         self._shortening = shortening
         self._limit = max(_LEAST_LIMIT, window // _PARTS)
         self._traces = Traces()
-        self._forms: dict[str, dict[str, Form]] = {}
+        self._forms: dict[str, dict[str, MessageForm]] = {}
 
     def follow(self, history: History, last: Sequence[Entry]) -> list[Piece]:
         """Return the pieces of a history; only those that were not there before are looked at closely."""

@@ -12,7 +12,7 @@ from cupel.integrations.messages._history import Options, read_history
 from cupel.integrations.messages._parts import OUTPUTS, checked_parts
 from cupel.integrations.messages._policy import newest_first
 from cupel.integrations.messages._results import Fitted, dropped_from
-from cupel.integrations.messages._selection import Request
+from cupel.integrations.messages._selection import FitTask
 from cupel.integrations.messages._shortening import lengthened, shorter_units, with_shorter
 from cupel.model import ContextBudget
 
@@ -101,7 +101,7 @@ def fit_history(
     parts: Collection[Part] = OUTPUTS,
 ) -> Fitted[Any]:
     """Return the part of a history that fits a budget."""
-    request = Request(history, ContextBudget.of(budget))
+    request = FitTask(history, ContextBudget.of(budget))
     shortening = shortening_of(forms, built_in=True, parts=parts)
     pipeline = as_pipeline(newest_first() if policy is None else policy).bind(
         history.asked() if query is None else query

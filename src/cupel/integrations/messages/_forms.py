@@ -23,7 +23,7 @@ _NAMES = 0.5
 """Half of a shortened text are lines, half are names of the others: what kept most on recorded sessions."""
 
 
-class Form(NamedTuple):
+class MessageForm(NamedTuple):
     """A form of some messages: their tokens, and the messages that are other in it, by position."""
 
     tokens: int
@@ -40,7 +40,7 @@ class Shortening(NamedTuple):
 
     def form(
         self, history: History, positions: Sequence[int], name: str, limit: int, known: Mapping[str, int]
-    ) -> Form | None:
+    ) -> MessageForm | None:
         """Return messages with texts of about `limit` tokens; None if that is hardly shorter, or cannot be sent."""
         messages: dict[int, Shorter] = {}
         tokens = whole = sum(history.known[position].tokens for position in positions)
@@ -55,7 +55,7 @@ class Shortening(NamedTuple):
                 tokens -= history.known[position].tokens - shorter.tokens
                 messages[position] = shorter
         most = _SHRINKS * whole if name == SHORT else whole
-        return Form(tokens, messages) if messages and tokens <= most else None
+        return MessageForm(tokens, messages) if messages and tokens <= most else None
 
     def _are_fixed(self, history: History, positions: Sequence[int]) -> bool:
         """Return whether words and calls of these messages stand beside reasoning, and stay as they are."""

@@ -45,7 +45,7 @@ class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FitTask:
     """What is to be fitted into what: a history, with the request's fixed costs, into a window."""
 
     history: History
@@ -80,7 +80,7 @@ class Request:
         parts += [(self.history.describe(unit), tokens) for unit, tokens in must.items()]
         return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), self.available, tuple(parts))
 
-    def select(self, items: Sequence[ContextItem], pipeline: Pipeline) -> Outcome:
+    def select(self, items: Sequence[ContextItem], pipeline: Pipeline) -> Attempt:
         """Return the best legal selection; raise an error that lists the pinned parts if they alone do not fit."""
         must = {unit: item.tokens for unit, item in enumerate(items) if item.pinned}
         if sum(must.values()) + sum(item.tokens for item in self.history.fixed) > self.available:
@@ -102,15 +102,15 @@ class Request:
             outcomes.append(outcome)
         return max(outcomes, key=lambda one: one.tokens)  # the first, if they are equal
 
-    def _run(self, items: Sequence[ContextItem], pipeline: Pipeline, barred: dict[int, str]) -> Outcome:
+    def _run(self, items: Sequence[ContextItem], pipeline: Pipeline, barred: dict[int, str]) -> Attempt:
         offered = {id(item): index for index, item in enumerate(items) if index not in barred}
         report = pipeline.dry_run([*self.history.fixed, *(items[index] for index in offered.values())], self.window)
         chosen = {offered[id(entry.item)] for entry in report.included if id(entry.item) in offered}
-        return Outcome(items, barred, chosen, self.history.rules.trim(chosen), report)
+        return Attempt(items, barred, chosen, self.history.rules.trim(chosen), report)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Attempt:
     """One selection: the units not offered, those chosen, those of them that cannot be sent, the pipeline's report."""
 
     items: Sequence[ContextItem]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from msgspec import structs
 
 from cupel._checks import as_finite, as_flag, as_instance, as_text
-from cupel._planning import Opening, Remembering, Step, decide
+from cupel._planning import Decision, Opening, Remembering, decide
 from cupel._policies import as_pipeline
 from cupel.errors import ConfigurationError
 from cupel.integrations.messages._account import account
@@ -22,7 +22,7 @@ from cupel.integrations.messages._framework import Framework
 from cupel.integrations.messages._history import Options, ranges, read_history
 from cupel.integrations.messages._memory import Memory
 from cupel.integrations.messages._results import Turn, dropped_from
-from cupel.integrations.messages._selection import Request
+from cupel.integrations.messages._selection import FitTask
 from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class MessageSession(Remembering, Generic[M]):
             state = structs.replace(self._state, last=draft.last)
             opening = _opening(draft.request.history.fixed)
 
-            def decided(candidates: Sequence[Candidate]) -> Step | None:
+            def decided(candidates: Sequence[Candidate]) -> Decision | None:
                 return decide(
                     state,
                     candidates,
@@ -152,7 +152,7 @@ class MessageSession(Remembering, Generic[M]):
     def _draft(self, messages: Sequence[M]) -> Draft:
         history = read_history(messages, self._options, self._memory)
         window = self._window(self._budget)
-        request = Request(history, ContextBudget(window, window))
+        request = FitTask(history, ContextBudget(window, window))
         items = history.items(request.room)
         pieces = self._pieces.follow(history, self._state.last)
         return Draft(
@@ -175,7 +175,7 @@ class MessageSession(Remembering, Generic[M]):
             for piece in pieces
         ]
 
-    def _turn(self, draft: Draft, step: Step, sent: dict[int, str]) -> Turn[M]:
+    def _turn(self, draft: Draft, step: Decision, sent: dict[int, str]) -> Turn[M]:
         history = draft.request.history
         positions = sorted(at for index in sent for at in draft.pieces[index].positions)
         shorter = {at: one for i, name in sent.items() for at, one in draft.pieces[i].form(name).messages.items()}
@@ -198,7 +198,7 @@ class MessageSession(Remembering, Generic[M]):
             bill=step.bill,
         )
 
-    def _marks(self, draft: Draft, positions: Sequence[int], step: Step) -> tuple[int, ...]:
+    def _marks(self, draft: Draft, positions: Sequence[int], step: Decision) -> tuple[int, ...]:
         """Return where marks belong: at the end, behind what is as in the last request, and behind the opening."""
         limit = self._prices.marks - (self._options.system is not None or bool(self._options.tools))
         readings = draft.request.history.readings

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from cupel.diagnostics import SelectionReport
     from cupel.integrations.messages._forms import Shortening
     from cupel.integrations.messages._history import Shorter
-    from cupel.integrations.messages._selection import Outcome, Request
+    from cupel.integrations.messages._selection import Attempt, FitTask
     from cupel.model import ContextItem
 
 ShorterUnits = dict[int, dict[int, "Shorter"]]
 """The shorter messages of units, by unit and position."""
 
 
-def shorter_units(request: Request, items: list[ContextItem], shortening: Shortening) -> ShorterUnits:
+def shorter_units(request: FitTask, items: list[ContextItem], shortening: Shortening) -> ShorterUnits:
     """Return the units with long texts in their short forms.
 
     What is newest or pinned stays whole; where that does not fit, its outputs are cut to what does.
@@ -47,7 +47,7 @@ def shorter_units(request: Request, items: list[ContextItem], shortening: Shorte
     return found
 
 
-def with_shorter(request: Request, items: Sequence[ContextItem], shorter: ShorterUnits) -> list[ContextItem]:
+def with_shorter(request: FitTask, items: Sequence[ContextItem], shorter: ShorterUnits) -> list[ContextItem]:
     """Return the items as they stand where some units are shorter."""
     history = request.history
     return [
@@ -57,7 +57,7 @@ def with_shorter(request: Request, items: Sequence[ContextItem], shorter: Shorte
 
 
 def lengthened(
-    request: Request, items: Sequence[ContextItem], outcome: Outcome, shorter: ShorterUnits
+    request: FitTask, items: Sequence[ContextItem], outcome: Attempt, shorter: ShorterUnits
 ) -> tuple[SelectionReport, dict[int, Shorter]]:
     """Give units back their length, the best first, as far as it fits; return the report and what is still shorter."""
     report = outcome.report()
