@@ -156,6 +156,7 @@ BAD_LINES = {
     '{"items": [], "budget": {"max_tokens": 1}}': "budget: target_tokens is missing",
     '{"items": [], "budget": {"max_tokens": 1, "target_tokens": 2}}': "budget: target_tokens must not exceed",
     '{"items": [], "budget": "many"}': "budget: a budget must be an object, got str: 'many'",
+    '{"items": [], "budget": true}': "budget: a budget must be an object, got bool",
     '{"items": [], "budget": 1, "selected": 1}': "the request has a key 'selected', which the answer needs",
     '{"items": [], "budget": 1, "id": "\\ud800"}': "not JSON",
     "[" * 100_000: "not JSON",

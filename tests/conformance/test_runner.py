@@ -133,6 +133,36 @@ def test_an_absent_option_that_is_a_list_is_empty(write):
     assert run(path).passed
 
 
+def test_an_absent_option_that_has_a_default_is_not_empty(write):
+    """Kinds without weights of their own have those of the scorer, not none."""
+    path = write("""
+        [test]
+        stage = "scoring"
+        scorer = "kind"
+        [[items]]
+        content = "a"
+        tokens = 1
+        kind = "SystemPrompt"
+        [[expected]]
+        content = "a"
+        score_approx = 1.0
+    """)
+    assert run(path).to_dict()["passed"], run(path).actual
+
+
+def test_an_absent_option_that_is_a_number_is_missing(write):
+    path = write("""
+        [test]
+        stage = "scoring"
+        scorer = "metadata_key"
+        [config]
+        key = "team"
+        value = "core"
+    """)
+    with pytest.raises(VectorError, match="the key 'boost' is missing"):
+        run(path)
+
+
 def test_a_construction_error_must_not_come_from_the_run(write):
     path = write("""
         [test]

@@ -85,6 +85,7 @@ def test_round_trip_is_exact() -> None:
     assert again.to_dict() == json.loads(text)
     assert SelectionReport.from_json(text.encode()).to_json() == text
     assert SelectionReport.from_json(sample().to_json(indent=2)).included == sample().included
+    assert SelectionReport.from_dict(json.loads(text)).extra == again.extra == {}
 
 
 def test_keys_and_omissions() -> None:
@@ -149,6 +150,7 @@ def test_a_report_from_the_future_is_kept_whole() -> None:
     assert copy.copy(report).to_json() == report.to_json()
     assert report.events[0].stage == UnknownStage("Rerank")
     assert report.included[0].reason == UnknownInclusionReason("Foretold")
+    assert [path for path in report.extra if "reason" in path] == [("included", 0, "reason"), ("excluded", 1, "reason")]
     boring = report.excluded[0].reason
     assert isinstance(boring, UnknownReason)
     assert (boring.name, boring.fields) == ("Boring", {"yawn": [1]})

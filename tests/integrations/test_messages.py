@@ -192,6 +192,23 @@ def test_every_kind_of_call_is_paired(call: str, output: str):
     assert rules([history[0], history[2]]) == {(1,): "result without its call"}
 
 
+@pytest.mark.parametrize(
+    ("call", "output"),
+    [
+        ("function_call", [{"type": "input_text", "text": "All is well. " * 9}]),
+        ("local_shell_call", "All is well. " * 9),
+        ("shell_call", "All is well. " * 9),
+    ],
+)
+def test_an_output_costs_what_its_text_costs(call: str, output: Any):
+    def cost(call: str, output: Any) -> int:
+        answer = {"type": f"{call}_output", "call_id": "a", "output": output}
+        history = [user("Hi"), {"type": call, "call_id": "a", "arguments": "{}"}, answer]
+        return fit(history, LARGE, counter=COUNTER).total_tokens
+
+    assert cost(call, output) - cost(call, "") == 30
+
+
 def test_an_approval_stays_with_its_request():
     asked = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "f", "arguments": "{}", "server_label": "s"}
     given = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}

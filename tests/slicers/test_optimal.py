@@ -158,6 +158,14 @@ def test_a_form_is_out_for_the_other_form_not_for_the_limit():
     assert [(entry.item.content, entry.reason) for entry in found.excluded] == [("whole", Superseded("short"))]
 
 
+def test_a_form_that_reaches_a_minimum_is_not_given_up_for_one_of_equal_worth():
+    log = {"cupel:id": "log"}
+    forms = [item(name, tokens, score, "Log", metadata=log)
+             for name, tokens, score in (("whole", 7, 0.5), ("half", 6, 0.2), ("stub", 1, 0.2))]  # fmt: skip
+    found = report([*forms, item("other", 1, 0.5)], 12, [KindLimit("Log", min_tokens=5, max_tokens=6)])
+    assert contents(found) == ["half", "other"]
+
+
 def test_minima_are_kept_in_their_order_and_shortfalls_reported():
     items = [item("a", 6, 0.9, "A"), item("b", 6, 0.9, "B"), item("b2", 3, 0.1, "B")]
     first, second = KindLimit("A", 1, min_tokens=8), KindLimit("B", min_count=2)
