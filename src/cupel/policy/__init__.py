@@ -2,7 +2,6 @@
 
 from cupel.policy._policy import Policy
 from cupel.policy._registry import (
-    RegisteredStrategy,
     register_placer,
     register_scorer,
     register_slicer,
@@ -12,7 +11,6 @@ from cupel.policy._schema import json_schema
 
 __all__ = [
     "Policy",
-    "RegisteredStrategy",
     "json_schema",
     "register_placer",
     "register_scorer",
