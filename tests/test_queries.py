@@ -62,8 +62,6 @@ ELSEWHERE = {
     "cupel.session.SessionResult": "a result",
     "cupel.slicers.Chooser.__call__": "chooses by scores",
     "cupel.slicers.Chooser.span": "chooses by scores",
-    "cupel.slicers.GreedyChooser.__call__": "chooses by scores",
-    "cupel.slicers.GreedyChooser.span": "chooses by scores",
     "cupel.slicers.KindLimit": "a limit",
     "cupel.slicers.Slicer.slice": "chooses by scores",
     "cupel.slicers.StreamSlice.slice": "chooses by scores",

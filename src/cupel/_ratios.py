@@ -5,6 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil, floor, inf, isfinite
 
+_SCALE = 10_000
+_LARGEST_VALUE = 2**63 - 1
+
 
 def quotient(value: float, tokens: int) -> float:
     """Divide by a number of tokens; beyond the largest double what is left is zero, or infinite the other way round.
@@ -42,3 +45,11 @@ def ceil_quotient(tokens: int, share: float) -> int:
         return ceil(tokens / share)
     except OverflowError:
         return ceil(tokens / Fraction(share))
+
+
+def scaled_score(score: float) -> int:
+    """Turn a score into the solver's whole number; beyond the finite it saturates (rulings 5.6, 5.9)."""
+    scaled = score * _SCALE
+    if not isfinite(scaled):
+        return _LARGEST_VALUE if scaled > 0 else 0
+    return min(max(0, floor(scaled)), _LARGEST_VALUE)

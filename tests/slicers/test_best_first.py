@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import cupel.integrations.messages
 from cupel import BestFirstSlice, ContextBudget, ContextItem, GreedySlice, Pipeline, Policy, ReflexiveScorer, slicers
 from cupel.analytics import counterfactual, find_min_budget_for
-from cupel.slicers import GreedyChooser
+from cupel.slicers._greedy import GreedyChooser
 
 rows = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.1, 0.5, 0.9])), min_size=1, max_size=9)
 

@@ -19,7 +19,7 @@ from cupel.pipeline._slice import effective_budget
 from cupel.pipeline._stages import rank
 from cupel.pipeline._watch import SILENCE, Recorder, Watch
 from cupel.scorers import ScoreBreakdown
-from cupel.slicers import Chooser, within_relations
+from cupel.slicers import Chooser
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +111,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
             msg = "with_pipeline takes the same scorer, deduplication and pins; this pipeline must prepare anew"
             raise PipelineConfigError(msg)
         watch = self._watch.resumed()
-        chooser = within_relations(pipeline.slicer.fit(self.candidates), self.candidates)
+        chooser = pipeline.slicer.fit(self.candidates).within(self.candidates.relations)
         watch.paused()
         return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _watch=watch)
 
@@ -159,7 +159,7 @@ def prepare(
 def _fitted(pipeline: Pipeline, classified: Classified, pinned_tokens: int, watch: Watch) -> PreparedSelection:
     watch.classified(classified)
     candidates = rank(pipeline, classified, watch)
-    chooser = within_relations(pipeline.slicer.fit(candidates), candidates)
+    chooser = pipeline.slicer.fit(candidates).within(candidates.relations)
     return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, watch)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cupel._columns import Candidates, descending
+from cupel._ratios import scaled_score
 from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport
 from cupel.model import ContextKind
 from cupel.pipeline import PreparedSelection
@@ -14,7 +15,7 @@ from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlace
 from cupel.policy import Policy
 from cupel.report._answers import excluded_rows
 from cupel.report._positions import Positions
-from cupel.slicers import GreedyChooser, scaled_score
+from cupel.slicers import GreedySlice
 
 _PLACERS: Final[dict[type[Placer], str]] = {ChronologicalPlacer: "chronological", UShapedPlacer: "u_shaped"}
 _BEFORE_SLICING: Final = (NegativeTokens.__name__, Deduplicated.__name__)
@@ -62,7 +63,7 @@ def ranks(
     dropped = [row for row in excluded_rows(everything, positions) if row["reason"] in _BEFORE_SLICING]
     return {
         "sorted": positions.all(candidates.items),
-        "density": GreedyChooser(candidates.scores, candidates.tokens).order,
+        "density": GreedySlice().fit(Candidates(candidates.items, candidates.scores, candidates.tokens)).order,
         "values": _values(candidates),
         "score_rank": _score_ranks(scores),
         # In the order of exclusion: stage by stage, and within a stage as the items came in (ruling 7.27).

@@ -82,6 +82,10 @@ class Chooser(ABC):
     def __call__(self, budget: ContextBudget) -> Selection:
         """Choose for one effective budget."""
 
+    def within(self, relations: Relations | None) -> Chooser:
+        """Return a chooser that leaves out what the relations of the candidates do not allow; itself without any."""
+        return self if relations is None else LawfulChooser(self, relations)
+
     def span(self, budget: ContextBudget) -> Span:
         """Return targets, `budget.target_tokens` among them, that are sure to give the same selection."""
         return Span(budget.target_tokens, budget.target_tokens + 1)
@@ -143,7 +147,7 @@ class Slicer(Strategy):
 
     def fit(self, candidates: Candidates) -> Chooser:
         """See the candidates once, to choose among them for any number of budgets; what the pipeline calls."""
-        return within_relations(_SliceChooser(self, candidates), candidates)
+        return _SliceChooser(self, candidates).within(candidates.relations)
 
 
 class FittingSlicer(Slicer):
@@ -161,7 +165,7 @@ class FittingSlicer(Slicer):
 
     def fit(self, candidates: Candidates) -> Chooser:
         """See the candidates once, to choose among them for any number of budgets; what the pipeline calls."""
-        return within_relations(self._fit(candidates), candidates)
+        return self._fit(candidates).within(candidates.relations)
 
     @abstractmethod
     def _fit(self, candidates: Candidates) -> Chooser:
@@ -200,6 +204,11 @@ class LawfulChooser(Chooser):
         selection = self._inner(budget)
         return msgspec.structs.replace(selection, chosen=lawful(self._relations, selection.chosen))
 
+    def within(self, relations: Relations | None) -> Chooser:
+        """Return itself: no more can be left out."""
+        del relations
+        return self
+
     def span(self, budget: ContextBudget) -> Span:
         """Pass on: what stays of one choice is always the same, and where the choice settles, so does this."""
         reach = self.reach()
@@ -219,11 +228,3 @@ class LawfulChooser(Chooser):
     def effort(self, target: int) -> int:
         """Choosing among related candidates takes a multiple of what it takes among others."""
         return self._inner.effort(target) + _RELATED * len(self._relations.thing_of)
-
-
-def within_relations(chooser: Chooser, candidates: Candidates) -> Chooser:
-    """Hold a chooser to the relations of its candidates, where there are any."""
-    relations = candidates.relations
-    if relations is None or isinstance(chooser, LawfulChooser):
-        return chooser
-    return LawfulChooser(chooser, relations)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from cupel._checks import as_integer
+from cupel._ratios import scaled_score
 from cupel.errors import SlicerConfigError, TableTooLargeError
 from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
 from cupel.slicers._bucket_choice import BUCKETS, COARSEST, solve_finest
 from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._knapsack_solver import solve
 from cupel.slicers._related_knapsack import RelatedKnapsackChooser
-from cupel.slicers._scaling import scaled_score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

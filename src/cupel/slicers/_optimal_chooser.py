@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cupel._optimum import Block, Cap, Effort, Floor, Member, Option, Problem, solve
+from cupel._ratios import scaled_score
 from cupel.diagnostics import (
     Certificate,
     CountCapExceeded,
@@ -15,7 +16,6 @@ from cupel.diagnostics import (
 from cupel.errors import ScarcityError
 from cupel.slicers._base import Chooser, Reach, Selection, Span
 from cupel.slicers._count import ScarcityBehavior
-from cupel.slicers._scaling import scaled_score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from cupel._ratios import scaled_score
 from cupel._relations import lawful
 from cupel.errors import TableTooLargeError
 from cupel.slicers._base import Chooser, Reach, Selection, Span
 from cupel.slicers._bucket_choice import BUCKETS, COARSEST, MOST_CELLS
 from cupel.slicers._ladders import Ladders, total
-from cupel.slicers._scaling import scaled_score
 from cupel.slicers._steps import StepChooser
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cupel._columns import Candidates
 from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, ContextBudget, ScoredItem
-from cupel.slicers import Slicer, within_relations
+from cupel.slicers import Slicer
 from cupel.testing import strategies
 from cupel.testing._search import (
     as_items,
@@ -174,7 +174,7 @@ def _same_at(slicer: Slicer, case: _Case, choose: Chooser, fitted: list[ContextI
 def _keeps_to_relations(slicer: Slicer, case: _Case) -> None:
     """See that what a pipeline would select holds together, reading the metadata anew."""
     candidates = Candidates.of(case.scored)
-    choose = within_relations(attempt(slicer, case, lambda: slicer.fit(candidates)), candidates)
+    choose = attempt(slicer, case, lambda: slicer.fit(candidates).within(candidates.relations))
     chosen = [case.scored[position].item for position in attempt(slicer, case, lambda: choose(case.budget)).chosen]
     for breach in _breaches([entry.item for entry in case.scored], chosen):
         raise violation(slicer, f"a selection has no {breach}", case, referred(case.scored, chosen=chosen))
