@@ -11,7 +11,7 @@ from typing import Any, Final
 from cupel._text import plural, preview, visible
 from cupel._wire import plain
 from cupel.cli._table import Column
-from cupel.diagnostics import IncludedItem, SelectionReport, item_to_dict
+from cupel.diagnostics import IncludedItem, SelectionReport
 from cupel.model import ContextBudget, ContextItem
 
 
@@ -25,7 +25,7 @@ def as_text(included: Sequence[IncludedItem]) -> str:
 
 def as_jsonl(included: Sequence[IncludedItem]) -> str:
     """Return one item on each line; the result can be read back as ITEMS."""
-    return "".join(f"{to_json(item_to_dict(entry.item))}\n" for entry in included)
+    return "".join(f"{to_json(entry.item.to_dict())}\n" for entry in included)
 
 
 def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
@@ -35,7 +35,7 @@ def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
         "budget": budget.to_dict(),
         "total_tokens": tokens_of(report),
         "total_candidates": report.total_candidates,
-        "items": [item_to_dict(entry.item) for entry in report.included],
+        "items": [entry.item.to_dict() for entry in report.included],
     }
     return to_json(document, indent=2) + "\n"
 

@@ -20,7 +20,6 @@ from cupel.cli._options import add_selection, read_budget
 from cupel.cli._policies import read_policy
 from cupel.cli._reading import read_input
 from cupel.cli._table import Cell, Column, Table
-from cupel.diagnostics import item_to_dict
 from cupel.errors import InvalidBudgetError, InvalidItemError, SelectionError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
@@ -199,5 +198,5 @@ def _document(budget: ContextBudget, rows: Sequence[SweepRow], slack: Slack) -> 
             for row in rows
         ],
         "slack_tokens": slack.tokens,
-        "marginal": [item_to_dict(item) for item in slack.items],
+        "marginal": [item.to_dict() for item in slack.items],
     } | ({} if slack.error is None else {"marginal_error": str(slack.error)})

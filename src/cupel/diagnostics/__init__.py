@@ -34,7 +34,6 @@ from cupel.diagnostics._trace import (
     TraceDetailLevel,
     TraceSink,
 )
-from cupel.diagnostics._wire import item_to_dict
 
 __all__ = [
     "KNOWN_REASONS",
@@ -72,7 +71,6 @@ __all__ = [
     "UnknownInclusionReason",
     "UnknownReason",
     "UnknownStage",
-    "item_to_dict",
     "report_schema",
     "vocabulary",
 ]

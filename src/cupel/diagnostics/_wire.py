@@ -8,20 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_instance, shown
+from cupel._checks import shown
 from cupel._frozen import FrozenDict
-from cupel._wire import ITEM, Aside, encode_json
+from cupel._wire import Aside, encode_json
 from cupel.diagnostics._forms import REPORT
 from cupel.errors import ReportFormatError
-from cupel.model import ContextItem
 
 if TYPE_CHECKING:
     from cupel.diagnostics._report import SelectionReport
-
-
-def item_to_dict(item: ContextItem) -> dict[str, Any]:
-    """Return an item's wire form: content, tokens and kind always, the rest where it differs from the default."""
-    return ITEM.write(as_instance("item", item, ContextItem))
 
 
 def report_to_dict(report: SelectionReport) -> dict[str, Any]:
