@@ -163,6 +163,20 @@ def test_the_knapsack_is_never_worse_than_greedy(items, target):
     assert totals[0] >= totals[1]
 
 
+def test_a_form_that_only_the_inner_slicer_wants_stays_as_it_is():
+    class Middle(Slicer):
+        def slice(self, scored, budget):
+            return [entry.item for entry in scored if entry.item.tokens == 50 <= budget.target_tokens]
+
+    items = [
+        ContextItem(f"{tokens}", tokens, future_relevance_hint=1.0, metadata={"cupel:id": "a", "cupel:worth": worth})
+        for tokens, worth in ((10, 0.2), (50, 0.3), (60, 0.9))
+    ]
+    for inner, chosen in ((Middle(), ["50"]), (GreedySlice(), ["60"])):
+        slicer = CountQuotaSlice([CountQuotaEntry("Message", 0, 5)], inner)
+        assert [item.content for item in slicer.slice(scored(items), ContextBudget(100, 100))] == chosen
+
+
 def test_related_items_beyond_any_table_are_chosen_greedily():
     huge = 10**20
     items = [
