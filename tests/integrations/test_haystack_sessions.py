@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -142,24 +143,115 @@ def test_it_stands_in_a_pipeline_for_a_generator_that_takes_only_messages(asynch
     assert '"version":' in said.meta["cupel_session"]
 
 
-class Living(MockChatGenerator):
-    """A generator that notes its life."""
+@component
+class Noting:
+    """A generator that is not asynchronous, and notes what it is given and where it runs."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+        self.threads: list[int] = []
+        self.life: list[str] = []
+
+    def answer(self, *given: Any) -> dict[str, Any]:
+        self.given.append(given)
+        self.threads.append(get_ident())
+        return {"replies": [ChatMessage.from_assistant("Yes.")]}
+
+    @component.output_types(replies=list[ChatMessage])
+    def run(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: Any = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: Any = None,
+    ) -> dict[str, Any]:
+        return self.answer(messages, streaming_callback, generation_kwargs, tools)
 
     def warm_up(self) -> None:
-        self.meta["warm"] = True
+        self.life.append("warm")
+        self.threads.append(get_ident())
 
     def close(self) -> None:
-        self.meta["closed"] = True
+        self.life.append("closed")
+        self.threads.append(get_ident())
+
+
+@component
+class NotingOnALoop(Noting):
+    """The same, asynchronous: what is not must not be called."""
+
+    @component.output_types(replies=list[ChatMessage])
+    def run(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: Any = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: Any = None,
+    ) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @component.output_types(replies=list[ChatMessage])
+    async def run_async(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: Any = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        tools: Any = None,
+    ) -> dict[str, Any]:
+        return self.answer(messages, streaming_callback, generation_kwargs, tools)
+
+    async def warm_up_async(self) -> None:
+        Noting.warm_up(self)
+
+    async def close_async(self) -> None:
+        Noting.close(self)
+
+    def warm_up(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+def test_a_generator_is_given_what_the_component_is_given_wherever_it_runs():
+    history = [ChatMessage.from_user(f"{turn} " + "word " * 60) for turn in range(9)]
+    inputs: Any = {"streaming_callback": note, "generation_kwargs": {"temperature": 0}, "tools": [read]}
+    plain, threaded, looped = Noting(), Noting(), NotingOnALoop()
+    SessionChatGenerator(plain, 500, counter=COUNTER).run(history, **inputs)
+    for generator in (threaded, looped):
+        asyncio.run(SessionChatGenerator(generator, 500, counter=COUNTER).run_async(history, **inputs))
+    assert plain.given == threaded.given == looped.given
+    ((messages, *given),) = plain.given
+    assert 0 < len(messages) < len(history)
+    assert given == [*inputs.values()]
+    assert plain.threads == looped.threads == [get_ident()] != threaded.threads
 
 
 def test_the_generator_that_is_wrapped_is_warmed_up_and_closed():
-    for generator in (MockChatGenerator("Yes."), Bare(), Living("Yes.")):
+    plain, threaded, looped = Noting(), Noting(), NotingOnALoop()
+    wrapped = SessionChatGenerator(plain, 500)
+    wrapped.warm_up()
+    wrapped.close()
+
+    async def live(generator: Noting) -> None:
         wrapped = SessionChatGenerator(generator, 500)
-        wrapped.warm_up()
-        wrapped.close()
-        asyncio.run(wrapped.warm_up_async())
-        asyncio.run(wrapped.close_async())
-    assert generator.meta == {"warm": True, "closed": True}
+        await wrapped.warm_up_async()
+        await wrapped.close_async()
+
+    for generator in (threaded, looped):
+        asyncio.run(live(generator))
+    assert plain.life == threaded.life == looped.life == ["warm", "closed"]
+    assert get_ident() not in threaded.threads
+    assert set(plain.threads) == set(looped.threads) == {get_ident()}
+
+
+@pytest.mark.parametrize("generator", [MockChatGenerator("Yes."), Bare()], ids=["without close", "without both"])
+def test_a_generator_need_not_be_warmed_up_or_closed(generator: Any):
+    wrapped = SessionChatGenerator(generator, 500)
+    wrapped.warm_up()
+    asyncio.run(wrapped.warm_up_async())
+    wrapped.close()
+    asyncio.run(wrapped.close_async())
 
 
 def test_parts_of_what_a_tool_returned_are_shortened_one_by_one():

@@ -20,8 +20,9 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.base import BaseChatStore
 from llama_index.core.tools import FunctionTool
 
-from cupel import ConfigurationError, Prices, SelectionError
-from cupel.integrations.llamaindex import SessionMemory
+from cupel import ConfigurationError, Prices, RelevanceScorer, SelectionError
+from cupel.integrations.llamaindex import FittedMemory, SessionMemory
+from cupel.policy import Policy
 from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's own, of pydantic's old names
@@ -238,6 +239,72 @@ def test_one_conversation_has_one_writer():
     assert isinstance(second, SelectionError)
     assert "the conversation 'anna' is in use" in str(second)
     assert asyncio.run(memory.aget()) == first
+
+
+class RemoteStore(WrittenStore):
+    """A chat store that lets no event loop wait for it: there it is asked by its asynchronous methods."""
+
+    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        assert not on_a_loop()
+        super().set_messages(key, messages)
+
+    def get_messages(self, key: str) -> list[ChatMessage]:
+        assert not on_a_loop()
+        return super().get_messages(key)
+
+    def delete_messages(self, key: str) -> list[ChatMessage] | None:
+        assert not on_a_loop()
+        return super().delete_messages(key)
+
+
+def on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def test_no_loop_waits_for_a_store():
+    async def talk() -> None:
+        for memory in (FittedMemory(budget=300, chat_store=store), SessionMemory(budget=300, chat_store=store)):
+            await memory.aput(ChatMessage("Hi"))
+            assert [message.content for message in await memory.aget()] == ["Hi"]
+            if isinstance(memory, SessionMemory):
+                await memory.aobserve({"prompt_tokens": 9})
+            await memory.areset()
+            assert store.get_keys() == []
+
+    store = RemoteStore()
+    asyncio.run(talk())
+
+
+def test_a_memory_is_asked_for_the_same_with_and_without_a_loop():
+    said = ChatMessage("Fine.", role=MessageRole.ASSISTANT)
+    spoken = [message for turn in range(6) for message in (ChatMessage(f"{turn} {LONG}"), said)]
+    ways = ((), ("And?",), (None, 100), ("And?", 100))
+
+    def asked(*arguments: Any, with_loop: bool) -> tuple[list[ChatMessage], dict[str, list[str]]]:
+        memory = SessionMemory(budget=200, chat_store=WrittenStore(), counter=COUNTER)
+        memory.set(spoken)
+        handed = asyncio.run(memory.aget(*arguments)) if with_loop else memory.get(*arguments)
+        return handed, memory.chat_store.texts
+
+    answers = [asked(*arguments, with_loop=False) for arguments in ways]
+    assert len({str(answer) for answer in answers}) == 4
+    assert [asked(*arguments, with_loop=True) for arguments in ways] == answers
+
+
+def test_a_memory_looks_for_what_is_asked():
+    told = [ChatMessage(f"The {word} is fine. " * 9) for word in ("gate", "door", "roof")]
+    memory = FittedMemory.from_defaults(
+        chat_history=[*told, ChatMessage("And?")],
+        budget=90,
+        policy=Policy(RelevanceScorer(stem=False)),
+        counter=COUNTER,
+    )
+    for word, message in zip(("gate", "door", "roof"), told, strict=True):
+        assert memory.get(word) == asyncio.run(memory.aget(word)) == [message, memory.get_all()[-1]]
 
 
 def test_what_stands_where_the_session_is_stored_is_checked():

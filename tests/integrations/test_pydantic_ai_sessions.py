@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 
+from pydantic import BaseModel, Field
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation import Conversation
@@ -195,6 +196,47 @@ def test_the_times_of_requests_say_whether_the_cache_is_cold(minutes: int, cold:
     asyncio.run(assistant.agent.run("ask 122 for anna", message_history=history))
     assert (turns[-2].bill.read == 0) == cold
     assert turns[-1].bill.read > 0
+
+
+class Answer(BaseModel):
+    """The answer, as the application wants it: one sentence that names what was looked for, and where it was found."""
+
+    text: str = Field(description="One sentence, without an introduction, in the language of the question.")
+
+
+def test_instructions_and_the_tools_of_an_answer_are_counted():
+    def tokens(**options: Any) -> int:
+        turns: list[Any] = []
+        model = FunctionModel(
+            lambda _messages, info: answer if info.output_tools else ModelResponse([TextPart("Yes.")])
+        )
+        answer = ModelResponse([ToolCallPart("final_result", {"text": "Yes."})])
+        history = SessionHistory(BUDGET, counter=COUNTER, on_turn=turns.append)
+        asyncio.run(Agent(model, capabilities=[history], **options).run("Where is it?"))
+        return turns[0].total_tokens
+
+    assert tokens(instructions="Be brief. " * 9) >= tokens() + COUNTER.count("Be brief. " * 9)
+    assert tokens(output_type=Answer) >= tokens() + COUNTER.count(
+        f"{Answer.__doc__}{Answer.model_fields['text'].description}"
+    )
+
+
+def test_what_another_capability_made_of_the_request_is_what_is_fitted():
+    class Mask(AbstractCapability[Any]):
+        async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
+            del ctx
+            return replace(request_context, messages=[ModelRequest([UserPromptPart("My name is ***.")])])
+
+    sent: list[ModelMessage] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del info
+        sent.extend(messages)
+        return ModelResponse([TextPart("Hello.")])
+
+    agent = Agent(FunctionModel(answer), capabilities=[Mask(), SessionHistory(BUDGET, counter=COUNTER)])
+    asyncio.run(agent.run("My name is Anna."))
+    assert [part.content for message in sent for part in message.parts] == ["My name is ***."]
 
 
 def test_a_version_that_would_never_ask_is_refused(monkeypatch: pytest.MonkeyPatch):
