@@ -22,7 +22,8 @@ from cupel._optimum._highs import branch
 from cupel._optimum._model import Model
 from cupel._optimum._problem import reduced
 from cupel._optimum._rows import rows_of
-from cupel.slicers import Slicer, scaled_score
+from cupel._ratios import scaled_score
+from cupel.slicers import Slicer
 from cupel.slicers import _optimal_chooser as chooser_module
 
 SIZES = (200, 500, 2_000)
