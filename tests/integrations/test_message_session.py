@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,29 +16,19 @@ from hypothesis import strategies as st
 
 from cupel import (
     CompositeScorer,
-    ConfigurationError,
     ContextBudget,
     ContextItem,
     Policy,
     Prices,
     RecencyScorer,
     RelevanceScorer,
-    SelectionError,
 )
 from cupel.integrations.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
 from cupel.shorten import head_tail
-from cupel.tokens import CharacterEstimate
+from tests.integrations.chat import COUNTER, OPTIONS, weigh
 from tests.integrations.histories import BY_PROVIDER
 from tests.integrations.provider_rules import alternation, violations
 from tests.session.simulated import Message, Provider, conversation, requests
-
-COUNTER = CharacterEstimate()
-OPTIONS: dict[str, Any] = {"provider": "openai", "counter": COUNTER}
-
-
-def weigh(messages: list[Message]) -> int:
-    """Tokens of a request as we count them."""
-    return fit(messages, 10**9, **OPTIONS).total_tokens if messages else 3
 
 
 def walk(session: MessageSession[Any], messages: list[Message]) -> list[Turn[Any]]:
@@ -142,61 +131,6 @@ def test_where_sides_take_turns_a_turn_that_has_grown_is_not_new(share: int) -> 
     assert grown > 3
 
 
-@pytest.mark.parametrize("ratio", [1.4, 1.0, 0.7])
-def test_the_budget_is_kept_in_the_providers_own_tokens(ratio: float) -> None:
-    messages = conversation(3, 60)
-    budget = weigh(messages) // 3
-    session = MessageSession[Message](budget, **OPTIONS)
-    provider = Provider(ratio=ratio)
-    price = 0.0
-    for history in requests(messages):
-        turn = session.fit(history)
-        usage = provider.answer(turn.messages, weigh)
-        assert usage["prompt_tokens"] <= budget
-        settled = session.observe(usage)
-        assert settled is not None
-        assert settled.settled
-        assert (settled.sent, settled.read) == (usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"])
-        assert settled.read + settled.rewritten + settled.new == settled.sent
-        price += settled.price
-    assert session.total.settled
-    assert session.total.price == pytest.approx(price) == pytest.approx(provider.billed)
-
-
-def test_a_provider_that_forgets_is_found_out_and_its_bill_is_right() -> None:
-    messages = conversation(4, 60)
-    budget = weigh(messages) // 3
-    sessions = {forgets: MessageSession[Message](budget, **OPTIONS) for forgets in (0.0, 0.5)}
-    for forgets, session in sessions.items():
-        provider = Provider(forgets=forgets, seed=7)
-        for history in requests(messages):
-            turn = session.fit(history)
-            session.observe(provider.answer(turn.messages, weigh))
-        assert session.total.price == pytest.approx(provider.billed)
-        assert session.total.read + session.total.rewritten + session.total.new == session.total.sent
-    learned = [float(session.to_json().split('"expiry":')[1].split(",")[0]) for session in sessions.values()]
-    assert learned[0] == 0.0
-    assert 0.2 < learned[1] < 0.8
-
-
-def test_another_process_goes_on_in_the_middle_of_calibration() -> None:
-    messages = conversation(5, 40)
-    budget = weigh(messages) // 3
-    one, other = (Provider(ratio=1.3, forgets=0.2, seed=1) for _ in range(2))
-    session = MessageSession[Message](budget, **OPTIONS)
-    state = session.to_json()
-    for history in requests(messages):
-        restarted = MessageSession.from_json(state, budget, **OPTIONS)
-        turn, again = session.fit(history), restarted.fit(history)
-        assert again.messages == turn.messages
-        assert again.shortened == turn.shortened
-        session.observe(one.answer(turn.messages, weigh))
-        restarted.observe(other.answer(again.messages, weigh))
-        state = restarted.to_json()
-        assert state == session.to_json()
-    assert len(state) < 10_000
-
-
 def test_the_state_holds_no_contents() -> None:
     session = MessageSession[Message](500, **OPTIONS)
     walk(session, conversation(1, 10))
@@ -257,13 +191,6 @@ def test_a_new_output_that_does_not_fit_is_sent_in_the_longest_form_that_does() 
     assert whole.fit(history).bill.new == 0, "the failed turn left no trace"
 
 
-def test_a_user_message_larger_than_the_budget_is_an_error_that_names_it() -> None:
-    session = MessageSession[Message](100, **OPTIONS)
-    with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[0\] \(the newest user message\)"):
-        session.fit([{"role": "user", "content": "word " * 1000}])
-    assert session.total.sent == 0
-
-
 def test_edits_shrinking_and_other_conversations_end_the_prefix_where_they_stand() -> None:
     messages = conversation(9, 20)
     session = MessageSession[Message](10**6, **OPTIONS)
@@ -285,126 +212,6 @@ def test_edits_shrinking_and_other_conversations_end_the_prefix_where_they_stand
     prompt.fit(talk)
     other = MessageSession.from_json(prompt.to_json(), 10**6, system="Be long.", provider="anthropic", counter=COUNTER)
     assert other.fit(talk).bill.read == 0
-
-
-def test_an_answer_is_observed_once() -> None:
-    session = MessageSession[Message](1000, **OPTIONS)
-    usage = {"prompt_tokens": 20, "prompt_tokens_details": {"cached_tokens": 0}}
-    assert session.observe(usage) is None, "there is no request to settle"
-    session.fit([{"role": "user", "content": "Hello!"}])
-    assert not session.total.settled
-    assert session.observe(usage) is not None
-    before = session.to_json()
-    assert session.observe({**usage, "prompt_tokens": 99}) is None
-    assert session.to_json() == before
-
-
-@pytest.mark.parametrize(
-    ("usage", "sent", "read"),
-    [
-        ({"input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 10}, 100, 80),
-        ({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 64}}, 100, 64),
-        ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36}, 100, 64),
-        ({"prompt_token_count": 100, "cached_content_token_count": 50}, 100, 50),
-        ({"promptTokenCount": 100, "cachedContentTokenCount": 50}, 100, 50),
-        ({"input_tokens": 100, "input_token_details": {"cache_read": 50, "cache_creation": 30}}, 100, 50),
-        ({"input_tokens": 100, "cache_read_tokens": 50, "cache_write_tokens": 30}, 100, 50),
-        ({"prompt_tokens": 100, "prompt_tokens_details": None}, 100, 0),
-    ],
-)
-def test_the_usage_of_every_provider_is_read(usage: dict[str, Any], sent: int, read: int) -> None:
-    class Given:
-        def __init__(self, values: dict[str, Any]) -> None:
-            for name, value in values.items():
-                setattr(self, name, Given(value) if isinstance(value, dict) else value)
-
-    for form in (usage, Given(usage)):
-        session = MessageSession[Message](1000, **OPTIONS)
-        session.fit([{"role": "user", "content": "Hello!"}])
-        bill = session.observe(form)
-        assert bill is not None
-        assert (bill.sent, bill.read) == (sent, read)
-        assert (bill.new, bill.rewritten) == (sent - read, 0), "all of a first request is new, but for what was read"
-
-
-@pytest.mark.parametrize(
-    ("usage", "error", "words"),
-    [
-        (None, TypeError, "usage must be"),
-        ("many", TypeError, "usage must be"),
-        ({}, ConfigurationError, "prompt_tokens"),
-        ({"prompt_tokens": "12"}, TypeError, "usage.prompt_tokens"),
-        ({"prompt_tokens": -1}, ConfigurationError, "usage.prompt_tokens must be from 0 to"),
-        ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": True}}, TypeError, "cached_tokens"),
-    ],
-)
-def test_usage_that_makes_no_sense_is_refused(usage: Any, error: type[Exception], words: str) -> None:
-    session = MessageSession[Message](1000, **OPTIONS)
-    session.fit([{"role": "user", "content": "Hello!"}])
-    with pytest.raises(error, match=words):
-        session.observe(usage)
-    assert not session.total.settled
-
-
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        ('{"version":99}', "version 99"),
-        ("[]", "to_json"),
-        ("not json", "to_json"),
-        ('{"version":1,"last":[["k","",-5]]}', "to_json"),
-        ('{"version":1,"ratio":0}', "to_json"),
-        ('{"version":1,"unknown":0}', "to_json"),
-        ("\ud800", "to_json"),
-    ],
-)
-def test_a_state_that_is_none_is_refused(state: str, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
-        MessageSession.from_json(state, 1000)
-    with pytest.raises(TypeError, match="state must be a string"):
-        MessageSession.from_json(b"{}", 1000)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"prices": 0.1}, TypeError, "prices must be a Prices"),
-        ({"framework": "langchain"}, TypeError, "framework must be a Framework"),
-        ({"worth": -1}, ConfigurationError, "worth"),
-        ({"worth": float("nan")}, ConfigurationError, "worth"),
-        ({"recent": 1.5}, ConfigurationError, "recent must be from 0 to 1"),
-        ({"forms": True}, TypeError, "forms"),
-        ({"gaps": 0}, TypeError, "gaps"),
-        ({"alternate": "yes"}, TypeError, "alternate"),
-        ({"query": 5}, TypeError, "query"),
-        ({"policy": "newest"}, TypeError, "policy"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        MessageSession(1000, **options)
-
-
-def test_one_conversation_has_one_writer() -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    class Slow:
-        def count(self, text: str) -> int:
-            entered.set()
-            leave.wait(10)
-            return len(text)
-
-    session = MessageSession[Message](1000, provider="openai", counter=Slow())
-    history = [{"role": "user", "content": "Hello!"}]
-    thread = threading.Thread(target=session.fit, args=(history,))
-    thread.start()
-    entered.wait(10)
-    for use in (lambda: session.fit(history), lambda: session.observe({"prompt_tokens": 1}), session.copy):
-        with pytest.raises(SelectionError, match="one writer"):
-            use()
-    leave.set()
-    thread.join()
-    assert session.total.sent > 0
 
 
 def test_without_gaps_messages_leave_only_from_the_old_end() -> None:

@@ -1,4 +1,4 @@
-"""Fitting histories: units, pins, errors, counting, formats."""
+"""Fitting histories: pins and ends, reports, formats, the two steps."""
 
 import pickle
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from cupel import ConfigurationError, ContextBudget, InvalidItemError, Policy, RecencyScorer, UShapedPlacer, presets
-from cupel.diagnostics import Filtered
 from cupel.integrations.messages import (
     POSITIONS_KEY,
     PinnedMessagesExceedBudgetError,
@@ -15,297 +14,10 @@ from cupel.integrations.messages import (
     newest_first,
     to_items,
 )
-from cupel.tokens import CalibratedCounter, CharacterEstimate, TiktokenCounter
-from tests.integrations.histories import IMAGE, THINKING
+from cupel.tokens import CalibratedCounter, TiktokenCounter
+from tests.integrations.chat import COUNTER, LARGE, assistant, calling, kept, result, use, used, user
+from tests.integrations.histories import THINKING
 from tests.integrations.provider_rules import violations
-
-COUNTER = CharacterEstimate()
-LARGE = 100_000
-
-
-def user(text: Any) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: Any, **fields: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, **fields}
-
-
-def calling(*ids: str, content: str | None = None) -> dict[str, Any]:
-    calls = [{"id": key, "type": "function", "function": {"name": f"tool_{key}", "arguments": "{}"}} for key in ids]
-    return assistant(content, tool_calls=calls)
-
-
-def result(key: str, text: str = "fine") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": key, "content": text}
-
-
-def use(key: str) -> dict[str, Any]:
-    return {"type": "tool_use", "id": key, "name": "look", "input": {"at": "log"}}
-
-
-def used(key: str, text: str = "fine") -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": key, "content": text}
-
-
-def kept(messages: list[Any], budget: int | ContextBudget = LARGE, **options: Any) -> list[int]:
-    """The positions that a fit keeps."""
-    fitted = fit(messages, budget, counter=COUNTER, **options)
-    return [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
-
-
-def rules(messages: list[Any], budget: int = LARGE, **options: Any) -> dict[tuple[int, ...], str]:
-    """The units that a provider's rule excludes, with the rule."""
-    fitted = fit(messages, budget, counter=COUNTER, **options)
-    return {unit.positions: unit.reason.filter_name for unit in fitted.dropped if isinstance(unit.reason, Filtered)}
-
-
-# --- units -------------------------------------------------------------------------------------------------
-def units(messages: list[Any], **options: Any) -> list[tuple[int, ...]]:
-    return [tuple(item.metadata[POSITIONS_KEY]) for item in to_items(messages, COUNTER, **options)]
-
-
-def test_parallel_calls_and_their_results_are_one_unit():
-    history = [user("Hi"), calling("a", "b"), result("b"), result("a"), assistant("Done.")]
-    assert units(history) == [(0,), (1, 2, 3), (4,)]
-
-
-def test_an_exchange_is_a_tool_output_tagged_with_its_tools():
-    exchange = to_items([user("Hi"), calling("a", "b"), result("a"), result("b")], COUNTER)[1]
-    assert (str(exchange.kind), str(exchange.source)) == ("ToolOutput", "Tool")
-    assert exchange.tags == ("tool_a", "tool_b")
-    assert exchange.content.splitlines() == ["assistant: tool_a {} tool_b {}", "tool: fine", "tool: fine"]
-
-
-def test_legacy_functions_are_calls_too():
-    call = assistant(None, function_call={"name": "f", "arguments": "{}"})
-    assert units([user("Hi"), call, {"role": "function", "name": "f", "content": "1"}]) == [(0,), (1, 2)]
-
-
-def test_anthropic_results_split_over_messages_are_one_unit():
-    history = [user("Hi"), assistant([use("a"), use("b")]), user([used("a")]), user([used("b")]), user("And?")]
-    assert units(history) == [(0,), (1, 2, 3), (4,)]
-
-
-def test_thinking_in_a_message_of_its_own_stays_with_the_call():
-    history = [user("Hi"), assistant([THINKING]), assistant([use("a")]), user([used("a")])]
-    assert units(history) == [(0,), (1, 2, 3)]
-
-
-def thinking_loop(steps: int, size: int = 40) -> list[dict[str, Any]]:
-    """A question and tool steps of which only the first begins with thinking."""
-    history = [user("Look at everything.")]
-    for step in range(steps):
-        said = [*([THINKING] if step == 0 else []), use(f"c{step}")]
-        history += [assistant(said), user([used(f"c{step}", "x" * size)])]
-    return history
-
-
-def test_a_thinking_loop_keeps_its_first_step_and_its_newest():
-    history = thinking_loop(50)
-    budget = fit(history, LARGE, counter=COUNTER).total_tokens * 99 // 100
-    assert kept(history, budget) == [0, 1, 2, *range(5, 101)]
-    assert kept(history, 200) == [0, 1, 2, *range(95, 101)]
-    assert violations("anthropic", fit(history, 200, counter=COUNTER).messages, history) == []
-
-
-def test_an_older_loop_may_lose_its_thinking():
-    """Only the running loop must begin with thinking; what the user says next closes a loop."""
-    history = [*thinking_loop(5), assistant("Done."), user("And now?")]
-    assert kept(history, 100) == [0, 9, 10, 11, 12]
-
-
-def test_leaving_out_what_closes_a_loop_makes_it_run_again():
-    history = [*thinking_loop(5), assistant("Done. " * 400), user("And now?")]
-    assert kept(history, 170) == [0, 1, 2, 7, 8, 9, 10, 12]
-    shorter = [*history[:5], *history[-2:]]
-    assert kept(shorter, 60) == [0, 6], "neither the answer nor the thinking fits"
-    assert rules(shorter, budget=60)[3, 4] == "nothing the user said comes before it"
-
-
-def test_neighbours_that_a_cut_joins_do_not_push_text_before_thinking():
-    history = [
-        user("Hi"),
-        assistant("Hello."),
-        user("long " * 400),
-        assistant([THINKING, use("a")]),
-        user([used("a")]),
-        user("And?"),
-    ]
-    assert kept(history) == [0, 1, 2, 3, 4, 5]
-    assert kept(history, 100) == [0, 3, 4, 5]
-    with pytest.raises(
-        PinnedMessagesExceedBudgetError, match=r"messages\[2\] \(needed beside another pinned message\)"
-    ):
-        fit(history, 100, counter=COUNTER, pin=lambda message: message["content"] == "Hello.")
-
-
-def test_turns_with_and_without_thinking_do_not_run_into_each_other():
-    """The empty message is dropped; with it would go the border that keeps the first step out of the running turn."""
-    before = [assistant([use("a")]), user([used("a")]), assistant("Fine.")]
-    running = [assistant([THINKING, use("b")]), user([used("b")])]
-    history = [user("Hi"), *before, user(""), *running]
-    assert kept(history) == [0, 5, 6]
-    assert rules(history)[1, 2] == "the running tool loop would not begin with its thinking"
-
-
-def test_reasoning_stays_with_what_it_led_to():
-    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
-    calls = [{"type": "function_call", "call_id": key, "name": "f", "arguments": "{}"} for key in "ab"]
-    outputs = [{"type": "function_call_output", "call_id": key, "output": "1"} for key in "ba"]
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
-    assert units([user("Hi"), reasoning, *calls, *outputs, said]) == [(0,), (1, 2, 3, 4, 5), (6,)]
-
-
-def test_a_system_message_in_an_anthropic_history_stays_between_its_neighbours():
-    history = [
-        user("Hi"),
-        {"role": "system", "content": "Be brief."},
-        assistant("Yes."),
-        user("Go on."),
-        assistant("No."),
-    ]
-    assert units(history, provider="anthropic") == [(0,), (1,), (2,), (3,), (4,)]
-    assert kept(history, 30, provider="anthropic") == [0, 1, 2, 3]
-    with pytest.raises(
-        PinnedMessagesExceedBudgetError, match=r"messages\[2\] \(needed beside another pinned message\)"
-    ):
-        fit(history, 20, counter=COUNTER, provider="anthropic")
-
-
-@pytest.mark.parametrize(
-    ("call", "output"),
-    [
-        ("custom_tool_call", "custom_tool_call_output"),
-        ("computer_call", "computer_call_output"),
-        ("shell_call", "shell_call_output"),
-        ("local_shell_call", "local_shell_call_output"),
-        ("apply_patch_call", "apply_patch_call_output"),
-        ("program", "program_output"),
-    ],
-)
-def test_every_kind_of_call_is_paired(call: str, output: str):
-    answer = {"type": output, ("id" if call == "local_shell_call" else "call_id"): "a", "output": "1"}
-    history = [user("Hi"), {"type": call, "call_id": "a", "input": "x"}, answer]
-    assert units(history) == [(0,), (1, 2)]
-    assert rules(history[:2]) == {(1,): "call without its result"}
-    assert rules([history[0], history[2]]) == {(1,): "result without its call"}
-
-
-@pytest.mark.parametrize(
-    ("call", "output"),
-    [
-        ("function_call", [{"type": "input_text", "text": "All is well. " * 9}]),
-        ("local_shell_call", "All is well. " * 9),
-        ("shell_call", "All is well. " * 9),
-    ],
-)
-def test_an_output_costs_what_its_text_costs(call: str, output: Any):
-    def cost(call: str, output: Any) -> int:
-        answer = {"type": f"{call}_output", "call_id": "a", "output": output}
-        history = [user("Hi"), {"type": call, "call_id": "a", "arguments": "{}"}, answer]
-        return fit(history, LARGE, counter=COUNTER).total_tokens
-
-    assert cost(call, output) - cost(call, "") == 30
-
-
-def test_an_approval_stays_with_its_request():
-    asked = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "f", "arguments": "{}", "server_label": "s"}
-    given = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
-    assert units([user("Hi"), asked, given]) == [(0,), (1, 2)]
-
-
-def test_compaction_stays_as_a_system_prompt_does():
-    compaction = {"type": "compaction", "id": "cmp_1", "encrypted_content": "A" * 160}
-    history = [compaction, user("long ago " * 50), {"type": "message", "role": "user", "content": "Now?"}]
-    assert kept(history, 60) == [0, 2]
-
-
-def test_hosted_calls_need_no_output():
-    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
-    assert kept([user("Hi"), search]) == [0, 1]
-
-
-# --- what cannot be sent -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("history", "expected"),
-    [
-        ([user("Hi"), result("a")], {(1,): "result without its call"}),
-        ([user("Hi"), calling("a")], {(1,): "call without its result"}),
-        ([user("Hi"), calling("a", "b"), result("a")], {(1, 2): "call without its result"}),
-        (
-            [user("Hi"), calling("a"), result("a"), result("x")],
-            {(3,): "result without its call"},
-        ),
-        (
-            [user("Hi"), calling("a"), result("a"), result("a")],
-            {(3,): "result without its call"},
-        ),
-        (
-            [calling("a"), user("in between"), result("a")],
-            {(0,): "call without its result", (2,): "result without its call"},
-        ),
-        ([user("Hi"), calling("a", "a"), result("a")], {(1, 2): "two calls with one id"}),
-        ([user(""), user("Hi"), result("x")], {(0,): "empty content", (2,): "result without its call"}),
-        (
-            [user([]), user([{"type": "text", "text": ""}]), calling("a"), result("a")],
-            {(0,): "empty content", (1,): "empty content"},
-        ),
-    ],
-)
-def test_openai_orphans_and_empty_messages_are_left_out_with_the_rule(history: list[Any], expected: dict[Any, str]):
-    assert rules(history) == expected
-
-
-@pytest.mark.parametrize(
-    ("history", "expected"),
-    [
-        ([user("Hi"), user([used("a")])], {(1,): "result without its call"}),
-        ([user("Hi"), assistant([use("a")]), user("Well?")], {(1,): "call without its result"}),
-        ([user("Hi"), assistant([use("a")]), user([used("a"), used("b")])], {(1, 2): "result without its call"}),
-        (
-            [user("Hi"), assistant([use("a")]), user([{"type": "text", "text": "Here:"}, used("a")])],
-            {(1, 2): "a tool result behind other content"},
-        ),
-        (
-            [user("Hi"), assistant([use("a")]), user([used("a")]), assistant([use("a")]), user([used("a")])],
-            {(1, 2): "two calls with one id"},
-        ),
-        ([user("Hi"), assistant([use("a")]), user([used("a"), used("a")])], {(1, 2): "two results for one call"}),
-        ([user("Hi"), user([use("a")])], {(1,): "a tool call in a message of role user"}),
-        ([user("Hi"), assistant([used("a")]), user("Go")], {(1,): "a tool result in a message of role assistant"}),
-        (
-            [user(" \n"), user("Hi"), assistant([THINKING])],
-            {(0,): "empty content", (2,): "thinking without the block that must follow it"},
-        ),
-        (
-            [assistant("Welcome!"), user("Hi"), user([use("x")])],
-            {(0,): "nothing the user said comes before it", (2,): "a tool call in a message of role user"},
-        ),
-        ([user("Hi"), assistant("The answer is ")], {(1,): "a final assistant text that ends in white space"}),
-        (
-            [
-                user("Hi"),
-                assistant([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."}]),
-                user("Go"),
-            ],
-            {(1,): "a thinking block without its signature"},
-        ),
-    ],
-)
-def test_anthropic_rules_are_named(history: list[Any], expected: dict[Any, str]):
-    assert rules(history) == expected
-
-
-def test_pinning_protects_from_the_budget_not_from_the_rules():
-    assert kept([user("Hi"), result("a")], pin=lambda message: message["role"] == "tool") == [0]
-
-
-def test_nothing_sendable_gives_nothing():
-    fitted = fit([result("a")], LARGE)
-    assert (fitted.messages, len(fitted.dropped)) == ([], 1)
-    assert fit([], 10).messages == []
-
 
 # --- pins and ends -----------------------------------------------------------------------------------------
 CHAT = [
@@ -406,6 +118,13 @@ def test_a_reserve_and_a_margin_leave_room():
     assert fit(CHAT, window, counter=COUNTER).total_tokens <= 96
 
 
+def test_a_calibrated_counter_narrows_the_fit():
+    counter = CalibratedCounter(COUNTER)
+    before = len(fit(CHAT, 150, counter=counter).messages)
+    counter.observe(100, 200)
+    assert len(fit(CHAT, 150, counter=counter).messages) < before
+
+
 # --- the report --------------------------------------------------------------------------------------------
 def test_the_report_accounts_for_every_unit():
     history = [*CHAT, result("orphan")]
@@ -426,90 +145,6 @@ def test_the_report_still_knows_which_budget_would_do():
     assert 1 in kept([*CHAT, result("orphan")], 100 + extra)
     assert 1 not in kept([*CHAT, result("orphan")], 99 + extra)
     assert "result without its call" in fitted.report.explain(fitted.dropped[-1].item)
-
-
-# --- counting ----------------------------------------------------------------------------------------------
-def total(messages: list[Any], **options: Any) -> int:
-    return fit(messages, LARGE, counter=COUNTER, **options).total_tokens
-
-
-def test_every_message_has_a_frame():
-    assert total([{"role": "system", "content": "four"}]) == 3 + 4 + 1
-    assert total([user("four")], provider="openai") == 3 + 4 + 1
-    assert total([user("four")], provider="anthropic") == 3 + 4 + 1
-    assert total([{**user("four"), "name": "anna"}], provider="openai") == 3 + 4 + 1 + 1 + 1
-
-
-def test_calls_are_counted():
-    plain = [user("Hi"), calling("a"), result("a", "")]
-    longer = [user("Hi"), calling("a"), result("a", "")]
-    longer[1]["tool_calls"][0]["function"]["arguments"] = "x" * 400
-    assert total(longer) - total(plain) == 99
-
-
-def test_tools_and_the_system_parameter_are_counted():
-    tools = [{"name": "look", "description": "x" * 400}]
-    assert 100 < total([user("Hi")], tools=tools, provider="openai") - total([user("Hi")], provider="openai") < 150
-    assert total([user("Hi")], system="x" * 400) - total([user("Hi")]) == 100
-    assert total([user("Hi")], system=[{"type": "text", "text": "x" * 400}]) - total([user("Hi")]) > 100
-
-
-@pytest.mark.parametrize(
-    ("part", "tokens"),
-    [
-        ({"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}, 85),
-        ({"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}, 85 + 8 * 170),
-        ({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}, 85 + 2 * 170),
-        ({"type": "input_audio", "input_audio": {"data": "A" * 64_000, "format": "wav"}}, 10),
-        ({"type": "input_audio", "input_audio": {"data": "A" * 64_000, "format": "mp3"}}, 60),
-        ({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0xLjQ="}}, 3000),
-        ({"type": "file", "file": {"file_data": "dGV4dCB0ZXh0IHRleHQgdGV4dA=="}}, 5),
-    ],
-)
-def test_openai_media_are_counted(part: dict[str, Any], tokens: int):
-    assert total([user([part])], provider="openai") == 3 + 4 + tokens
-
-
-@pytest.mark.parametrize(
-    ("block", "tokens"),
-    [
-        ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}, 410),
-        ({"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}, 1600),
-        ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x" * 400}}, 100),
-        ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}, 3000),
-        ({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "x" * 40}]}}, 10),
-        (
-            {
-                "type": "search_result",
-                "source": "four",
-                "title": "four",
-                "content": [{"type": "text", "text": "x" * 40}],
-            },
-            12,
-        ),
-    ],
-)
-def test_anthropic_media_are_counted(block: dict[str, Any], tokens: int):
-    assert total([user([block])], provider="anthropic") == 3 + 4 + tokens
-
-
-def test_images_can_be_counted_flat():
-    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    assert total([user([image])], image_tokens=7) == 3 + 4 + 7
-    assert total([user([image])], image_tokens=lambda size: 11 if size is None else 0) == 3 + 4 + 11
-    known = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}
-    assert total([user([known])], image_tokens=lambda size: sum(size or ())) == 3 + 4 + 640 + 480
-    with pytest.raises(TypeError, match="image_tokens must be an integer"):
-        fit([user("Hi")], 10, image_tokens="7")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="image_tokens must not be negative, got -1"):
-        fit([user("Hi")], 10, image_tokens=-1)
-
-
-def test_a_calibrated_counter_narrows_the_fit():
-    counter = CalibratedCounter(COUNTER)
-    before = len(fit(CHAT, 150, counter=counter).messages)
-    counter.observe(100, 200)
-    assert len(fit(CHAT, 150, counter=counter).messages) < before
 
 
 # --- formats -----------------------------------------------------------------------------------------------

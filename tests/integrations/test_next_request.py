@@ -6,9 +6,7 @@ import pytest
 
 from cupel import ConfigurationError, InvalidItemError
 from cupel.integrations.messages import Framework, PinnedMessagesExceedBudgetError, fit, from_items, to_items
-from tests.integrations.histories import THINKING
-from tests.integrations.provider_rules import alternation, violations
-from tests.integrations.test_messages import (
+from tests.integrations.chat import (
     COUNTER,
     LARGE,
     assistant,
@@ -21,6 +19,8 @@ from tests.integrations.test_messages import (
     used,
     user,
 )
+from tests.integrations.histories import THINKING
+from tests.integrations.provider_rules import alternation, violations
 
 BIG = "x" * 36_000
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
