@@ -4,11 +4,7 @@ from typing import Any
 
 from cupel import ContextBudget
 from cupel.diagnostics import Filtered
-from cupel.integrations.messages import (
-    POSITIONS_KEY,
-    fit,
-    to_items,
-)
+from cupel.integrations.messages import POSITIONS_KEY, fit, to_items
 from cupel.tokens import CharacterEstimate
 
 COUNTER = CharacterEstimate()

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from cupel import ConfigurationError
-from cupel.integrations.messages import (
-    fit,
-)
+from cupel.integrations.messages import fit
 from tests.integrations.chat import COUNTER, LARGE, calling, result, user
 from tests.integrations.histories import IMAGE
 

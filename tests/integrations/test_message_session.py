@@ -14,15 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cupel import (
-    CompositeScorer,
-    ContextBudget,
-    ContextItem,
-    Policy,
-    Prices,
-    RecencyScorer,
-    RelevanceScorer,
-)
+from cupel import CompositeScorer, ContextBudget, ContextItem, Policy, Prices, RecencyScorer, RelevanceScorer
 from cupel.integrations.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
 from cupel.shorten import head_tail
 from tests.integrations.chat import COUNTER, OPTIONS, weigh

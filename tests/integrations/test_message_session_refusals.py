@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from cupel import (
-    ConfigurationError,
-    SelectionError,
-)
+from cupel import ConfigurationError, SelectionError
 from cupel.integrations.messages import MessageSession, PinnedMessagesExceedBudgetError
 from tests.integrations.chat import OPTIONS
 from tests.session.simulated import Message

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from cupel.integrations.messages import (
-    PinnedMessagesExceedBudgetError,
-    fit,
-    to_items,
-)
+from cupel.integrations.messages import PinnedMessagesExceedBudgetError, fit, to_items
 from tests.integrations.chat import COUNTER, LARGE, assistant, calling, kept, result, rules, units, use, used, user
 from tests.integrations.histories import THINKING
 from tests.integrations.provider_rules import violations

@@ -6,19 +6,7 @@ import pytest
 
 from cupel import ConfigurationError, InvalidItemError
 from cupel.integrations.messages import Framework, PinnedMessagesExceedBudgetError, fit, from_items, to_items
-from tests.integrations.chat import (
-    COUNTER,
-    LARGE,
-    assistant,
-    calling,
-    kept,
-    result,
-    rules,
-    units,
-    use,
-    used,
-    user,
-)
+from tests.integrations.chat import COUNTER, LARGE, assistant, calling, kept, result, rules, units, use, used, user
 from tests.integrations.histories import THINKING
 from tests.integrations.provider_rules import alternation, violations
 

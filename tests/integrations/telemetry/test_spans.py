@@ -1,4 +1,4 @@
-"""Spans and metrics as the real SDK exports them."""
+"""Spans as the real SDK exports them, and what the collector is given."""
 
 import asyncio
 import subprocess
@@ -11,10 +11,6 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, StaticSampler
 
 from cupel import (
     BudgetOverflowError,
@@ -32,31 +28,10 @@ from cupel import (
 from cupel.diagnostics import ExclusionReason, TraceCollector
 from cupel.integrations.opentelemetry import SCOPE_NAME, CupelVerbosity, OpenTelemetryTraceCollector
 from cupel.slicers import Chooser, Selection
+from tests.integrations.telemetry.pools import BUDGET, ITEMS, SECRET
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STAGES = ["classify", "score", "deduplicate", "slice", "place"]
-BUDGET = ContextBudget(200, 100)
-SECRET = "never-in-telemetry"
-ITEMS = [
-    ContextItem(f"pin {SECRET}", 10, kind="SystemPrompt", pinned=True, metadata={"key": SECRET}),
-    ContextItem(f"tool {SECRET}", 60, kind="ToolOutput", future_relevance_hint=0.9, tags=[SECRET]),
-    ContextItem(f"twin {SECRET}", 20, kind="memory", future_relevance_hint=0.5),
-    ContextItem(f"twin {SECRET}", 20, kind="memory", future_relevance_hint=0.25),
-    ContextItem(f"long {SECRET}", 80, kind="Document", future_relevance_hint=0.125),
-    ContextItem(f"broken {SECRET}", -5),
-]
-
-
-@pytest.fixture
-def exporter():
-    return InMemorySpanExporter()
-
-
-@pytest.fixture
-def provider(exporter):
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return provider
 
 
 @pytest.fixture
@@ -273,104 +248,6 @@ def test_a_tracer_can_be_passed(exporter, provider):
     assert {span.instrumentation_scope.name for span in exporter.get_finished_spans()} == {"mine"}
 
 
-def test_without_an_sdk_a_run_is_not_disturbed():
-    selected = Pipeline(scorer=ReflexiveScorer()).run(ITEMS, BUDGET, trace=OpenTelemetryTraceCollector(metrics=True))
-    assert len(selected) == 3
-
-
-@pytest.mark.parametrize("verbosity", CupelVerbosity)
-def test_a_run_that_nobody_would_see_is_not_observed(verbosity, exporter):
-    unsampled = TracerProvider(sampler=ALWAYS_OFF)
-    unsampled.add_span_processor(SimpleSpanProcessor(exporter))
-    for provider in (None, trace.NoOpTracerProvider(), unsampled):
-        for metrics in (False, True):
-            collector = OpenTelemetryTraceCollector(verbosity, tracer_provider=provider, metrics=metrics)
-            assert not collector.for_run(BUDGET).is_enabled
-    assert len(Pipeline(scorer=ReflexiveScorer()).run(ITEMS, BUDGET, trace=collector)) == 3
-    assert exporter.get_finished_spans() == ()
-
-
-def test_an_unsampled_parent_switches_observation_off(exporter, provider):
-    collector = OpenTelemetryTraceCollector(tracer_provider=provider)
-    outside = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.DEFAULT))
-    with trace.use_span(trace.NonRecordingSpan(outside)):
-        assert not collector.for_run(BUDGET).is_enabled
-    assert collector.for_run(BUDGET).is_enabled
-
-
-def test_an_unsampled_run_is_measured_all_the_same(exporter):
-    reader = InMemoryMetricReader()
-    collector = OpenTelemetryTraceCollector(
-        tracer_provider=TracerProvider(sampler=ALWAYS_OFF),
-        metrics=True,
-        meter_provider=MeterProvider(metric_readers=[reader]),
-    )
-    Pipeline(scorer=ReflexiveScorer()).run(ITEMS, BUDGET, trace=collector)
-    assert exporter.get_finished_spans() == ()
-    assert reader.get_metrics_data() is not None
-
-
-def test_the_sampler_is_asked_once_for_the_run_and_knows_its_budget():
-    asked = []
-
-    class Sampler(StaticSampler):
-        def should_sample(self, parent_context, trace_id, name, kind=None, attributes=None, links=None, **rest):
-            asked.append((name, attributes))
-            return super().should_sample(parent_context, trace_id, name, kind, attributes, links, **rest)
-
-    collector = OpenTelemetryTraceCollector(tracer_provider=TracerProvider(sampler=Sampler(Decision.DROP)))
-    Pipeline(scorer=ReflexiveScorer()).run(ITEMS, BUDGET, trace=collector)
-    assert asked == [("cupel.pipeline", {"cupel.budget.max_tokens": 200, "cupel.verbosity": "StageOnly"})]
-
-
-class Failing(SpanProcessor):
-    def __init__(self, hook):
-        self.hook = hook
-        self.calls = 0
-
-    def on_start(self, span, parent_context=None):
-        self._act("on_start")
-
-    def on_end(self, span):
-        self._act("on_end")
-
-    def _act(self, hook):
-        if hook == self.hook:
-            self.calls += 1
-            raise RuntimeError("the collector is down")
-
-
-@pytest.mark.parametrize("hook", ["on_start", "on_end"])
-@pytest.mark.parametrize("metrics", [False, True])
-def test_a_processor_that_raises_fails_no_run(hook, metrics, caplog):
-    processor, reader = Failing(hook), InMemoryMetricReader()
-    provider = TracerProvider()
-    provider.add_span_processor(processor)
-    meters = {"meter_provider": MeterProvider(metric_readers=[reader])} if metrics else {}
-    collector = OpenTelemetryTraceCollector(CupelVerbosity.FULL, tracer_provider=provider, metrics=metrics, **meters)
-    assert len(Pipeline(scorer=ReflexiveScorer()).run(ITEMS, BUDGET, trace=collector)) == 3
-    assert processor.calls > 0
-    assert "telemetry of a run failed" in caplog.text
-    assert "the collector is down" in caplog.text
-    assert (reader.get_metrics_data() is not None) == metrics
-
-
-def test_an_exporter_or_sampler_that_raises_fails_no_run():
-    class Exporter(InMemorySpanExporter):
-        def export(self, spans):
-            raise RuntimeError("no route to host")
-
-    class Sampler(StaticSampler):
-        def should_sample(self, *args, **kwargs):
-            raise RuntimeError("no idea")
-
-    exporting = TracerProvider()
-    exporting.add_span_processor(SimpleSpanProcessor(Exporter()))
-    for provider in (exporting, TracerProvider(sampler=Sampler(Decision.DROP))):
-        collector = OpenTelemetryTraceCollector(tracer_provider=provider)
-        assert len(Pipeline(scorer=ReflexiveScorer()).run(ITEMS, BUDGET, trace=collector)) == 3
-
-
 def test_a_run_in_an_asynchronous_task_has_the_tasks_span_as_its_parent(exporter, provider):
     collector = OpenTelemetryTraceCollector(tracer_provider=provider)
     tracer = provider.get_tracer("application")
@@ -402,61 +279,6 @@ def test_a_collector_that_hands_runs_on_loses_nothing(exporter, provider):
     spans = {span.name: span for span in exporter.get_finished_spans()}
     assert len(spans) == 6
     assert spans["cupel.pipeline"].start_time == spans["cupel.stage.classify"].start_time
-
-
-def test_metrics_are_off_by_default_and_count_runs_when_on(provider):
-    reader = InMemoryMetricReader()
-    meters = MeterProvider(metric_readers=[reader])
-    pipeline = Pipeline(scorer=ReflexiveScorer())
-    pipeline.run(ITEMS, BUDGET, trace=OpenTelemetryTraceCollector(tracer_provider=provider))
-    assert reader.get_metrics_data() is None
-    collector = OpenTelemetryTraceCollector(tracer_provider=provider, metrics=True, meter_provider=meters)
-    for _ in range(2):
-        pipeline.run(ITEMS, BUDGET, trace=collector)
-    (resource,) = reader.get_metrics_data().resource_metrics
-    (scope,) = resource.scope_metrics
-    assert (scope.scope.name, scope.scope.version) == ("cupel", __version__)
-    measured = {metric.name: (metric.unit, metric.data.data_points) for metric in scope.metrics}
-    assert {name: unit for name, (unit, _) in measured.items()} == {
-        "cupel.items.selected": "{item}",
-        "cupel.items.excluded": "{item}",
-        "cupel.tokens.selected": "{token}",
-        "cupel.budget.utilization": "1",
-        "cupel.run.duration": "s",
-    }
-    (selected,) = measured["cupel.items.selected"][1]
-    assert (selected.value, dict(selected.attributes)) == (6, {})
-    excluded = {
-        point.attributes["cupel.exclusion.reason"]: point.value for point in measured["cupel.items.excluded"][1]
-    }
-    assert excluded == {"NegativeTokens": 2, "Deduplicated": 2, "BudgetExceeded": 2}
-    (tokens,), (utilization,), (duration,) = (
-        measured[name][1] for name in ("cupel.tokens.selected", "cupel.budget.utilization", "cupel.run.duration")
-    )
-    assert (tokens.count, tokens.sum) == (2, 180)
-    assert (utilization.count, utilization.sum) == (2, pytest.approx(0.9))
-    assert duration.count == 2
-    assert 0 < duration.sum < 10
-
-
-def test_an_infinite_utilisation_is_not_recorded(provider):
-    reader = InMemoryMetricReader()
-    collector = OpenTelemetryTraceCollector(
-        tracer_provider=provider, metrics=True, meter_provider=MeterProvider(metric_readers=[reader])
-    )
-    items = [ContextItem("t", 5, kind="Tool")]
-    Pipeline(
-        scorer=ReflexiveScorer(),
-        slicer=AlwaysEverything(),
-        overflow=OverflowStrategy.PROCEED,
-    ).run(items, ContextBudget(0, 0), trace=collector)
-    (scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
-    assert "cupel.budget.utilization" not in {metric.name for metric in scope.metrics}
-
-
-class AlwaysEverything(Slicer):
-    def slice(self, scored, budget):
-        return [entry.item for entry in scored]
 
 
 @pytest.mark.parametrize(
@@ -505,37 +327,3 @@ except ImportError as error:
 def test_the_trace_in_the_documentation_is_up_to_date():
     done = subprocess.run([sys.executable, str(ROOT / "scripts" / "otel_trace_page.py"), "--check"], check=False)
     assert done.returncode == 0, "stale; run: python scripts/otel_trace_page.py"
-
-
-def test_what_a_turn_costs_stands_on_the_current_span_and_in_counters() -> None:
-    from cupel.integrations.messages import MessageSession
-    from cupel.integrations.opentelemetry import TurnRecorder
-
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    reader = InMemoryMetricReader()
-    recorder = TurnRecorder(meter_provider=MeterProvider([reader]))
-    session = MessageSession[object](1000, provider="openai")
-    with provider.get_tracer("test").start_as_current_span("answer"):
-        turn = session.fit([{"role": "user", "content": "Hello!"}])
-        recorder.record(turn)
-    with provider.get_tracer("test").start_as_current_span("answer"):
-        settled = session.observe({"prompt_tokens": 40, "prompt_tokens_details": {"cached_tokens": 16}})
-        recorder.record(turn, settled)
-    first, second = (dict(span.attributes or {}) for span in exporter.get_finished_spans())
-    assert first["cupel.bill.sent"] == turn.bill.sent
-    assert first["cupel.bill.settled"] is False
-    assert (second["cupel.bill.sent"], second["cupel.bill.read"], second["cupel.turn.action"]) == (40, 16, "append")
-    data = reader.get_metrics_data()
-    assert data is not None
-    points = {
-        (metric.name, *dict(point.attributes or {}).values()): getattr(point, "value", None)
-        for scope in data.resource_metrics[0].scope_metrics
-        for metric in scope.metrics
-        for point in metric.data.data_points
-    }
-    assert points["cupel.session.turns", "append"] == 2
-    assert points["cupel.session.tokens", "read"] == 16
-    assert points["cupel.session.tokens", "new"] == turn.bill.new + 24
-    TurnRecorder().record(turn)  # nobody listens
