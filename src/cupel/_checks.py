@@ -193,6 +193,15 @@ def as_tuple(name: str, values: Iterable[T], kind: type[T], *, expected: str = "
     return copied
 
 
+def as_pair(name: str, value: Any, expected: str) -> tuple[Any, Any]:
+    """Take a pair apart."""
+    try:
+        first, second = value
+    except (TypeError, ValueError):
+        raise wrong_type(name, expected, value) from None
+    return first, second
+
+
 def as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     """Return a mapping."""
     found: Mapping[Any, Any] = value

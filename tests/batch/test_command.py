@@ -93,7 +93,7 @@ def test_policies_can_be_overridden_and_reports_written(in_a_folder):
         (["requests.parquet", "-o", "out.csv"], "out.csv: the name must end in .parquet or .jsonl"),
         (
             ["requests.parquet", "-o", "out.jsonl", "--policy", "nonsense"],
-            "--policy nonsense: neither a file nor a preset",
+            "policy nonsense: neither a file nor a preset",
         ),
         (["requests.parquet", "-o", "out.jsonl", "--resume", "--restart"], "--resume and --restart exclude each other"),
         (["requests.parquet", "-o", "out.jsonl", "--scheduler", "tcp://x:1"], "goes with engine='dask' only"),

@@ -108,7 +108,7 @@ def test_1_no(cupel, items, arguments, says):
         ("simulate items.jsonl --budget 99 --item nothing", "no item starts with this text"),
         ("policy", "ACTION"),
         ("policy validate absent.toml", "absent.toml"),
-        ("policy show absent", "neither a file nor a preset"),
+        ("policy show absent", "error: policy absent: neither a file nor a preset"),
         ("completion tcsh", "invalid choice: 'tcsh'"),
     ],
 )

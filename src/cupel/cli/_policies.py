@@ -49,4 +49,4 @@ def _find(name: str) -> Policy:
     if Path(name).exists():
         return Policy.load(name)
     likely = did_you_mean(name, known)
-    raise PolicyConfigError(f"--policy {name}: neither a file nor a preset{likely} (presets: {', '.join(known)})")
+    raise PolicyConfigError(f"policy {name}: neither a file nor a preset{likely} (presets: {', '.join(known)})")

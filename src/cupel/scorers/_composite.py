@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_list, shown, wrong_type
+from cupel._checks import as_list, as_pair, wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.scorers._base import PassScorer, Scorer
 from cupel.scorers._graph import refuse_cycles
@@ -38,7 +38,8 @@ class CompositeScorer(PassScorer):
         def __init__(self, entries: Iterable[tuple[Scorer, float]]) -> None: ...
 
     def __post_init__(self) -> None:
-        entries = tuple(_checked_entry(position, entry) for position, entry in enumerate(_pairs(self.entries)))
+        pairs = as_list("entries", self.entries, "an iterable of (scorer, weight) pairs")
+        entries = tuple(_checked_entry(position, entry) for position, entry in enumerate(pairs))
         if not entries:
             msg = "entries must hold at least one (scorer, weight) pair, got none"
             raise ScorerConfigError(msg)
@@ -75,18 +76,8 @@ class CompositeScorer(PassScorer):
         return totals
 
 
-def _pairs(entries: Iterable[Any]) -> list[Any]:
-    return as_list("entries", entries, "an iterable of (scorer, weight) pairs")
-
-
 def _checked_entry(position: int, entry: Any) -> tuple[Scorer, float]:
-    scorer: Any
-    weight: Any
-    try:
-        scorer, weight = entry
-    except (TypeError, ValueError):
-        msg = f"entries[{position}] must be a (scorer, weight) pair, got {shown(entry)}"
-        raise TypeError(msg) from None
+    scorer, weight = as_pair(f"entries[{position}]", entry, "a (scorer, weight) pair")
     if not isinstance(scorer, Scorer):
         raise wrong_type(f"entries[{position}]: the first of the pair", "a Scorer", scorer)
     return scorer, positive(weight, f"entries[{position}] weight")

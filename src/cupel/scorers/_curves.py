@@ -8,7 +8,7 @@ from datetime import timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_list, shown, wrong_type
+from cupel._checks import as_list, as_pair, wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.scorers._weights import as_weight
 
@@ -79,7 +79,8 @@ class Step(Curve):
         def __init__(self, windows: Iterable[tuple[timedelta, float]]) -> None: ...
 
     def __post_init__(self) -> None:
-        windows = tuple(_checked_window(position, window) for position, window in enumerate(_pairs(self.windows)))
+        pairs = as_list("windows", self.windows, "an iterable of (max_age, score) pairs")
+        windows = tuple(_checked_window(position, window) for position, window in enumerate(pairs))
         if not windows:
             msg = "windows must hold at least one (max_age, score) pair, got none"
             raise ScorerConfigError(msg)
@@ -93,18 +94,8 @@ class Step(Curve):
         return self.windows[-1][1]
 
 
-def _pairs(windows: Iterable[Any]) -> list[Any]:
-    return as_list("windows", windows, "an iterable of (max_age, score) pairs")
-
-
 def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:
-    max_age: Any
-    raw: Any
-    try:
-        max_age, raw = window
-    except (TypeError, ValueError):
-        msg = f"windows[{position}] must be a (max_age, score) pair, got {shown(window)}"
-        raise TypeError(msg) from None
+    max_age, raw = as_pair(f"windows[{position}]", window, "a (max_age, score) pair")
     _positive_duration(max_age, f"windows[{position}] max_age (maxAge)")
     score = as_weight(raw, f"windows[{position}] score")
     if isnan(score):
