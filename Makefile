@@ -10,7 +10,7 @@ UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing
 CORE := model _columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
-CORE_TESTS := $(wildcard $(foreach name,$(CORE) streams relations laws analytics diagnostics report,tests/$(name))) $(addprefix src/cupel/,$(CORE))
+CORE_TESTS := $(wildcard $(foreach name,$(CORE) streams relations laws analytics diagnostics page,tests/$(name))) $(addprefix src/cupel/,$(CORE))
 VERSIONS := 3.11 3.12 3.13
 FRAMEWORKS := dask haystack langchain llamaindex mcp pydantic-ai sdks
 
@@ -87,7 +87,7 @@ integration-%: $(VENV)/.stamp-integration-%
 	  $(if $(wildcard docs/how-to/$*.md),"tests/test_docs.py::test_page[docs/how-to/$*.md]")
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 200,000 fits of generated chat histories against the providers' rules
-	CUPEL_FUZZ_CASES=200000 $(RUN) pytest -q -s tests/integrations/test_messages_fuzz.py
+	CUPEL_FUZZ_CASES=200000 $(RUN) pytest -q -s tests/messages/test_messages_fuzz.py
 
 kill-batch: $(VENV)/.stamp-dev ## Kill and resume batch jobs two hundred times at random moments
 	CUPEL_KILLS=100 $(RUN) pytest -q -s tests/batch/test_kills.py

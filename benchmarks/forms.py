@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import sessions
 from benchmarks.sessions import COUNTER, Message, Source
 from benchmarks.tables import markdown
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError, fit
+from cupel.messages import PinnedMessagesExceedBudgetError, fit
 from cupel.shorten import head_tail, key_lines, matching, names, outline, shorten, stub, table, values
 
 HALF = 0

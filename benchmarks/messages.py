@@ -21,11 +21,11 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage, trim_messages
 
 from cupel.integrations.langchain import fit_messages
-from cupel.integrations.messages import fit
+from cupel.messages import fit
 from cupel.tokens import TiktokenCounter, _tiktoken
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.integrations.provider_rules import violations
+from tests.messages.provider_rules import violations
 
 WORDS = ("server", "log", "shows", "slow", "query", "in", "module", "while", "build", "step", "waits", "for", "cache")
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)

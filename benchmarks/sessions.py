@@ -17,7 +17,7 @@ from typing import Any
 
 from cupel import Prices
 from cupel.errors import SelectionError
-from cupel.integrations.messages import MessageSession, fit
+from cupel.messages import MessageSession, fit
 from cupel.shorten import names
 from cupel.tokens import default_counter
 

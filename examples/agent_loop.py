@@ -12,7 +12,7 @@ from typing import Any
 
 from cupel import Prices
 from cupel.demo import conversation
-from cupel.integrations.messages import MessageSession
+from cupel.messages import MessageSession
 
 BUDGET = 6_000
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from cupel import ContextBudget, ContextItem, presets
-from cupel.report import Variant, page_payload, render_page
+from cupel.page import Variant, page_payload, render_page
 
 MOVE = """async () => {
     const slider = document.getElementById("slider");

@@ -22,7 +22,7 @@ from cupel.analytics import (
 from cupel.cli._main import COMMANDS
 from cupel.errors import MissingExtraError
 from cupel.integrations._sessions import SessionOptions
-from cupel.integrations.messages import FitOptions, Framework, MessageSession, fit
+from cupel.messages import FitOptions, Framework, MessageSession, fit
 
 BUDGETS = {"budget", "budgets", "search_ceiling", "max_tokens"}
 ELSEWHERE = {
@@ -40,8 +40,8 @@ ELSEWHERE = {
     "cupel.pipeline.PreparedSelection.included": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.run": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.select": "prepared for one; with_query goes on to others",
-    "cupel.report.page_payload": "its policies are bound already",
-    "cupel.session.Session": "select has it, turn by turn",
+    "cupel.page.page_payload": "its policies are bound already",
+    "cupel.sessions.Session": "select has it, turn by turn",
     # Parts of a selection that come after the scores, and what describes a selection that has been made.
     "cupel.analytics.Counterfactual": "a result",
     "cupel.analytics.SweepRow": "a result",
@@ -57,9 +57,9 @@ ELSEWHERE = {
     "cupel.model.ContextBudget.of": "a budget",
     "cupel.pipeline.ContextResult": "a result",
     "cupel.pipeline.effective_budget": "a budget",
-    "cupel.report.notebook_html": "reads a report",
-    "cupel.report.summary": "reads a report",
-    "cupel.session.SessionResult": "a result",
+    "cupel.page.notebook_html": "reads a report",
+    "cupel.page.summary": "reads a report",
+    "cupel.sessions.SessionResult": "a result",
     "cupel.slicers.Chooser.__call__": "chooses by scores",
     "cupel.slicers.Chooser.span": "chooses by scores",
     "cupel.slicers.KindLimit": "a limit",

@@ -3,7 +3,7 @@
 Candidates and a token budget go in; an ordered selection comes out, with the reason for every item. The everyday names
 are here; each family has a namespace of its own: `cupel.scorers`, `cupel.slicers`, `cupel.placers`,
 `cupel.diagnostics`, `cupel.policy`, `cupel.presets`, `cupel.analytics`,
-`cupel.tokens`, `cupel.shorten`, `cupel.session`, `cupel.testing`.
+`cupel.tokens`, `cupel.shorten`, `cupel.sessions`, `cupel.testing`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         StrategyContractError,
         TableTooLargeError,
     )
+    from cupel.messages import MessageSession, fit
     from cupel.model import (
         EXCLUSIVE_KEY,
         GROUP_KEY,
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
         TagScorer,
         Window,
     )
-    from cupel.session import Prices, Session
+    from cupel.sessions import Prices, Session
     from cupel.shorten import forms
     from cupel.slicers import (
         BestFirstSlice,
@@ -141,6 +142,7 @@ __all__ = [
     "KindLimit",
     "KindScorer",
     "KnapsackSlice",
+    "MessageSession",
     "MetadataKeyScorer",
     "MetadataTrustScorer",
     "MissingExtraError",
@@ -190,6 +192,7 @@ __all__ = [
     "UShapedPlacer",
     "Window",
     "__version__",
+    "fit",
     "forms",
     "presets",
 ]
@@ -203,14 +206,15 @@ _NAMESPACES = frozenset(
         "errors",
         "evaluation",
         "integrations",
+        "messages",
         "model",
+        "page",
         "pipeline",
         "placers",
         "policy",
         "presets",
-        "report",
         "scorers",
-        "session",
+        "sessions",
         "shorten",
         "slicers",
         "testing",
@@ -227,7 +231,8 @@ _FAMILIES = (
     "pipeline",
     "policy",
     "shorten",
-    "session",
+    "sessions",
+    "messages",
 )
 
 

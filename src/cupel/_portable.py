@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from cupel._wire import WireForm
+    from cupel._documents import WireForm
 
 
 class Portable:
@@ -32,7 +32,7 @@ class Portable:
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the JSON form as text."""
-        from cupel._wire import encode_json  # only when a value travels
+        from cupel._documents import encode_json  # only when a value travels
 
         return encode_json(self._form().pack(self), indent=indent)
 

@@ -22,7 +22,7 @@ CupelError
 
 Some errors live with what raises them and say in their docstring which of these they are: a source that failed
 (`cupel.pipeline`), a batch job (`cupel.batch`), a vector (`cupel.conformance`), an evaluation (`cupel.evaluation`), a
-chat history (`cupel.integrations.messages`).
+chat history (`cupel.messages`).
 
 A value of the wrong *type* raises the built-in `TypeError` instead. All of these survive pickling, so they cross
 process boundaries with their attributes.

@@ -10,7 +10,7 @@ import pytest
 from cupel import ContextBudget
 from cupel.batch import BatchError, run_batch
 from cupel.cli import main
-from cupel.integrations.messages import POSITIONS_KEY, fit
+from cupel.messages import POSITIONS_KEY, fit
 from tests.batch.requests import POLICY
 
 LONG = "It went on and on. " * 40

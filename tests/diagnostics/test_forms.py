@@ -22,7 +22,7 @@ from cupel import (
     ReportFormatError,
     SelectionReport,
 )
-from cupel._wire import BUDGET, ITEM
+from cupel._documents import BUDGET, ITEM
 from cupel.diagnostics import (
     BudgetExceeded,
     ExcludedItem,

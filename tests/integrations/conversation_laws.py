@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from cupel import ConfigurationError
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError
+from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
-from tests.integrations.provider_rules import violations
+from tests.messages.provider_rules import violations
 
 if TYPE_CHECKING:
-    from cupel.integrations.messages import Turn
+    from cupel.messages import Turn
 
 Message = dict[str, Any]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError
+from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 
 if TYPE_CHECKING:
-    from cupel.integrations.messages import Fitted
+    from cupel.messages import Fitted
 
 COUNTER = CharacterEstimate()
 LARGE = 100_000

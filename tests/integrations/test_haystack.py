@@ -14,7 +14,7 @@ from haystack.tools import Toolset, tool
 
 from cupel import ContextBudget, InvalidBudgetError, Policy, ReflexiveScorer
 from cupel.integrations.haystack import DocumentSelector, MessageFitter, fit_messages
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError
+from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
 

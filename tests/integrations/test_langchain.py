@@ -27,7 +27,7 @@ from pydantic import BaseModel
 
 from cupel import Policy, ReflexiveScorer
 from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter, pre_model_hook
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError
+from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
 

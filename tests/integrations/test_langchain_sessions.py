@@ -20,7 +20,7 @@ from langgraph.prebuilt.chat_agent_executor import AgentStatePydantic
 
 from cupel.integrations.langgraph import SessionMiddleware, session_hook
 from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
-from tests.integrations.provider_rules import violations
+from tests.messages.provider_rules import violations
 
 pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 

@@ -24,7 +24,7 @@ from llama_index.core.tools import FunctionTool
 
 from cupel import Policy, ReflexiveScorer
 from cupel.integrations.llamaindex import BudgetPostprocessor, FittedMemory, fit_messages
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError
+from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
 

@@ -25,8 +25,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from cupel.integrations.messages import PinnedMessagesExceedBudgetError
 from cupel.integrations.pydantic_ai import fit_messages, history_processor
+from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
 

@@ -10,7 +10,7 @@ import pytest
 
 from cupel import ConfigurationError, SelectionError
 from cupel.integrations._sessions import _KEPT, OpenSession, Sessions
-from cupel.integrations.messages import Framework, MessageSession
+from cupel.messages import Framework, MessageSession
 from cupel.tokens import CharacterEstimate
 
 

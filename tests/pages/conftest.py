@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cupel import ContextBudget
-from cupel.report import Variant, page_payload, render_page
+from cupel.page import Variant, page_payload, render_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """Every number on the page is the one the library gives for that budget and policy.
 
-What the page computes is compared with the oracle under node, in `tests/report`; here it is what the page shows.
+What the page computes is compared with the oracle under node, in `tests/page`; here it is what the page shows.
 """
 
 import json
@@ -11,9 +11,9 @@ from cupel import ContextBudget, GreedySlice, Policy, presets
 from cupel.analytics import counterfactual
 from cupel.cli import main
 from cupel.demo import session_items, session_policy
-from cupel.report import excluded_words
+from cupel.page import excluded_words
+from tests.page.pools import SCORER, random_items
 from tests.pages.conftest import figure, move_budget, page_of, settle
-from tests.report.pools import SCORER, random_items
 
 
 def selected_by_command(arguments: list[str], capsys) -> dict:

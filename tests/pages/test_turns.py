@@ -8,8 +8,8 @@ import pytest
 from cupel import ContextBudget, presets
 from cupel.demo import conversation
 from cupel.evaluation import AppendWay, FitWay, Recording, SessionWay, replay
-from cupel.integrations.messages import to_items
-from cupel.report import Variant, page_payload, render_page
+from cupel.messages import to_items
+from cupel.page import Variant, page_payload, render_page
 from tests.pages.conftest import settle
 from tests.pages.test_hostile import ATTACK, HOSTILE
 

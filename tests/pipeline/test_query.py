@@ -17,7 +17,7 @@ from cupel import (
     RelevanceScorer,
     ScorerConfigError,
 )
-from cupel.integrations.messages import fit
+from cupel.messages import fit
 from cupel.scorers._bm25 import Index
 
 ITEMS = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5), ContextItem("Rain all day.", 5)]

@@ -22,7 +22,7 @@ from cupel import (
 )
 from cupel.errors import SelectionError
 from cupel.evaluation import evaluate
-from cupel.integrations.messages import fit, from_items, to_items
+from cupel.messages import fit, from_items, to_items
 
 CONTENTS = {  # ruling 14.3
     "agent": ({"relevance": 2, "recency": 1}, 0.0, {}),

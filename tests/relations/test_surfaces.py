@@ -22,8 +22,8 @@ from cupel import (
 from cupel.analytics import optimality_gap
 from cupel.batch import run_batch
 from cupel.cli._main import main
+from cupel.page import Variant, page_payload
 from cupel.policy import Policy
-from cupel.report import Variant, page_payload
 from cupel.slicers import Chooser, Selection
 from cupel.testing import check_slicer
 from tests.relations.test_selection import hinted

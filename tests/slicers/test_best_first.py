@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cupel.integrations.messages
+import cupel.messages
 from cupel import BestFirstSlice, ContextBudget, ContextItem, GreedySlice, Pipeline, Policy, ReflexiveScorer, slicers
 from cupel.analytics import counterfactual, find_min_budget_for
 from cupel.slicers._greedy import GreedyChooser
@@ -18,7 +18,7 @@ def pool(pairs):
 
 
 def test_it_is_public_and_a_document():
-    assert cupel.integrations.messages.BestFirstSlice is slicers.BestFirstSlice is BestFirstSlice
+    assert cupel.messages.BestFirstSlice is slicers.BestFirstSlice is BestFirstSlice
     assert Policy(ReflexiveScorer(), BestFirstSlice()).to_dict() == {"scorer": "reflexive", "slicer": "best_first"}
 
 

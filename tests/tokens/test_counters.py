@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from cupel import ConfigurationError, ContextItem, MissingExtraError, shorten
-from cupel.integrations.messages import fit
+from cupel.messages import fit
 from cupel.tokens import (
     CachedCounter,
     CalibratedCounter,

@@ -1,6 +1,6 @@
 """Deciding, turn by turn, what a window that remembers its last request keeps, and what that costs.
 
-Both kinds of session share it: items (`cupel.session`) and chat histories (`cupel.integrations.messages`) are turned
+Both kinds of session share it: items (`cupel.sessions`) and chat histories (`cupel.messages`) are turned
 into candidates, and what is decided is turned back.
 """
 

@@ -67,7 +67,7 @@ class MessagesRequest:
 
     def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
         """Fit the messages; what is selected are their positions."""
-        from cupel.integrations.messages import fit  # for those who have messages
+        from cupel.messages import fit  # for those who have messages
 
         fitted = fit(self.messages, self.budget, pipeline, system=self.system, tools=self.tools, query=self.query)
         dropped = {position for unit in fitted.dropped for position in unit.positions}

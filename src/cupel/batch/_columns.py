@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from cupel._checks import shown
+from cupel._documents import ITEM
 from cupel._frozen import EMPTY
-from cupel._wire import ITEM
 from cupel.batch._arrow import arrow
 from cupel.batch._choice import ItemsRequest
 from cupel.batch._errors import BatchError, explained

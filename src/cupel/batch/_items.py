@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from cupel._checks import shown, wrong_type
+from cupel._documents import ITEM, Field, budget_of
 from cupel._frozen import EMPTY
-from cupel._wire import ITEM, Field, budget_of
 from cupel.batch._errors import explained
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource

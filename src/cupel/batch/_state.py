@@ -14,9 +14,9 @@ from uuid import uuid4
 import msgspec
 
 from cupel._checks import shown
+from cupel._documents import BUDGET
 from cupel._files import sync_directory, whole
 from cupel._version import __version__
-from cupel._wire import BUDGET
 from cupel.batch._errors import BatchError
 from cupel.batch._marks import Mark
 from cupel.batch._selector import BatchSelector

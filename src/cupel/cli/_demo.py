@@ -30,8 +30,8 @@ from cupel.demo import BUDGET, conversation, policy_text, session_items, session
 from cupel.diagnostics import SelectionReport
 from cupel.evaluation import Recording, Replay, read_recordings, replay
 from cupel.model import ContextBudget, ContextItem
+from cupel.page import Variant, page_payload, reason_name, render_page, summary
 from cupel.policy import Policy
-from cupel.report import Variant, page_payload, reason_name, render_page, summary
 
 _WINDOW: Final = 10_000
 """The window of the conversation: about a third of it."""

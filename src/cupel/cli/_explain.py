@@ -17,8 +17,8 @@ from cupel.cli._reading import read_input
 from cupel.cli._table import Cell, Column, Table
 from cupel.diagnostics import ExcludedItem, IncludedItem, SelectionReport
 from cupel.model import ContextBudget, ContextItem
+from cupel.page import excluded_words, included_words, summary
 from cupel.pipeline import PreparedSelection
-from cupel.report import excluded_words, included_words, summary
 from cupel.scorers import ScoreBreakdown
 
 _COLUMNS: Final = (

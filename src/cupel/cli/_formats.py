@@ -10,7 +10,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from cupel._wire import TOO_DEEP, strict_decoder
+from cupel._documents import TOO_DEEP, strict_decoder
 from cupel.cli._records import FileRecord
 from cupel.errors import MissingExtraError
 

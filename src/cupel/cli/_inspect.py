@@ -24,8 +24,8 @@ from cupel.cli._reading import NamedCounter, read_input, reading_flags
 from cupel.cli._sources import title_of
 from cupel.cli._writing import write_whole
 from cupel.evaluation import AppendWay, EvaluationError, FitWay, Recording, SessionWay, Way, replay
+from cupel.page import page_payload, render_page
 from cupel.policy import Policy
-from cupel.report import page_payload, render_page
 from cupel.tokens import TokenCounter
 
 _MOST_MESSAGES: Final = 2_000

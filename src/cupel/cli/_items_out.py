@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cupel._documents import plain
 from cupel._text import plural, preview, visible
-from cupel._wire import plain
 from cupel.cli._table import Column
 from cupel.diagnostics import IncludedItem, SelectionReport
 from cupel.model import ContextBudget, ContextItem

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from cupel._checks import shown
-from cupel._wire import MAX_DIGITS
+from cupel._documents import MAX_DIGITS
 
 _TOKENS: Final = re.compile(r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)(?P<unit>[km]?)", re.ASCII)
 _UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cupel._checks import shown
-from cupel._wire import TOO_DEEP, is_list, is_object, strict_decoder
+from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
 from cupel.errors import PolicyConfigError
 from cupel.policy import Policy
 

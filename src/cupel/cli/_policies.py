@@ -10,8 +10,8 @@ from cupel import presets
 from cupel._checks import did_you_mean
 from cupel.cli._overrides import overridden
 from cupel.errors import PolicyConfigError
+from cupel.page import Variant
 from cupel.policy import Policy
-from cupel.report import Variant
 
 
 def read_policy(name: str | None, overrides: Sequence[str], query: str | None = None) -> Variant:

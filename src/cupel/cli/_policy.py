@@ -11,8 +11,8 @@ from cupel.cli._items_out import print_json
 from cupel.cli._options import add_format, add_import, add_overrides
 from cupel.cli._policies import read_policy
 from cupel.errors import ConfigurationError
+from cupel.page import Variant
 from cupel.policy import Policy, json_schema
-from cupel.report import Variant
 
 _ACTIONS: Final = {
     "describe": "say in plain words what a policy does",

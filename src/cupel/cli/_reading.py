@@ -178,7 +178,7 @@ def _read_all(records: Iterable[Found], read: Callable[[FileRecord], T], result:
 
 def _history(where: str, messages: Any, counter: TokenCounter, result: Input) -> Input:
     """Read the messages of a chat history, in any format of `fit`: an item for what is sent or left out together."""
-    from cupel.integrations.messages import to_items  # for those who have messages
+    from cupel.messages import to_items  # for those who have messages
 
     try:
         result.items = to_items(messages, counter)

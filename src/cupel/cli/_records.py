@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from cupel._checks import shown
-from cupel._wire import ITEM, is_list, is_object
+from cupel._documents import ITEM, is_list, is_object
 from cupel.errors import ConfigurationError
 from cupel.model import ContextItem
 

@@ -27,8 +27,8 @@ from cupel.cli._table import Cell, Column, Table
 from cupel.cli._writing import write_whole
 from cupel.errors import ConfigurationError
 from cupel.evaluation import AppendWay, Figures, FitWay, Replay, SessionWay, TailWay, Way, read_recordings, replay
-from cupel.report import Variant, render_page
-from cupel.session import Prices
+from cupel.page import Variant, render_page
+from cupel.sessions import Prices
 
 WAYS: Final = ("append", "tail", "fit", "session")
 PRICES: Final[dict[str, Callable[[], Prices]]] = {

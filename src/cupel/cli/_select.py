@@ -15,7 +15,7 @@ from cupel.cli._options import add_quiet, add_selection, read_budget
 from cupel.cli._policies import read_policy
 from cupel.cli._reading import read_input
 from cupel.cli._writing import write_whole
-from cupel.report import summary
+from cupel.page import summary
 
 EXAMPLES: Final = """\
   cupel select session.jsonl --budget 8000

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from cupel._wire import strict_decoder
+from cupel._documents import strict_decoder
 from cupel.cli._formats import SUFFIXES, Fault, Found, read_csv, read_json, read_jsonl, read_parquet, read_text
 
 _LARGE: Final = 4_000_000

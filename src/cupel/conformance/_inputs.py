@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from cupel._checks import shown
-from cupel._wire import BUDGET, ITEM, WireForm
+from cupel._documents import BUDGET, ITEM, WireForm
 from cupel.conformance._vector import TomlTable
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 

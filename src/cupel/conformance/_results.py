@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
-from cupel._wire import plain_number
+from cupel._documents import plain_number
 from cupel.conformance._vector import VectorError, VectorLevel
 
 

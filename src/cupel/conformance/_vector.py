@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cupel._checks import shown
-from cupel._wire import decode_toml, is_list, is_object
+from cupel._documents import decode_toml, is_list, is_object
 from cupel.errors import CupelError
 
 STAGES = ("scoring", "slicing", "placing", "pipeline", "simulation")

@@ -9,7 +9,7 @@ import json
 from importlib.resources import files
 from typing import Final
 
-from cupel._wire import ITEM
+from cupel._documents import ITEM
 from cupel.model import ContextItem
 from cupel.policy import Policy
 

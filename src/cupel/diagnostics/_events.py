@@ -11,7 +11,7 @@ from cupel.diagnostics._stage import PipelineStage, UnknownStage
 from cupel.model import ContextBudget, ContextItem
 
 if TYPE_CHECKING:
-    from cupel._wire import WireForm
+    from cupel._documents import WireForm
 
 
 class TraceEvent(msgspec.Struct, Portable, frozen=True):

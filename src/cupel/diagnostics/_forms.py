@@ -13,8 +13,7 @@ from typing import Any, Final, Union, cast
 import msgspec
 
 from cupel._checks import shown, wrong_type
-from cupel._frozen import FrozenDict
-from cupel._wire import (
+from cupel._documents import (
     BUDGET,
     COUNT,
     DURATION,
@@ -33,6 +32,7 @@ from cupel._wire import (
     plain,
     shown_path,
 )
+from cupel._frozen import FrozenDict
 from cupel.diagnostics._certificate import Certificate, TokenRequirementShortfall
 from cupel.diagnostics._events import CountRequirementShortfall, OverflowEvent, TraceEvent
 from cupel.diagnostics._reasons import (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from cupel._wire import WireForm
+    from cupel._documents import WireForm
     from cupel.analytics import Counterfactual
     from cupel.pipeline import Origin
     from cupel.policy import Policy
@@ -155,12 +155,12 @@ class SelectionReport:
         self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
     ) -> None:
         """Write the interactive page: the window, what was left out, a slider, and other policies to switch to."""
-        from cupel.report import save_page  # a higher layer: it re-runs the pipeline
+        from cupel.page import save_page  # a higher layer: it re-runs the pipeline
 
         save_page(self, path, policies=policies, title=title)
 
     def _repr_html_(self) -> str:
-        from cupel.report import notebook_html  # a higher layer, for notebooks only
+        from cupel.page import notebook_html  # a higher layer, for notebooks only
 
         return notebook_html(self, None if self.origin is None else self.origin.budget)
 

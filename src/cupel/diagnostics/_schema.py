@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cupel._wire import ITEM
+from cupel._documents import ITEM
 from cupel.diagnostics._forms import (
     CERTIFICATE,
     EVENT,

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cupel._checks import shown
+from cupel._documents import Aside, encode_json
 from cupel._frozen import FrozenDict
-from cupel._wire import Aside, encode_json
 from cupel.diagnostics._forms import REPORT
 from cupel.errors import ReportFormatError
 

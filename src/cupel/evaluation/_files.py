@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any, Final
 
-from cupel._wire import decode_json
+from cupel._documents import decode_json
 from cupel.evaluation._errors import EvaluationError
 
 _LINES: Final = (".jsonl", ".ndjson")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cupel.evaluation._request import Request
     from cupel.evaluation._spoken import Spoken
     from cupel.evaluation._turns import Replay, Turn
-    from cupel.session import Prices
+    from cupel.sessions import Prices
 
 
 def turns_payload(replay: Replay) -> dict[str, Any]:

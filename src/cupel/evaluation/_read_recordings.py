@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cupel._checks import shown
-from cupel._wire import is_list, is_object
+from cupel._documents import is_list, is_object
 from cupel.errors import CupelError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._files import documents

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from cupel._checks import as_text, as_tuple, shown
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._spoken import Spoken, ToolStep, spoken, steps
-from cupel.integrations.messages import Provider, provider_of
+from cupel.messages import Provider, provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
+from cupel._documents import is_object
 from cupel._planning import MOST_TOKENS
-from cupel._wire import is_object
 from cupel.errors import SelectionError
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._recording import Reader, Recording
@@ -18,7 +18,7 @@ from cupel.evaluation._request import Request, request_of
 from cupel.evaluation._retention import Retention, retention
 from cupel.evaluation._spoken import costing, is_valid
 from cupel.evaluation._turns import Replay, Turn
-from cupel.session import Prices
+from cupel.sessions import Prices
 
 if TYPE_CHECKING:
     from cupel.evaluation._spoken import Spoken, ToolStep

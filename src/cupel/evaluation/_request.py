@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cupel._checks import as_list
-from cupel.integrations.messages import Fitted
-from cupel.integrations.messages import Turn as SessionTurn
+from cupel.messages import Fitted
+from cupel.messages import Turn as SessionTurn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

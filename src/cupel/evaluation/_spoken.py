@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cupel._wire import is_list, is_object
+from cupel._documents import is_list, is_object
 from cupel.evaluation._errors import EvaluationError
 from cupel.tokens import counter_or_default
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cupel._checks import as_text
 from cupel.evaluation._notebook import replay_html
 from cupel.evaluation._page import turns_payload
-from cupel.report import write_page
+from cupel.page import write_page
 
 if TYPE_CHECKING:
     import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cupel.evaluation._recording import Recording
     from cupel.evaluation._request import Request
     from cupel.evaluation._retention import Retention
-    from cupel.session import Prices
+    from cupel.sessions import Prices
     from cupel.tokens import TokenCounter
 
 

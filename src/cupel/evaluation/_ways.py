@@ -14,12 +14,12 @@ from cupel._checks import as_finite
 from cupel.evaluation._errors import EvaluationError
 from cupel.evaluation._recording import Reader, Recording
 from cupel.evaluation._spoken import costing
-from cupel.integrations.messages import Fitted, MessageSession, fit
+from cupel.messages import Fitted, MessageSession, fit
 
 if TYPE_CHECKING:
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
-    from cupel.session import Prices
+    from cupel.sessions import Prices
     from cupel.tokens import TokenCounter
 
 Fill: TypeAlias = Callable[[list[Any]], Sequence[Any] | Fitted[Any]]

@@ -13,7 +13,7 @@ from typing import Any
 from haystack.dataclasses import ChatMessage, FileContent, ImageContent, TextContent, ToolCall
 
 from cupel.integrations._calls import CallIds
-from cupel.integrations.messages import Framework
+from cupel.messages import Framework
 
 
 def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from cupel.integrations.messages import Framework
+from cupel.messages import Framework
 
 _ROLES = (
     (HumanMessage, "user"),

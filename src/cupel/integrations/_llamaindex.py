@@ -13,7 +13,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage
 
 from cupel.integrations._calls import CallIds
-from cupel.integrations.messages import Framework
+from cupel.messages import Framework
 
 _ROLES = {"chatbot": "assistant", "model": "assistant"}
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeV
 
 from cupel._checks import as_text, shown
 from cupel.errors import ConfigurationError, SelectionError
-from cupel.integrations.messages import Framework, MessageSession, SystemMessages, Turn
-from cupel.session import Prices
+from cupel.messages import Framework, MessageSession, SystemMessages, Turn
+from cupel.sessions import Prices
 
 if TYPE_CHECKING:
     from cupel.model import ContextBudget

@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Unpack
 
-from cupel._wire import BUDGET
+from cupel._documents import BUDGET
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
-from cupel.integrations.messages import FitOptions, Fitted
+from cupel.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
-from cupel.session import Prices
+from cupel.sessions import Prices
 from cupel.tokens import TokenCounter
 
 try:
@@ -57,7 +57,7 @@ def fit_messages(
     tools: ToolsType | None = None,
     **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
-    """Fit Haystack's chat messages as `cupel.integrations.messages.fit` does: the same objects come back."""
+    """Fit Haystack's chat messages as `cupel.messages.fit` does: the same objects come back."""
     return HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), **options)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
-from cupel.integrations.messages import FitOptions, Fitted
+from cupel.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -42,7 +42,7 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[BaseMessage]],
 ) -> Fitted[BaseMessage]:
-    """Fit LangChain messages as `cupel.integrations.messages.fit` does: the same objects come back.
+    """Fit LangChain messages as `cupel.messages.fit` does: the same objects come back.
 
     The result suits every chat model: calls stay with their results, and the first message after the system prompts is
     a human one.

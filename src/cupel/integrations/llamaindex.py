@@ -16,11 +16,11 @@ from typing import Any, Self, Unpack
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
-from cupel.integrations.messages import FitOptions, Fitted
+from cupel.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
-from cupel.session import Prices
+from cupel.sessions import Prices
 from cupel.tokens import TokenCounter, counter_or_default
 
 try:
@@ -46,7 +46,7 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
-    """Fit LlamaIndex's chat messages as `cupel.integrations.messages.fit` does: the same objects come back."""
+    """Fit LlamaIndex's chat messages as `cupel.messages.fit` does: the same objects come back."""
     return LLAMAINDEX.fit(messages, budget, policy, counter, tools, **options)
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider
 
     from cupel.diagnostics import SelectionReport, StageSnapshot
-    from cupel.integrations.messages import Turn
+    from cupel.messages import Turn
     from cupel.model import ContextBudget
-    from cupel.session import Bill, SessionResult
+    from cupel.sessions import Bill, SessionResult
 
 __all__ = ["SCOPE_NAME", "CupelVerbosity", "OpenTelemetryTraceCollector", "TurnRecorder"]
 
@@ -170,7 +170,7 @@ class TurnRecorder:
     Where no span records and no SDK reads the counters, a turn costs nothing. One recorder serves all sessions and
     threads.
 
-    >>> from cupel.integrations.messages import MessageSession
+    >>> from cupel.messages import MessageSession
     >>> session, recorder = MessageSession(1000), TurnRecorder()
     >>> recorder.record(session.fit([{"role": "user", "content": "Hello!"}]))
     """

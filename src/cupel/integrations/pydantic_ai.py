@@ -17,7 +17,7 @@ from typing import Any, Unpack
 
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions, usage_of
-from cupel.integrations.messages import FitOptions, Fitted, Framework
+from cupel.messages import FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.policy import Policy
@@ -137,7 +137,7 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ModelMessage]],
 ) -> Fitted[ModelMessage]:
-    """Fit Pydantic AI's messages as `cupel.integrations.messages.fit` does: the same objects come back.
+    """Fit Pydantic AI's messages as `cupel.messages.fit` does: the same objects come back.
 
     Requests that carry a system prompt are pinned.
     """

@@ -18,7 +18,7 @@ from cupel.model._kind import ContextKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cupel._wire import WireForm
+    from cupel._documents import WireForm
 
 
 _NO_MARGIN: Final = 0.0
@@ -129,7 +129,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel._wire import BUDGET  # a higher layer, only when one travels
+        from cupel._documents import BUDGET  # a higher layer, only when one travels
 
         return BUDGET  # type: ignore[return-value]
 

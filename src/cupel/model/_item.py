@@ -21,7 +21,7 @@ from cupel.model._source import ContextSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from cupel._wire import WireForm
+    from cupel._documents import WireForm
 
 TRUST_KEY = "cupel:trust"
 """Metadata key: how far the caller trusts the item, from 0 to 1; read by `MetadataTrustScorer`."""
@@ -144,7 +144,7 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel._wire import ITEM  # a higher layer, only when one travels
+        from cupel._documents import ITEM  # a higher layer, only when one travels
 
         return ITEM  # type: ignore[return-value]
 

@@ -42,7 +42,7 @@ class ContextResult:
         self.report.save_page(path, policies=policies, title=title)
 
     def _repr_html_(self) -> str:
-        from cupel.report import notebook_html  # a higher layer, for notebooks only
+        from cupel.page import notebook_html  # a higher layer, for notebooks only
 
         return notebook_html(self.report, self.budget)
 

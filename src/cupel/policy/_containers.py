@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
 from cupel._checks import shown
-from cupel._wire import at_index, at_key
+from cupel._documents import at_index, at_key
 from cupel.policy._errors import malformed, mismatch, unknown_word
 from cupel.policy._forms import Json, Schema, Text, ValueForm, stated
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from cupel._checks import shown
-from cupel._wire import INSTANT
+from cupel._documents import INSTANT
 from cupel.policy._errors import malformed, mismatch, unknown_word
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_tuple, shown, wrong_type
-from cupel._wire import RefusedError, check_depth, decode_json, decode_toml
+from cupel._documents import RefusedError, check_depth, decode_json, decode_toml
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline

@@ -9,8 +9,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
+from cupel._documents import at_key
 from cupel._frozen import EMPTY
-from cupel._wire import at_key
 from cupel.errors import ConfigurationError, CupelError, MissingExtraError
 from cupel.policy._containers import read_object
 from cupel.policy._errors import malformed, placed, unknown_word

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from cupel._checks import as_text, shown
-from cupel._wire import at_key
+from cupel._documents import at_key
 from cupel.errors import PolicyConfigError
 from cupel.placers import Placer
 from cupel.policy._containers import read_object

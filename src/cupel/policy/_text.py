@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from cupel._checks import as_integer
-from cupel._wire import RefusedError, at_index, at_key, plain
+from cupel._documents import RefusedError, at_index, at_key, plain
 from cupel.policy._errors import malformed
 from cupel.policy._forms import Json
 

@@ -81,8 +81,8 @@ class AlwaysEverything(Slicer):
 
 
 def test_what_a_turn_costs_stands_on_the_current_span_and_in_counters() -> None:
-    from cupel.integrations.messages import MessageSession
     from cupel.integrations.opentelemetry import TurnRecorder
+    from cupel.messages import MessageSession
 
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

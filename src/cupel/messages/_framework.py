@@ -1,0 +1,119 @@
+"""Histories of chat frameworks, read as a provider's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
+
+from cupel._checks import wrong_type
+from cupel.errors import ConfigurationError
+from cupel.messages._dialect import DIALECTS, FRAMEWORK
+from cupel.messages._fit import fit_history
+from cupel.messages._history import Options, read_history
+
+if TYPE_CHECKING:
+    from cupel.messages._dialect import Dialect
+    from cupel.messages._pins import SystemMessages
+    from cupel.messages._results import Fitted
+    from cupel.model import ContextBudget
+    from cupel.pipeline import Pipeline
+    from cupel.policy import Policy
+    from cupel.shorten import Shortener
+    from cupel.tokens import TokenCounter
+
+M = TypeVar("M")
+
+
+class FitOptions(TypedDict, Generic[M], total=False):
+    """The options of `fit` that frameworks' adapters hand on."""
+
+    pin: Callable[[M], bool] | None
+    alternate: bool
+    system_messages: SystemMessages
+    query: str | None
+    forms: Shortener | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Framework(Generic[M]):
+    """A chat framework: what its messages are, and how they and its tools read; `fit` returns the caller's objects.
+
+    `views` translates a whole history, message by message, into plain dicts like chat-completions messages, which are
+    held to what every provider accepts; with `dialect="anthropic"`, into dicts like Anthropic's messages.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Line:
+    ...     who: str
+    ...     words: str
+    >>> lines = Framework(Line, lambda history: [{"role": line.who, "content": line.words} for line in history], dict)
+    >>> fitted = lines.fit([Line("user", "Long ago. " * 90), Line("assistant", "Yes."), Line("user", "Now?")], 40)
+    >>> fitted.messages
+    [Line(who='user', words='Now?')]
+    """
+
+    message: type[M] | tuple[type[M], ...]
+    """The class of its messages."""
+    views: Callable[[Sequence[M]], Iterable[Mapping[str, Any]]]
+    """All messages of a history, translated."""
+    schema: Callable[[Any], Mapping[str, Any]]
+    """The schema of one of the framework's tools."""
+    dialect: Literal["any", "anthropic"] = "any"
+    with_outputs: Callable[[M, Sequence[str]], M] | None = None
+    """A copy of a message in which other texts stand for those that tools returned; without it, none is shortened."""
+
+    def fit(
+        self,
+        messages: Iterable[M],
+        budget: int | ContextBudget,
+        policy: Policy | Pipeline | None = None,
+        counter: TokenCounter | None = None,
+        tools: Iterable[Any] | None = None,
+        *,
+        system: str | None = None,
+        **options: Unpack[FitOptions[M]],
+    ) -> Fitted[M]:
+        """Return the part of a history that fits a budget, by the rules of `cupel.messages.fit`.
+
+        Where the framework has `with_outputs`, `forms` lets long tool outputs be sent shorter, in copies.
+        """
+        named: dict[str, Any] = {**options}
+        forms, query = named.pop("forms", False), named.pop("query", None)
+        if forms is not False and self.with_outputs is None:
+            msg = "forms must be False: this framework's messages cannot be shortened, for lack of with_outputs"
+            raise ConfigurationError(msg)
+        reading = Options(counter=counter, system=system, tools=self.schemas(tools), framework=self, **named)
+        return fit_history(read_history(list(messages), reading), budget, policy, query=query, forms=forms)
+
+    @property
+    def rules(self) -> Dialect:
+        """What the translated messages are held to."""
+        return FRAMEWORK if self.dialect == "any" else DIALECTS[self.dialect]
+
+    def translated(self, history: Sequence[M]) -> list[Mapping[str, Any]]:
+        """Return the messages of a history as plain dicts."""
+        for position, message in enumerate(history):
+            if not isinstance(message, self.message):
+                raise wrong_type(f"messages[{position}]", "a message of the framework", message)
+        translated = list(self.views(history))
+        if len(translated) != len(history):
+            msg = f"views must translate every message, got {len(translated)} for {len(history)} messages"
+            raise ConfigurationError(msg)
+        return translated
+
+    def shortened(self, message: M, texts: Sequence[str]) -> M:
+        """Return a copy of a message with other outputs; where there is no way to write one, the message."""
+        return message if self.with_outputs is None else self.with_outputs(message, texts)
+
+    def schemas(self, tools: Iterable[Any] | None) -> list[Mapping[str, Any]]:
+        """Return the schemas of the framework's tools."""
+        return [self._schema(position, tool) for position, tool in enumerate(tools or ())]
+
+    def _schema(self, position: int, tool: Any) -> Mapping[str, Any]:
+        if isinstance(tool, Mapping):
+            return tool  # pyright: ignore[reportUnknownVariableType]
+        try:
+            return self.schema(tool)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise wrong_type(f"tools[{position}]", "a tool of the framework or its schema", tool) from error

@@ -1,0 +1,227 @@
+"""A history, read and grouped and weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from cupel._checks import wrong_type
+from cupel.messages._alternation import alternating
+from cupel.messages._dialect import REPLY_FRAME, Dialect, dialect_of
+from cupel.messages._ends import Ends
+from cupel.messages._loops import Loops
+from cupel.messages._media import ImageRule, ImageTokens
+from cupel.messages._memory import Known, Memory, weigh
+from cupel.messages._parts import with_texts
+from cupel.messages._pins import SystemMessages, keep_system, pin_units
+from cupel.messages._plain import JSON, compact_json, is_sequence, plain
+from cupel.messages._rules import Rules
+from cupel.messages._sendable import sendable
+from cupel.model import ContextItem, ContextKind, ContextSource
+from cupel.tokens import TokenCounter, counter_or_default
+
+if TYPE_CHECKING:
+    from cupel.messages._framework import Framework
+    from cupel.messages._reading import Reading
+    from cupel.messages._unit import Unit
+
+POSITIONS_KEY = "cupel:positions"
+"""Metadata key: where an item's messages stand in the history it was made from."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KINDS = {"system": ContextKind.SYSTEM_PROMPT, "exchange": ContextKind.TOOL_OUTPUT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a history is to be read, whatever is done with it."""
+
+    provider: str | None = None
+    counter: TokenCounter | None = None
+    system: object = None
+    tools: object = None
+    pin: Callable[[Any], bool] | None = None
+    image_tokens: ImageTokens | None = None
+    alternate: bool = False
+    system_messages: SystemMessages = "keep"
+    framework: Framework[Any] | None = None
+    """Whose messages they are, if not a provider's."""
+
+    def __post_init__(self) -> None:
+        if self.pin is not None and not callable(self.pin):
+            raise wrong_type("pin", "a function of a message", self.pin)
+        if self.tools is not None and not is_sequence(self.tools):
+            raise wrong_type("tools", "a list of tools", self.tools)
+
+
+class Shorter(NamedTuple):
+    """A message with shorter texts: as plain data, these texts, and what it weighs."""
+
+    view: JSON
+    texts: Sequence[str]
+    reading: Reading
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The units of a history, what must hold between those that are sent, and what each message weighs."""
+
+    messages: Sequence[Any]
+    """The caller's own."""
+    framework: Framework[Any] | None
+    dialect: Dialect
+    known: Sequence[Known]
+    """The messages as plain data, and what each weighs."""
+    readings: Sequence[Reading]
+    units: Sequence[Unit]
+    """In the order of their first messages."""
+    rules: Rules
+    fixed: Sequence[ContextItem]
+    """What a request costs besides its messages, as pinned items."""
+    counter: TokenCounter
+    images: ImageRule
+    memory: Memory
+
+    def items(self, room: int | None = None) -> list[ContextItem]:
+        """Return the candidates that stand for the units, pinned what must be sent and what that needs beside it.
+
+        Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
+        """
+        costs = [sum(self.known[position].tokens for position in unit.positions) for unit in self.units]
+        pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.flaw is None}
+        left = sum(costs) if room is None else room - sum(costs[index] for index in pinned)
+        pinned |= self.rules.complete(pinned, costs, left)
+        before, self.memory.items = self.memory.items, {}
+        items: list[ContextItem] = []
+        for index, unit in enumerate(self.units):
+            key, members = (index in pinned, *unit.positions), [self.readings[at] for at in unit.positions]
+            said, item = before.get(key, (None, None))
+            # The same object for the same unit: a scorer that knows its last pool looks only at what is new.
+            if item is None or said != members or item.tokens != costs[index]:
+                item = _item(unit, members, costs[index], pinned=index in pinned)
+            self.memory.items[key] = members, item
+            items.append(item)
+        return items
+
+    def describe(self, index: int) -> str:
+        """Return a unit in words, for an error."""
+        unit = self.units[index]
+        why = unit.note or (unit.role if unit.pinned else "needed beside another pinned message")
+        return f"{ranges(unit.positions)} ({why})"
+
+    def asked(self) -> str | None:
+        """Return the newest thing that the user said: what a scorer looks for unless the caller says otherwise."""
+        spoken = (reading for reading in reversed(self.readings) if reading.role == "user" and reading.speaks)
+        return " ".join(next((reading.texts for reading in spoken), ())).strip() or None
+
+    def positions(self, indexes: Iterable[int]) -> list[int]:
+        """Return where the messages of these units stand, in order."""
+        return sorted(position for index in indexes for position in self.units[index].positions)
+
+    def sent(self, positions: Iterable[int], shorter: Mapping[int, Shorter]) -> list[Any]:
+        """Return the messages at these positions as they are sent, some of them `shorter`."""
+        return [self._sent(at, shorter.get(at)) for at in positions]
+
+    def _sent(self, position: int, shorter: Shorter | None) -> Any:
+        message = self.messages[position]
+        if self.framework is None:
+            return sendable(message if shorter is None else shorter.view, f"messages[{position}]")
+        return message if shorter is None else self.framework.shortened(message, shorter.texts)
+
+    def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
+        """Return a message with other texts for those of some parts; None if it could not be sent."""
+        view = with_texts(self.known[position].view, texts, parts)
+        reading = self.dialect.read(view, f"messages[{position}]", self.images)
+        return None if reading.flaw else Shorter(view, texts, reading, weigh(reading, self.counter))
+
+    def shortened(self, item: ContextItem, positions: Sequence[int], shorter: Mapping[int, Shorter]) -> ContextItem:
+        """Return a unit's item as it stands where some of its messages are shorter."""
+        members = [shorter[at].reading if at in shorter else self.readings[at] for at in positions]
+        tokens = sum(shorter[at].tokens if at in shorter else self.known[at].tokens for at in positions)
+        return replace(item, content=_content(members), tokens=tokens, original_tokens=item.tokens)
+
+
+def _item(unit: Unit, members: Sequence[Reading], tokens: int, *, pinned: bool) -> ContextItem:
+    # Provider messages carry no time, and only the order matters to recency and to the chronological placer.
+    return ContextItem(
+        _content(members),
+        tokens,
+        kind=_KINDS.get(unit.role, ContextKind.MESSAGE),
+        source=ContextSource.TOOL if unit.role == "exchange" else ContextSource.CHAT,
+        tags=tuple(dict.fromkeys(tool for member in members for tool in member.tools)),
+        metadata={POSITIONS_KEY: tuple(unit.positions)},
+        timestamp=_EPOCH + timedelta(seconds=unit.positions[-1]),
+        pinned=pinned,
+    )
+
+
+def _content(members: Iterable[Reading]) -> str:
+    return "\n".join(f"{member.role}: {' '.join(filter(None, member.texts))}" for member in members)
+
+
+def ranges(positions: Sequence[int]) -> str:
+    """Return where messages stand, in words."""
+    runs = [[at for _, at in run] for _, run in groupby(enumerate(positions), lambda pair: pair[1] - pair[0])]
+    return ", ".join(f"messages[{run[0]}:{run[-1] + 1}]" if len(run) > 1 else f"messages[{run[0]}]" for run in runs)
+
+
+def read_history(messages: Sequence[Any], options: Options, memory: Memory | None = None) -> History:
+    """Read `messages`, group them, mark what cannot be sent and pin what must be; `memory` is of earlier turns."""
+    if not is_sequence(messages):  # a generator could be read only once
+        raise wrong_type("messages", "a list of messages", messages)
+    memory = Memory(lasts=False) if memory is None else memory
+    framework, tools = options.framework, plain(options.tools, "tools")
+    known = memory.recall(messages if framework is None else framework.translated(messages))
+    if framework is None:
+        views = [one.view for one in known]
+        dialect = dialect_of(views, options.provider, system=options.system, tools=tools)
+    else:
+        dialect = framework.rules
+    images, counter = ImageRule(options.image_tokens), counter_or_default(options.counter)
+    readings = [one.read(f"messages[{index}]", dialect, images, counter) for index, one in enumerate(known)]
+    units, rules = _grouped(readings, dialect, options)
+    pin = options.pin
+    pin_units(units, readings, [pin is not None and bool(pin(message)) for message in messages])
+    return History(
+        messages=messages,
+        framework=framework,
+        dialect=dialect,
+        known=known,
+        readings=readings,
+        units=units,
+        rules=rules,
+        fixed=_fixed_items(dialect, options.system, tools, counter),
+        counter=counter,
+        images=images,
+        memory=memory,
+    )
+
+
+def _grouped(readings: Sequence[Reading], dialect: Dialect, options: Options) -> tuple[list[Unit], Rules]:
+    """Return the units, those marked that can never be sent, and the rules for a sequence of them."""
+    units = dialect.group(readings)
+    keep_system(units, readings, options.system_messages)
+    if options.alternate:
+        units = alternating(units, readings, results_are_user=dialect.results_are_user)
+    strict = dialect.strict_ends or options.alternate
+    ends = Ends.strict(len(readings)) if strict else Ends.lenient(units)
+    rules = Rules(units, ends, Loops.of(readings) if dialect.thinking else None)
+    rules.settle()
+    return units, rules
+
+
+def _fixed_items(dialect: Dialect, system: object, tools: Sequence[Any], counter: TokenCounter) -> list[ContextItem]:
+    """Return pinned items for what a request costs besides its messages."""
+    costs = [("request", REPLY_FRAME, ContextKind("Request"))]
+    if system is not None:
+        text = system if isinstance(system, str) else compact_json(plain(system, "system"))
+        costs.append((f"system: {text}", counter.count(text), ContextKind.SYSTEM_PROMPT))
+    if tools:
+        costs.append((f"tools: {compact_json(tools)}", dialect.tools(tools, counter), ContextKind("ToolSchema")))
+    return [ContextItem(content, tokens, kind=kind, pinned=True) for content, tokens, kind in costs]

@@ -1,0 +1,156 @@
+"""What images, sound and files cost, as far as the providers publish it."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cupel._checks import wrong_type
+from cupel.errors import ConfigurationError
+from cupel.messages._plain import fields
+
+_OPENAI_LOW = 85
+_OPENAI_TILE = 170
+_OPENAI_LARGEST = _OPENAI_LOW + 8 * _OPENAI_TILE
+"""The most the tile rule can ask for: 768 by 2,048 pixels."""
+_ANTHROPIC_PIXELS_PER_TOKEN = 750
+_ANTHROPIC_LARGEST = 1600
+_PDF_PAGE = 3000
+"""The upper end of what Anthropic states for a page, read as text and as picture."""
+_AUDIO_BYTES_PER_TOKEN = {"wav": 4800, "pcm16": 4800}
+_COMPRESSED_AUDIO_BYTES_PER_TOKEN = 800
+"""A tenth of a second of speech is a token; MP3 as low as 64 kbit/s makes 800 bytes of it."""
+_JPEG_MARKER = 0xFF
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""The segments that hold a size: C0 to CF but for the three that hold tables."""
+_HEADER_CHARACTERS = 87_400
+"""Enough base64 to hold a JPEG's size, which may stand behind 64 KiB of metadata."""
+
+
+Size = tuple[int, int]
+"""Width and height in pixels."""
+ImageTokens = int | Callable[[Size | None], int]
+"""What a caller may say an image costs: always the same, or by its size, which is None where it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRule:
+    """How images are counted: as the caller says, or by the providers' published rules."""
+
+    tokens: ImageTokens | None = None
+
+    def __post_init__(self) -> None:
+        tokens = self.tokens
+        if tokens is None or callable(tokens):
+            return
+        if isinstance(tokens, bool) or not isinstance(tokens, int):
+            raise wrong_type("image_tokens", "an integer or a function of the size", tokens)
+        if tokens < 0:
+            msg = f"image_tokens must not be negative, got {tokens}"
+            raise ConfigurationError(msg)
+
+    def openai(self, url: str, detail: object) -> int:
+        """Return the tokens of an image in OpenAI's formats."""
+        data = url.partition(";base64,")[2] if url.startswith("data:") else None
+        return self._tokens(data, (lambda _: _OPENAI_LOW) if detail == "low" else _tiles)
+
+    def anthropic(self, source: object) -> int:
+        """Return the tokens of an image in Anthropic's format."""
+        return self._tokens(fields(source).get("data"), _area)
+
+    def _tokens(self, data: object, published: Callable[[Size | None], int]) -> int:
+        rule = published if self.tokens is None else self.tokens
+        return rule(image_size(data) if isinstance(data, str) else None) if callable(rule) else rule
+
+
+def _tiles(size: Size | None) -> int:
+    """Count by tiles of 512 pixels after scaling, as for GPT-4o; the most there can be where the size is unknown."""
+    if size is None:
+        return _OPENAI_LARGEST
+    width, height = size
+    shrink = min(1.0, 2048 / max(width, height))
+    shrink = min(shrink, 768 / min(width, height))
+    tiles = math.ceil(width * shrink / 512) * math.ceil(height * shrink / 512)
+    return min(_OPENAI_LOW + _OPENAI_TILE * tiles, _OPENAI_LARGEST)
+
+
+def _area(size: Size | None) -> int:
+    """Count by area up to 1.2 megapixels, as for Claude 4; the most there can be where the size is unknown."""
+    if size is None:
+        return _ANTHROPIC_LARGEST
+    return min(math.ceil(size[0] * size[1] / _ANTHROPIC_PIXELS_PER_TOKEN), _ANTHROPIC_LARGEST)
+
+
+def image_size(data: str) -> Size | None:
+    """Return width and height from the header of a base64 PNG, GIF, WebP or JPEG; None if it tells neither."""
+    try:
+        head = b64decode(data[:_HEADER_CHARACTERS] + "=" * (-len(data[:_HEADER_CHARACTERS]) % 4))
+        size = _size(head)
+    except (Base64Error, ValueError, struct.error, IndexError):
+        return None
+    return size if size is not None and min(size) > 0 else None
+
+
+def _size(head: bytes) -> Size | None:
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        width, height = struct.unpack(">II", head[16:24])
+        return width, height
+    if head[:6] in (b"GIF87a", b"GIF89a"):
+        width, height = struct.unpack("<HH", head[6:10])
+        return width, height
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return _webp_size(head)
+    return _jpeg_size(head) if head.startswith(b"\xff\xd8") else None
+
+
+def _webp_size(head: bytes) -> Size | None:
+    match head[12:16]:
+        case b"VP8X":
+            return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
+        case b"VP8L":
+            bits = int.from_bytes(head[21:25], "little")
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", head[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+        case _:
+            return None
+
+
+def _jpeg_size(head: bytes) -> Size | None:
+    at = 2
+    while head[at] == _JPEG_MARKER:
+        marker, length = head[at + 1], struct.unpack(">H", head[at + 2 : at + 4])[0]
+        if marker in _JPEG_FRAMES:
+            height, width = struct.unpack(">HH", head[at + 5 : at + 9])
+            return width, height
+        at += 2 + length
+    return None
+
+
+def audio_tokens(data: str, form: object) -> int:
+    """Return the tokens of base64 sound, by its length in bytes."""
+    per_token = _AUDIO_BYTES_PER_TOKEN.get(str(form), _COMPRESSED_AUDIO_BYTES_PER_TOKEN)
+    return math.ceil(len(data) * 3 / 4 / per_token)
+
+
+def file_tokens(data: str) -> int:
+    """Return the tokens of a base64 file: PDF by the page, anything else by its length as text."""
+    payload = data.partition(";base64,")[2] if data.startswith("data:") else data
+    try:
+        content = b64decode(payload)
+    except (Base64Error, ValueError):
+        return opaque_tokens(payload)
+    if not content.startswith(b"%PDF"):
+        return math.ceil(len(content) / 4)
+    return _PDF_PAGE * max(1, len(re.findall(rb"/Type\s*/Page\b", content)))
+
+
+def opaque_tokens(data: str) -> int:
+    """Return the tokens of reasoning that only the provider can read: its bytes, at four to a token."""
+    return math.ceil(len(data) * 3 / 16)

@@ -1,0 +1,85 @@
+"""Messages that were read before, so that a conversation is read once and not on every turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cupel.messages._marks import unmarked
+from cupel.messages._plain import JSON, compact_json, plain_message
+
+if TYPE_CHECKING:
+    from cupel.messages._dialect import Dialect
+    from cupel.messages._media import ImageRule
+    from cupel.messages._reading import Reading
+    from cupel.model import ContextItem
+    from cupel.tokens import TokenCounter
+
+
+class Known:
+    """A message as plain data, and what was found out about it."""
+
+    __slots__ = ("_dialect", "_digest", "_reading", "tokens", "view")
+
+    def __init__(self, view: JSON) -> None:
+        self.view = view
+        self.tokens = 0
+        self._dialect: Dialect | None = None
+        self._reading: Reading | None = None
+        self._digest = b""
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of what the message says, whatever the order of its fields and wherever cache marks stand."""
+        if not self._digest:
+            view = unmarked(self.view)
+            try:
+                text = msgspec.json.encode(view, order="sorted")
+            except (OverflowError, UnicodeEncodeError):
+                text = compact_json(view).encode()
+            self._digest = blake2b(text, digest_size=12).digest()
+        return self._digest
+
+    def read(self, path: str, dialect: Dialect, images: ImageRule, counter: TokenCounter) -> Reading:
+        """Read and weigh the message, once for as long as the conversation is taken to be in one format."""
+        if self._reading is None or self._dialect is not dialect:
+            self._reading, self._dialect = dialect.read(self.view, path, images), dialect
+            self.tokens = weigh(self._reading, counter)
+        return self._reading
+
+
+def weigh(reading: Reading, counter: TokenCounter) -> int:
+    """Return the tokens of one message."""
+    return reading.extra + sum(counter.count(text) for text in reading.texts if text)
+
+
+class Memory:
+    """The messages of the last turn by what they say, and the items that stood for its units."""
+
+    def __init__(self, *, lasts: bool = True) -> None:
+        self._lasts = lasts
+        """Whether there will be another turn."""
+        self._known: dict[bytes, Known] = {}
+        self.items: dict[tuple[int, ...], tuple[Sequence[Reading], ContextItem]] = {}
+
+    def recall(self, messages: Sequence[Any]) -> list[Known]:
+        """Return what is known of each message; one with SDK objects inside is always read anew."""
+        before, self._known = self._known, {}
+        found: list[Known] = []
+        for index, message in enumerate(messages):
+            key = _key(message) if self._lasts else b""
+            known = before.get(key) or self._known.get(key) or Known(plain_message(message, f"messages[{index}]"))
+            if key:
+                self._known[key] = known
+            found.append(known)
+        return found
+
+
+def _key(message: object) -> bytes:
+    try:
+        return msgspec.json.encode(message)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # the last three: values that only `plain` can name
+        return b""

@@ -1,0 +1,91 @@
+"""A window of items, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import TYPE_CHECKING
+
+from cupel._checks import as_finite, as_function, as_tuple
+from cupel._planning import Opening, Remembering, decide
+from cupel._policies import as_pipeline
+from cupel.errors import ConfigurationError, PinnedExceedsBudgetError
+from cupel.model import ContextBudget, ContextItem
+from cupel.pipeline import Pipeline
+from cupel.policy import Policy
+from cupel.sessions._things import Key, identity
+from cupel.sessions._turn import ItemTurn
+
+if TYPE_CHECKING:
+    from cupel._planning import Prices
+    from cupel.sessions._result import SessionResult
+
+
+class Session(Remembering):
+    """Keeps a window of items from turn to turn: each selection changes the last one only where that pays.
+
+    The policy's scorer says what items are worth; what stays, goes or comes back is decided by what a place costs.
+    Items with a time stand in its order. Others, such as documents, have no place: they stay where they were first
+    sent, and what comes back comes last. Forms of one thing are alternatives; a group comes and goes whole, and stands
+    together where its first item has its place. `prices` is how the provider caches; `worth` is what a window full of
+    the best is worth, in windows sent without a cache. `key` says what an item is known by, by default a hash of its
+    content and kind.
+
+    >>> from cupel import ContextItem, Pipeline, ReflexiveScorer
+    >>> session = Session(Pipeline(scorer=ReflexiveScorer()), 100)
+    >>> notes = [ContextItem(f"note {n}", 30, future_relevance_hint=n / 10) for n in range(1, 6)]
+    >>> [item.content for item in session.select(notes)]
+    ['note 5', 'note 4', 'note 3']
+    >>> result = session.select(notes, new=[ContextItem("a question", 10)])
+    >>> [item.content for item in result], result.action, result.bill.read
+    (['note 5', 'note 4', 'note 3', 'a question'], 'append', 90)
+    """
+
+    def __init__(
+        self,
+        policy: Pipeline | Policy,
+        budget: int | ContextBudget,
+        *,
+        prices: Prices | None = None,
+        worth: float = 1.0,
+        key: Key | None = None,
+    ) -> None:
+        self._pipeline = as_pipeline(policy)
+        super().__init__(ContextBudget.of(budget), prices, worth)
+        self._key: Key = identity if key is None else as_function("key", key)
+
+    def select(
+        self,
+        items: Iterable[ContextItem],
+        *,
+        new: Iterable[ContextItem] = (),
+        query: str | None = None,
+        idle: float | None = None,
+    ) -> SessionResult:
+        """Return the next window, and remember it as sent.
+
+        `items` are all that may stand in it, `new` is what came since the last one: it is sent whole, and comes last.
+        `query` is what a scorer looks for. `idle` is how many seconds ago the last window was sent: after the `ttl` of
+        the prices the provider has forgotten it.
+        """
+        old, added = as_tuple("items", items, ContextItem), as_tuple("new", new, ContextItem)
+        if idle is not None:
+            idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
+        with self._only_writer():
+            turn = ItemTurn(self._pipeline, old, added, query, self._key)
+            room = self._window(self._budget)
+            step = decide(
+                self._state,
+                turn.candidates,
+                prices=self._prices,
+                worth=self._worth,
+                room=room,
+                opening=Opening("", 0),
+                idle=idle,
+            )
+            if step is None:
+                held = sum(candidate.whole.tokens for candidate in turn.candidates if candidate.held)
+                raise PinnedExceedsBudgetError(held, room)
+            result = turn.result(step, self._budget, room, self._prices.marks)
+            self._keep(step)
+        return result

@@ -1,0 +1,58 @@
+"""Short histories, and what a fit makes of them."""
+
+from typing import Any
+
+from cupel import ContextBudget
+from cupel.diagnostics import Filtered
+from cupel.messages import POSITIONS_KEY, fit, to_items
+from cupel.tokens import CharacterEstimate
+
+COUNTER = CharacterEstimate()
+LARGE = 100_000
+OPTIONS: dict[str, Any] = {"provider": "openai", "counter": COUNTER}
+
+
+def user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: Any, **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **fields}
+
+
+def calling(*ids: str, content: str | None = None) -> dict[str, Any]:
+    calls = [{"id": key, "type": "function", "function": {"name": f"tool_{key}", "arguments": "{}"}} for key in ids]
+    return assistant(content, tool_calls=calls)
+
+
+def result(key: str, text: str = "fine") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": key, "content": text}
+
+
+def use(key: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": key, "name": "look", "input": {"at": "log"}}
+
+
+def used(key: str, text: str = "fine") -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": key, "content": text}
+
+
+def kept(messages: list[Any], budget: int | ContextBudget = LARGE, **options: Any) -> list[int]:
+    """The positions that a fit keeps."""
+    fitted = fit(messages, budget, counter=COUNTER, **options)
+    return [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
+
+
+def rules(messages: list[Any], budget: int = LARGE, **options: Any) -> dict[tuple[int, ...], str]:
+    """The units that a provider's rule excludes, with the rule."""
+    fitted = fit(messages, budget, counter=COUNTER, **options)
+    return {unit.positions: unit.reason.filter_name for unit in fitted.dropped if isinstance(unit.reason, Filtered)}
+
+
+def units(messages: list[Any], **options: Any) -> list[tuple[int, ...]]:
+    return [tuple(item.metadata[POSITIONS_KEY]) for item in to_items(messages, COUNTER, **options)]
+
+
+def weigh(messages: list[Any]) -> int:
+    """Tokens of a request as we count them."""
+    return fit(messages, 10**9, **OPTIONS).total_tokens if messages else 3

@@ -1,0 +1,345 @@
+"""What a session promises of every request, whatever the conversation."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cupel import CompositeScorer, ContextBudget, ContextItem, Policy, Prices, RecencyScorer, RelevanceScorer
+from cupel.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
+from cupel.shorten import head_tail
+from tests.messages.chat import COUNTER, OPTIONS, weigh
+from tests.messages.histories import BY_PROVIDER
+from tests.messages.provider_rules import alternation, violations
+from tests.sessions.simulated import Message, Provider, conversation, requests
+
+
+def walk(session: MessageSession[Any], messages: list[Message]) -> list[Turn[Any]]:
+    return [session.fit(history) for history in requests(messages)]
+
+
+def check_turn(turn: Turn[Any], history: list[Message], budget: int, provider: str) -> None:
+    bill = turn.bill
+    assert bill.read + bill.rewritten + bill.new == bill.sent == turn.total_tokens <= budget
+    assert min(bill.read, bill.rewritten, bill.new) >= 0
+    assert turn.total_tokens == sum(entry.item.tokens for entry in turn.report.included)
+    assert not turn.messages or violations(provider, turn.messages, history) == []
+    gone = {position for unit in turn.dropped for position in unit.positions}
+    kept = [position for position in range(len(history)) if position not in gone]
+    for message, position in zip(turn.messages, kept, strict=True):
+        own = history[position]
+        assert position in turn.shortened or message is own or {**message, "tool_calls": []} == own
+    assert len(turn.marks) <= 4
+    assert all(0 <= mark < len(turn.messages) for mark in turn.marks)
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider: str) -> None:
+    @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @given(
+        BY_PROVIDER[provider],
+        st.integers(1, 100),
+        st.booleans(),
+        st.booleans(),
+        st.sampled_from((None, False, head_tail)),
+    )
+    def run(messages: list[Any], share: int, gaps: bool, alternate: bool, forms: Any) -> None:
+        snapshot = copy.deepcopy(messages)
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        budget = fit(messages, 10**9, **options).total_tokens * share // 100
+        session = MessageSession(budget, forms=forms, gaps=gaps, alternate=alternate, **options)
+        state = session.to_json()
+        for end in range(1, len(messages) + 1):
+            history = messages[:end]
+            restarted = MessageSession.from_json(state, budget, forms=forms, gaps=gaps, alternate=alternate, **options)
+            try:
+                turn = session.fit(history)
+            except PinnedMessagesExceedBudgetError:
+                with pytest.raises(PinnedMessagesExceedBudgetError):
+                    restarted.fit(history)
+                continue
+            check_turn(turn, history, budget, provider)
+            assert not alternate or alternation(provider, turn.messages) == []
+            again = restarted.fit(history)
+            assert again.messages == turn.messages
+            assert (again.bill, again.changes, again.reason) == (turn.bill, turn.changes, turn.reason)
+            state = session.to_json()
+            assert state == restarted.to_json()
+            marked = turn.marked()
+            same_end = [*history[:-1], marked[-1]] if marked and turn.messages[-1] is history[-1] else history
+            assert not marked or violations(provider, marked, same_end) == []
+        assert messages == snapshot, "the input was altered"
+
+    run()
+
+
+@pytest.mark.parametrize("forms", [None, False])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_conversation_keeps_its_prefix_and_costs_less_than_choosing_anew(seed: int, forms: Any) -> None:
+    messages = conversation(seed, 60, words=400)
+    budget = weigh(messages) // 3
+    session = MessageSession[Message](budget, forms=forms, **OPTIONS)
+    turns = walk(session, messages)
+    provider, choosing = Provider(), Provider()
+    for turn, history in zip(turns, requests(messages), strict=True):
+        check_turn(turn, history, budget, "openai")
+        provider.answer(turn.messages, weigh)
+        choosing.answer(fit(history, budget, **OPTIONS).messages, weigh)
+        assert turn.messages[-1] is history[-1], "what is new is sent, and last"
+    assert provider.billed < choosing.billed / 2
+    assert provider.billed == pytest.approx(session.total.price, rel=0.02), "the estimate is what the provider bills"
+    actions = [turn.action for turn in turns]
+    assert actions.count("repack") > 0
+    assert actions.count("append") > len(actions) / 3
+    assert any(change.what == "evicted" for turn in turns for change in turn.changes)
+    assert any(turn.shortened for turn in turns) is (forms is None)
+
+
+@pytest.mark.parametrize("share", [1, 2, 3])
+def test_where_sides_take_turns_a_turn_that_has_grown_is_not_new(share: int) -> None:
+    messages = conversation(8, 60)
+    budget = weigh(messages) // share + 10
+    session = MessageSession[Message](budget, alternate=True, **OPTIONS)
+    provider = Provider()
+    grown = 0
+    for history in requests(messages):
+        billed = provider.billed
+        turn = session.fit(history)
+        provider.answer(turn.messages, weigh)
+        assert turn.bill.price == pytest.approx(provider.billed - billed, abs=5), "as the provider bills it"
+        if history[-1]["role"] == "user" and len(history) > 2:
+            grown += 1
+            assert share > 1 or turn.action == "append"
+            assert share > 1 or turn.bill.new == weigh(history[-2:]) - weigh([]), "the answer, and what was asked next"
+    assert grown > 3
+
+
+def test_the_state_holds_no_contents() -> None:
+    session = MessageSession[Message](500, **OPTIONS)
+    walk(session, conversation(1, 10))
+    assert "value_" not in session.to_json()
+
+
+def test_a_cold_cache_is_the_moment_to_pack_anew() -> None:
+    messages = conversation(6, 60)
+    budget = weigh(messages) // 3
+    session = MessageSession[Message](budget, **OPTIONS)
+    walk(session, messages[:-4])
+    warm, cold = session.copy(), session.copy()
+    history = requests(messages)[-1]
+    assert warm.fit(history, idle=299).bill.read > 0
+    turn = cold.fit(history, idle=301)
+    assert turn.bill.read == 0
+    assert "the cache is cold" in turn.reason
+
+
+def test_a_branch_leaves_the_trunk_alone() -> None:
+    messages = conversation(7, 30)
+    session = MessageSession[Message](weigh(messages) // 2, **OPTIONS)
+    walk(session, messages[:-8])
+    state = session.to_json()
+    branch = session.copy()
+    branch.fit([*messages[:-8], {"role": "user", "content": "Something else."}])
+    assert session.to_json() == state != branch.to_json()
+
+
+def test_a_new_output_that_does_not_fit_is_sent_in_the_longest_form_that_does() -> None:
+    history = conversation(8, 5)
+    budget = weigh(history) + 300
+    session = MessageSession[Message](budget, **OPTIONS)
+    session.fit(history)
+    call = {"id": "big", "type": "function", "function": {"name": "cat", "arguments": "{}"}}
+    output = "\n".join(f"line {number} of many with name_{number}" for number in range(3000))
+    grown = [
+        *history,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "big", "content": output},
+    ]
+    snapshot = copy.deepcopy(grown)
+    turn = session.fit(grown)
+    assert turn.shortened == (len(grown) - 1,)
+    assert turn.messages[-1]["tool_call_id"] == "big"
+    assert 0 < len(turn.messages[-1]["content"]) < len(output)
+    assert turn.total_tokens > 0.9 * budget, "as long as it can be"
+    assert grown == snapshot
+    check_turn(turn, grown, budget, "openai")
+    follow = [*grown, {"role": "assistant", "content": "I see."}, {"role": "user", "content": "Go on."}]
+    after = session.fit(follow)
+    check_turn(after, follow, budget, "openai")
+
+    whole = MessageSession[Message](budget, forms=False, **OPTIONS)
+    whole.fit(history)
+    with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
+        whole.fit(grown)
+    assert whole.fit(history).bill.new == 0, "the failed turn left no trace"
+
+
+def test_edits_shrinking_and_other_conversations_end_the_prefix_where_they_stand() -> None:
+    messages = conversation(9, 20)
+    session = MessageSession[Message](10**6, **OPTIONS)
+    history = requests(messages)[-1]
+    whole = session.fit(history).total_tokens
+    edited = [*history[:10], {**history[10], "content": "other"}, *history[11:]]
+    for changed, least, most in (
+        (history, whole, whole),
+        (edited, weigh(history[:9]), weigh(history[:11])),
+        (history[:12], 0, weigh(history[:12])),
+        (conversation(10, 3), 0, weigh(history[:1]) + 3),
+    ):
+        branch = session.copy()
+        turn = branch.fit(changed)
+        assert least <= turn.bill.read <= most
+        assert turn.bill.read + turn.bill.rewritten + turn.bill.new == turn.bill.sent == weigh(changed)
+    prompt = MessageSession[Message](10**6, system="Be brief.", provider="anthropic", counter=COUNTER)
+    talk = [{"role": "user", "content": "Hello there!"}]
+    prompt.fit(talk)
+    other = MessageSession.from_json(prompt.to_json(), 10**6, system="Be long.", provider="anthropic", counter=COUNTER)
+    assert other.fit(talk).bill.read == 0
+
+
+def test_without_gaps_messages_leave_only_from_the_old_end() -> None:
+    messages = conversation(11, 60)
+    budget = weigh(messages) // 3
+    session = MessageSession[Message](budget, gaps=False, **OPTIONS)
+    for history in requests(messages):
+        turn = session.fit(history)
+        check_turn(turn, history, budget, "openai")
+        gone = [at for unit in turn.dropped for at in unit.positions]
+        newest = max(at for at, message in enumerate(history) if message["role"] == "user")
+        stays = {0, 1, newest}  # the system prompt, the task and the newest question
+        assert all(at in gone or at in stays for at in range(max(gone, default=0)))
+    total = session.total
+    assert total.price < total.without_cache / 2
+
+
+def test_a_policy_says_what_messages_are_worth() -> None:
+    messages = conversation(12, 40)
+    budget = weigh(messages) // 3
+    for scorer in (RecencyScorer(), CompositeScorer([(RelevanceScorer(), 1.0), (RecencyScorer(), 0.2)])):
+        session = MessageSession[Message](budget, Policy(scorer), **OPTIONS)
+        for history in requests(messages):
+            check_turn(session.fit(history), history, budget, "openai")
+    asked = [
+        *messages,
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": "What did value_17 have to do with it?"},
+    ]
+    naming = [at for at, m in enumerate(asked[2:-2], 2) if "value_17 " in str(m.get("content"))]
+    assert naming
+    bound = MessageSession[Message](budget, Policy(RelevanceScorer()), forms=False, **OPTIONS)
+    turn = bound.fit(asked)
+    assert any(asked[at] in turn.messages for at in naming)
+    other = MessageSession[Message](budget, Policy(RelevanceScorer()), query="load_1", forms=False, **OPTIONS)
+    assert other.fit(asked).messages != turn.messages
+
+
+def test_a_scorer_sees_what_it_knows_again_as_the_same_objects() -> None:
+    """An index that follows a growing pool by identity is not built anew, though the system prompt is pinned."""
+    pools: list[Sequence[ContextItem]] = []
+
+    class Watching(RecencyScorer):
+        def score_all(self, items: Sequence[ContextItem]) -> list[float]:
+            pools.append(items)
+            return super().score_all(items)
+
+    walk(MessageSession(10_000, Policy(Watching()), **OPTIONS), conversation(3, turns=8))
+    assert pools[0][0].pinned
+    for before, after in pairwise(pools):
+        assert all(one is other or one.pinned != other.pinned for one, other in zip(before, after, strict=False))
+
+
+def test_marks_stand_where_the_next_request_will_look_for_them() -> None:
+    talk: list[Message] = []
+    session = MessageSession[Message](10**6, provider="anthropic", system="Be brief.", counter=COUNTER)
+    ends: list[Message] = []
+    for number in range(4):
+        talk.append({"role": "user", "content": f"Question {number}?", "cache_control": {"type": "ephemeral"}})
+        turn = session.fit(talk)
+        marked = turn.marked()
+        carrying = [at for at, m in enumerate(marked) if "cache_control" in str(m)]
+        assert carrying == list(turn.marks), "and nowhere else"
+        assert turn.marks[-1] == len(talk) - 1
+        assert all(end in turn.messages for end in ends)
+        assert number == 0 or turn.marks[0] == len(talk) - 3 + 0, "the end of the last request"
+        assert number == 0 or turn.bill.read > 0
+        ends = [talk[-1]]
+        talk.append({"role": "assistant", "content": [{"type": "text", "text": f"Answer {number}."}]})
+    automatic = MessageSession[Message](10**6, prices=Prices.automatic(), **OPTIONS)
+    assert automatic.fit([{"role": "user", "content": "Hello!"}]).marks == ()
+
+
+def test_a_turn_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    messages = conversation(1, 30)
+    session = MessageSession[Message](weigh(messages) // 2, **OPTIONS)
+    with caplog.at_level(logging.INFO, logger="cupel"):
+        turns = walk(session, messages)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == len(turns)
+    assert all(line.startswith(f"turn {number}  ") for number, line in enumerate(lines, 1))
+    assert all(f"{turn.action}: {turn.reason}" in line for turn, line in zip(turns, lines, strict=True))
+    change = next(change for turn in turns for change in turn.changes if change.what == "evicted")
+    first, last = change.positions[0], change.positions[-1]
+    assert str(change).startswith(f"evicted messages[{first}:{last + 1}] (read_file): a token of it is worth 0.")
+    assert change.place == pytest.approx(change.read + (change.write - change.read) / change.turns)
+
+
+def test_the_budget_may_keep_room_for_the_answer() -> None:
+    messages = conversation(1, 30)
+    size = weigh(messages)
+    session = MessageSession[Message](ContextBudget(size, size // 2, output_reserve=size // 4), **OPTIONS)
+    assert max(turn.total_tokens for turn in walk(session, messages)) <= size // 2
+
+
+def test_a_framework_gets_its_own_objects_back() -> None:
+    @dataclass(frozen=True)
+    class Line:
+        plain: str
+
+    def shorter(line: Line, texts: Sequence[str]) -> Line:
+        return Line(json.dumps({**json.loads(line.plain), "content": texts[0]}))
+
+    lines = Framework(Line, lambda history: [json.loads(line.plain) for line in history], dict, with_outputs=shorter)
+    messages = conversation(1, 40, words=400)
+    objects = [Line(json.dumps(message)) for message in messages]
+    size = weigh(messages)
+    session = MessageSession(size // 3, framework=lines, counter=COUNTER)
+    shortened = 0
+    for history in requests(messages):
+        mine = objects[: len(history)]
+        turn = session.fit(mine)
+        assert turn.total_tokens <= size // 3
+        plain = [json.loads(line.plain) for line in turn.messages]
+        assert violations("openai", plain, history) == []
+        gone = {position for unit in turn.dropped for position in unit.positions}
+        kept = [position for position in range(len(history)) if position not in gone]
+        assert all(m is mine[at] or at in turn.shortened for m, at in zip(turn.messages, kept, strict=True))
+        shortened += len(turn.shortened)
+    assert shortened
+    never = Framework(Line, lambda history: [json.loads(line.plain) for line in history], dict)
+    assert not MessageSession(size // 3, framework=never, counter=COUNTER).fit(objects[:-1]).shortened
+
+
+def test_fit_shortens_only_when_asked_and_only_what_does_not_fit() -> None:
+    messages = conversation(1, 30, words=600)
+    history = requests(messages)[-1]
+    size = weigh(history)
+    plain = fit(history, size // 2, **OPTIONS)
+    assert plain.shortened == ()
+    assert fit(history, size, forms=True, **OPTIONS).shortened == ()
+    shorter = fit(history, size // 2, forms=True, **OPTIONS)
+    assert shorter.shortened
+    assert len(shorter.messages) > len(plain.messages)
+    assert shorter.total_tokens <= size // 2
+    assert shorter.total_tokens == weigh(shorter.messages)
+    assert violations("openai", shorter.messages, history) == []
+    with pytest.raises(TypeError, match="forms"):
+        fit(history, size // 2, forms="short", **OPTIONS)

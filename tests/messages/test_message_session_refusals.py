@@ -1,0 +1,100 @@
+"""What a session refuses, and in which words."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from cupel import ConfigurationError, SelectionError
+from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError
+from tests.messages.chat import OPTIONS
+from tests.sessions.simulated import Message
+
+
+def test_a_user_message_larger_than_the_budget_is_an_error_that_names_it() -> None:
+    session = MessageSession[Message](100, **OPTIONS)
+    with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[0\] \(the newest user message\)"):
+        session.fit([{"role": "user", "content": "word " * 1000}])
+    assert session.total.sent == 0
+
+
+@pytest.mark.parametrize(
+    ("usage", "error", "words"),
+    [
+        (None, TypeError, "usage must be"),
+        ("many", TypeError, "usage must be"),
+        ({}, ConfigurationError, "prompt_tokens"),
+        ({"prompt_tokens": "12"}, TypeError, "usage.prompt_tokens"),
+        ({"prompt_tokens": -1}, ConfigurationError, "usage.prompt_tokens must be from 0 to"),
+        ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": True}}, TypeError, "cached_tokens"),
+    ],
+)
+def test_usage_that_makes_no_sense_is_refused(usage: Any, error: type[Exception], words: str) -> None:
+    session = MessageSession[Message](1000, **OPTIONS)
+    session.fit([{"role": "user", "content": "Hello!"}])
+    with pytest.raises(error, match=words):
+        session.observe(usage)
+    assert not session.total.settled
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ('{"version":99}', "version 99"),
+        ("[]", "to_json"),
+        ("not json", "to_json"),
+        ('{"version":1,"last":[["k","",-5]]}', "to_json"),
+        ('{"version":1,"ratio":0}', "to_json"),
+        ('{"version":1,"unknown":0}', "to_json"),
+        ("\ud800", "to_json"),
+    ],
+)
+def test_a_state_that_is_none_is_refused(state: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        MessageSession.from_json(state, 1000)
+    with pytest.raises(TypeError, match="state must be a string"):
+        MessageSession.from_json(b"{}", 1000)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"prices": 0.1}, TypeError, "prices must be a Prices"),
+        ({"framework": "langchain"}, TypeError, "framework must be a Framework"),
+        ({"worth": -1}, ConfigurationError, "worth"),
+        ({"worth": float("nan")}, ConfigurationError, "worth"),
+        ({"recent": 1.5}, ConfigurationError, "recent must be from 0 to 1"),
+        ({"forms": True}, TypeError, "forms"),
+        ({"gaps": 0}, TypeError, "gaps"),
+        ({"alternate": "yes"}, TypeError, "alternate"),
+        ({"query": 5}, TypeError, "query"),
+        ({"policy": "newest"}, TypeError, "policy"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        MessageSession(1000, **options)
+
+
+def test_one_conversation_has_one_writer() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    class Slow:
+        def count(self, text: str) -> int:
+            entered.set()
+            leave.wait(10)
+            return len(text)
+
+    session = MessageSession[Message](1000, provider="openai", counter=Slow())
+    history = [{"role": "user", "content": "Hello!"}]
+    thread = threading.Thread(target=session.fit, args=(history,))
+    thread.start()
+    entered.wait(10)
+    for use in (lambda: session.fit(history), lambda: session.observe({"prompt_tokens": 1}), session.copy):
+        with pytest.raises(SelectionError, match="one writer"):
+            use()
+    leave.set()
+    thread.join()
+    assert session.total.sent > 0

@@ -1,0 +1,276 @@
+"""Whatever the history and the budget, the provider would accept what `fit` returns, and nothing in it was altered.
+
+`CUPEL_FUZZ_CASES` sets how many fits are checked; without it the same few thousand are checked every time.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Policy, RecencyScorer, ReflexiveScorer
+from cupel.messages import (
+    Fitted,
+    Framework,
+    PinnedMessagesExceedBudgetError,
+    fit,
+    from_items,
+    to_items,
+)
+from cupel.messages._parts import texts_in, thinks, with_texts
+from cupel.shorten import head_tail
+from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
+from cupel.tokens import CharacterEstimate
+from tests.messages.histories import BY_PROVIDER
+from tests.messages.provider_rules import (
+    alternation,
+    programs_kept_whole,
+    reasoning_kept_together,
+    unseen,
+    violations,
+)
+
+CASES = int(os.environ.get("CUPEL_FUZZ_CASES", "4000"))
+"""How many fits are checked, over all providers; each history is fitted into `BUDGETS` budgets."""
+BUDGETS = 10
+POLICIES = (
+    Policy(ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE),
+    Policy(CompositeScorer([(RecencyScorer(), 3), (KindScorer(), 1)]), overflow=OverflowStrategy.TRUNCATE),
+    Policy(RecencyScorer(), KnapsackSlice(5), overflow=OverflowStrategy.TRUNCATE),
+    Policy(
+        RecencyScorer(),
+        CountQuotaSlice([CountQuotaEntry("ToolOutput", 1, 2)]),
+        overflow=OverflowStrategy.TRUNCATE,
+    ),
+)
+COUNTER = CharacterEstimate()
+
+
+def budgets(messages: list[Any], provider: str) -> list[int | ContextBudget]:
+    """Nothing, everything, the least that is possible and one less, and steps between."""
+    everything = fit(messages, 10**9, counter=COUNTER, provider=provider).total_tokens
+    try:
+        fit(messages, 0, counter=COUNTER, provider=provider)
+        least = 0
+    except PinnedMessagesExceedBudgetError as error:
+        least = error.pinned_tokens
+    steps = [least + (everything - least) * step // 5 for step in range(1, 5)]
+    with_reserve = ContextBudget(everything + 50, everything, output_reserve=50, estimation_safety_margin_percent=10.0)
+    return [0, max(0, least - 1), least, *steps, max(0, everything - 1), everything, with_reserve]
+
+
+class Expectation:
+    """What must hold for every fit of one history."""
+
+    def __init__(self, provider: str, messages: list[Any]) -> None:
+        self.provider = provider
+        self.messages = messages
+        self.snapshot = copy.deepcopy(messages)
+        self.positions = {id(message): position for position, message in enumerate(messages)}
+        sendable = [m for m in messages if not violations(provider, [m], messages)]
+        self.users = [m for m in sendable if m.get("role") == "user"]
+        self.must = [m for m in sendable if m.get("role") in ("system", "developer")]
+        # Of a broken history nobody can say which results are waited for; its last message is, if the user wrote it.
+        self.whole = not violations(provider, messages)
+        self.must += unseen(provider, messages) if self.whole else [m for m in self.users if m is messages[-1]]
+
+    def check(self, budget: int | ContextBudget, policy: Policy | None, pins: frozenset[int]) -> None:
+        def pin(message: Any) -> bool:
+            return self.positions[id(message)] in pins
+
+        try:
+            fitted = fit(self.messages, budget, policy, COUNTER, provider=self.provider, pin=pin)
+        except PinnedMessagesExceedBudgetError as error:
+            self.check_error(error, budget if isinstance(budget, int) else budget.max_tokens - budget.output_reserve)
+            return
+        self.check_messages(fitted)
+        report = fitted.report
+        assert report.total_candidates == len(report.included) + len(report.excluded)
+        assert fitted.total_tokens == sum(entry.item.tokens for entry in report.included)
+        target = budget if isinstance(budget, int) else budget.target_tokens
+        pinned = sum(entry.item.tokens for entry in report.included if entry.item.pinned)
+        assert fitted.total_tokens <= max(target, pinned)
+
+    @staticmethod
+    def check_error(error: PinnedMessagesExceedBudgetError, available: int) -> None:
+        assert error.available_tokens == available < error.pinned_tokens
+        assert error.pinned_tokens == sum(tokens for _, tokens in error.parts)
+
+    def check_messages(self, fitted: Fitted[Any]) -> None:
+        assert self.messages == self.snapshot, "the input was altered"
+        dropped = [position for unit in fitted.dropped for position in unit.positions]
+        assert len(set(dropped)) == len(dropped), "a message was dropped twice"
+        kept = [position for position in range(len(self.messages)) if position not in dropped]
+        for message, position in zip(fitted.messages, kept, strict=True):
+            own = self.messages[position]
+            assert message is own or {**message, "tool_calls": []} == own, "neither the message nor a mended copy"
+        if fitted.messages:
+            assert violations(self.provider, fitted.messages, self.messages) == []
+        else:
+            assert not self.users, "a user message could have been sent"
+        if self.provider == "openai-responses":
+            assert reasoning_kept_together(fitted.messages, self.messages) == []
+            assert not self.whole or programs_kept_whole(fitted.messages, self.messages) == []
+        assert all(self.positions[id(message)] in kept for message in self.must), "a pinned message is missing"
+
+
+def test_what_a_framework_gets_suits_every_model() -> None:
+    """Frameworks translate one history for any provider: paired as OpenAI wants it, with ends as Anthropic does."""
+    plain: Framework[Any] = Framework(dict, list, dict)
+
+    @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @given(BY_PROVIDER["openai"])
+    def run(messages: list[Any]) -> None:
+        for budget in (15, 60, 300, 10**6):
+            try:
+                fitted = plain.fit(messages, budget, counter=COUNTER)
+            except PinnedMessagesExceedBudgetError:
+                continue
+            sent = [m if m.get("tool_calls") != [] else {**m, "tool_calls": None} for m in fitted.messages]
+            assert not sent or violations("openai", sent) == [], "the framework itself leaves empty lists out"
+            talk = [message for message in fitted.messages if message["role"] not in ("system", "developer")]
+            assert not talk or talk[0]["role"] == "user"
+            assert not talk or talk[-1]["role"] != "assistant" or talk[-1] is messages[-1]
+
+    run()
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_every_budget_gives_a_request_the_provider_accepts(provider: str) -> None:
+    cases = 0
+
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // BUDGETS),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,  # the everyday run is the same every day
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(BY_PROVIDER[provider], st.sampled_from(POLICIES), st.frozensets(st.integers(0, 12), max_size=2))
+    def run(messages: list[Any], policy: Policy, pins: frozenset[int]) -> None:
+        nonlocal cases
+        expectation = Expectation(provider, messages)
+        if not violations(provider, messages):
+            assert fit(messages, 10**9, counter=COUNTER, provider=provider).messages == messages, "legal, yet not kept"
+        for number, budget in enumerate(budgets(messages, provider)):
+            expectation.check(budget, policy if number % 2 else None, pins if number % 3 else frozenset())
+            cases += 1
+
+    run()
+    print(f"{provider}: {cases} cases")
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_with_every_option_the_request_is_accepted(provider: str) -> None:
+    """Alternation is strict where it is asked for, and system messages that compete or expire leave nothing behind."""
+
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // 20),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(BY_PROVIDER[provider], st.sampled_from(("keep", "compete", 0, 1, 2)), st.booleans())
+    def run(messages: list[Any], system_messages: Any, alternate: bool) -> None:
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "system_messages": system_messages}
+        everything = fit(messages, 10**9, alternate=alternate, **options)
+        for share in (100, 70, 30):
+            budget = everything.total_tokens * share // 100
+            try:
+                fitted = fit(messages, budget, alternate=alternate, **options)
+            except PinnedMessagesExceedBudgetError:
+                continue
+            assert not fitted.messages or violations(provider, fitted.messages, messages) == []
+            assert not alternate or alternation(provider, fitted.messages) == []
+        del options["counter"]
+        items = to_items(messages, COUNTER, alternate=alternate, **options)
+        halved = from_items(items[::2], messages, alternate=alternate, **options)
+        assert not halved or violations(provider, halved, messages) == []
+
+    run()
+
+
+PARTS = (("outputs",), ("prose",), ("arguments",), ("outputs", "prose", "arguments"))
+
+
+def longer(message: Any) -> Any:
+    """A message whose texts are long, and whose calls have arguments to shorten."""
+    copy_ = with_texts(
+        message, [text * (4000 // max(len(text), 1)) for text in texts_in(message, PARTS[-1])], PARTS[-1]
+    )
+    arguments = json.dumps({"path": "a.py", "content": "x = 1\n" * 400, "more": [{"note": "ü " * 500}]})
+    if copy_.get("type") == "function_call":
+        return {**copy_, "arguments": arguments}
+    if "tool_calls" in copy_:
+        calls = [{**call, "function": {**call["function"], "arguments": arguments}} for call in copy_["tool_calls"]]
+        return {**copy_, "tool_calls": calls}
+    if isinstance(copy_.get("content"), list):
+        given = json.loads(arguments)
+        blocks = [{**b, "input": given} if b["type"] == "tool_use" else b for b in copy_["content"]]
+        return {**copy_, "content": blocks}
+    return copy_
+
+
+def skeleton(message: Any, parts: tuple[str, ...]) -> Any:
+    """A message without the texts of these parts, arguments read as what they mean."""
+    bare: dict[str, Any] = json.loads(json.dumps(with_texts(message, [""] * len(texts_in(message, parts)), parts)))
+    for holder in (bare, *(call["function"] for call in bare.get("tool_calls") or ())):
+        if "arguments" in holder and "arguments" in parts:
+            holder["arguments"] = json.loads(holder["arguments"])
+    if bare.get("tool_calls") == []:  # which may not be sent
+        del bare["tool_calls"]
+    return bare
+
+
+def check_shortened(fitted: Fitted[Any], history: list[Any], parts: tuple[Any, ...]) -> None:
+    gone = {position for unit in fitted.dropped for position in unit.positions}
+    kept = [position for position in range(len(history)) if position not in gone]
+    for message, position in zip(fitted.messages, kept, strict=True):
+        own = history[position]
+        if position in fitted.shortened:
+            assert message != own
+            assert own.get("role") not in ("system", "developer")
+            allowed = ("outputs",) if thinks(own) else tuple({*parts, "outputs"})  # what must be sent may be cut
+            assert skeleton(message, allowed) == skeleton(own, allowed)
+        else:
+            assert message is own or {**message, "tool_calls": []} == own
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_is_altered(provider: str) -> None:
+    shortened = dict.fromkeys(PARTS, 0)
+
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // len(PARTS) // 3),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(BY_PROVIDER[provider], st.integers(10, 100), st.sampled_from((True, head_tail)), st.sampled_from(POLICIES))
+    def run(messages: list[Any], share: int, forms: Any, policy: Policy) -> None:
+        history = [longer(message) for message in messages]
+        snapshot = copy.deepcopy(history)
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        budget = fit(history, 10**9, **options).total_tokens * share // 100
+        for parts in PARTS:
+            try:
+                fitted = fit(history, budget, policy if share % 2 else None, forms=forms, parts=parts, **options)
+            except PinnedMessagesExceedBudgetError:
+                continue
+            assert history == snapshot
+            assert not fitted.messages or violations(provider, fitted.messages, history) == []
+            assert fitted.total_tokens == sum(entry.item.tokens for entry in fitted.report.included) <= budget
+            assert len(fitted.shortened) == 0 or share < 100
+            check_shortened(fitted, history, parts)
+            shortened[parts] += len(fitted.shortened)
+
+    run()
+    assert all(shortened.values())
