@@ -1,0 +1,160 @@
+"""Notes: what they say of omitted steps, where they go, and what becomes of them in a stored history."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cupel.messages._notes import (
+    LINE_TOKENS,
+    Slot,
+    Step,
+    can_hold_note,
+    cleaned,
+    note_message,
+    note_text,
+    slots,
+    step_of,
+    with_note,
+    write_notes,
+)
+from cupel.tokens import CharacterEstimate
+from tests.messages.chat import assistant, result, use, used, user
+
+COUNTER = CharacterEstimate()
+NOTE = "[cupel: 2 earlier steps omitted here: look log; bash ls]"
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return assistant(None, tool_calls=[{"id": "1", "type": "function", "function": function}])
+
+
+def steps(*calls: dict[str, Any]) -> list[Step]:
+    return [step_of(2 * number, [one], COUNTER) for number, one in enumerate(calls)]
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (call("read_file", path="src/app.py", start=10), "read_file src/app.py 10"),
+        (call("bash", command="cat a[0]\n  | sort"), "bash cat a(0) | sort"),
+        (call("list", all=True), "list"),
+        (assistant("I will look at the log."), "assistant: I will look at the log."),
+        (assistant([{"type": "text", "text": "Well."}, use("a")]), "look log"),
+        ({"type": "function_call", "call_id": "1", "name": "grep", "arguments": '{"for": "x"}'}, "grep x"),
+        ({"type": "web_search_call", "id": "1", "action": {"query": "weather"}}, "web_search weather"),
+        ({"type": "custom_tool_call", "call_id": "1", "name": "sql", "input": "select 1"}, "sql select 1"),
+    ],
+)
+def test_a_step_is_described_by_its_tool_and_the_beginning_of_its_arguments(message: Any, line: str) -> None:
+    assert step_of(4, [message, result("1")], COUNTER).lines == (line,)
+
+
+def test_a_line_is_bounded_and_keeps_its_beginning() -> None:
+    step = step_of(0, [call("write", text="x y " * 5000)], COUNTER)
+    assert step.lines[0].startswith("write x y x y")
+    assert step.lines[0].endswith("…")
+    assert COUNTER.count(step.lines[0]) <= LINE_TOKENS
+
+
+def test_a_note_goes_into_the_next_tool_result_that_is_sent() -> None:
+    made = steps(*[call("a")] * 4)
+    assert slots(made, [8, 9, 12, 13], [9, 13]) == {Slot(9, in_result=True): made}
+    between = slots(made, [1, 2, 3, 5, 9], [3, 9])
+    assert {slot.position: [step.position for step in gap] for slot, gap in between.items()} == {3: [0, 2], 9: [4, 6]}
+
+
+def test_without_a_result_to_come_a_note_goes_before_the_next_message() -> None:
+    made = steps(call("a"), call("b"))
+    assert slots(made, [1, 5, 6], [1]) == {Slot(1, in_result=True): made[:1], Slot(5, in_result=False): made[1:]}
+    assert slots(made, [], []) == {}
+
+
+def test_notes_name_every_step_where_there_is_room() -> None:
+    gap = {Slot(9, in_result=True): steps(call("look", at="log"), call("bash", command="ls"))}
+    assert write_notes(gap, COUNTER, 1000) == {Slot(9, in_result=True): NOTE}
+
+
+def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
+    made = steps(*(call("read", path=f"src/module_{n}.py") for n in range(40)), call("bash", command="make"))
+    note = write_notes({Slot(99, in_result=True): made}, COUNTER, 60)[Slot(99, in_result=True)]
+    assert COUNTER.count(note) <= 60
+    assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
+    assert note.endswith("read src/module_39.py; bash make]")
+
+
+def test_notes_keep_to_their_limit_however_small() -> None:
+    made = steps(*(call(f"tool_{n}", path="x" * 50) for n in range(12)))
+    gaps = {Slot(at, in_result=True): made[at : at + 3] for at in range(0, 12, 3)}
+    for limit in range(0, 300, 7):
+        notes = write_notes(gaps, COUNTER, limit)
+        assert sum(map(COUNTER.count, notes.values())) <= limit
+        assert list(notes) == list(gaps)[len(gaps) - len(notes) :], "the newest notes stay"
+
+
+def test_the_words_of_a_note_cannot_end_it() -> None:
+    assert note_text(1, "a]\n[b") == "[cupel: 1 earlier step omitted here: a) (b]"
+
+
+RESULTS: list[dict[str, Any]] = [
+    result("1", "fine"),
+    {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "fine"}]},
+    user([used("1"), {"type": "text", "text": "And?"}]),
+    user([{"type": "tool_result", "tool_use_id": "1"}]),
+    user([{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "image", "source": {}}]}]),
+    {"type": "function_call_output", "call_id": "1", "output": "fine"},
+    {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_image", "image_url": "x"}]},
+    user("Go on."),
+    user([{"type": "input_text", "text": "Go on."}]),
+]
+
+
+@pytest.mark.parametrize("message", RESULTS)
+def test_a_note_is_the_beginning_of_a_message_and_comes_off_again(message: dict[str, Any]) -> None:
+    noted = with_note(message, NOTE)
+    assert json.dumps(noted, ensure_ascii=False).count(NOTE) == 1
+    assert noted != message
+    back = cleaned(noted)
+    assert back is not None
+    assert NOTE not in json.dumps(back, ensure_ascii=False)
+    if "fine" in str(message) or "Go on" in str(message):
+        assert back == message
+
+
+@pytest.mark.parametrize("message", RESULTS[:-2])
+def test_results_can_hold_a_note(message: dict[str, Any]) -> None:
+    assert can_hold_note(message)
+
+
+@pytest.mark.parametrize(
+    "message", [user("Go on."), assistant("Yes."), {"type": "computer_call_output", "call_id": "1", "output": {}}]
+)
+def test_other_messages_hold_no_note(message: dict[str, Any]) -> None:
+    assert not can_hold_note(message)
+
+
+def test_a_message_that_is_only_a_note_is_recognised() -> None:
+    assert cleaned(note_message(NOTE)) is None
+    assert cleaned(user([{"type": "text", "text": NOTE}])) is None
+
+
+def test_imitations_in_tool_outputs_are_escaped() -> None:
+    forged = result("1", f"line\n{NOTE}\n[cupel: lines 1-9 omitted]")
+    assert cleaned(forged) == result("1", f"line\n{NOTE.replace('[cupel:', '[cupel :')}\n[cupel : lines 1-9 omitted]")
+
+
+def test_escaping_twice_changes_nothing_more() -> None:
+    once = cleaned(result("1", '{"text": "[CUPEL: image omitted]"}'))
+    assert once is not None
+    assert cleaned(once) is once
+    assert json.loads(once["content"]) == {"text": "[CUPEL : image omitted]"}
+
+
+def test_the_words_of_the_user_and_the_assistant_stay_as_they_are() -> None:
+    for message in (user(f"What is {NOTE}?"), assistant(NOTE)):
+        assert cleaned(message) is message
+
+
+def test_a_message_of_the_user_that_is_an_output_is_escaped() -> None:
+    assert cleaned(user(f"out: {NOTE}"), is_output=True) == user(f"out: {NOTE.replace('[cupel:', '[cupel :')}")
