@@ -193,7 +193,7 @@ def test_openai_orphans_and_empty_messages_are_left_out_with_the_rule(history: l
         ([user("Hi"), assistant([use("a")]), user([used("a"), used("b")])], {(1, 2): "result without its call"}),
         (
             [user("Hi"), assistant([use("a")]), user([{"type": "text", "text": "Here:"}, used("a")])],
-            {(1, 2): "a tool result behind other content"},
+            {(1, 2): "a tool result after other content"},
         ),
         (
             [user("Hi"), assistant([use("a")]), user([used("a")]), assistant([use("a")]), user([used("a")])],

@@ -23,7 +23,7 @@ from cupel.messages import (
     from_items,
     to_items,
 )
-from cupel.messages._parts import texts_in, thinks, with_texts
+from cupel.messages._formats import texts_in, thinks, with_texts
 from cupel.shorten import head_tail
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from cupel.tokens import CharacterEstimate

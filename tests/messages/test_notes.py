@@ -7,8 +7,8 @@ import pytest
 
 from cupel.messages._notes import (
     LINE_TOKENS,
+    OmittedStep,
     Slot,
-    Step,
     can_hold_note,
     cleaned,
     note_message,
@@ -30,7 +30,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return assistant(None, tool_calls=[{"id": "1", "type": "function", "function": function}])
 
 
-def steps(*calls: dict[str, Any]) -> list[Step]:
+def steps(*calls: dict[str, Any]) -> list[OmittedStep]:
     return [step_of(2 * number, [one], COUNTER) for number, one in enumerate(calls)]
 
 

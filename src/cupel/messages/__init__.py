@@ -5,16 +5,13 @@ reasoning from what it led to, or the conversation from its system prompt. `to_i
 halves. `MessageSession` does so turn by turn, and keeps the provider's prompt cache.
 """
 
-from cupel.messages._dialect import Provider, provider_of
-from cupel.messages._fit import fit
+from cupel.messages._fit import PinnedMessagesExceedBudgetError, fit, newest_first
+from cupel.messages._formats import Part, Provider, provider_of
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY
 from cupel.messages._items import from_items, to_items
-from cupel.messages._parts import Part
-from cupel.messages._pins import SystemMessages
-from cupel.messages._policy import newest_first
 from cupel.messages._results import Dropped, Fitted, Turn
-from cupel.messages._selection import PinnedMessagesExceedBudgetError
+from cupel.messages._rules import SystemMessages
 from cupel.messages._session import MessageSession
 from cupel.slicers import BestFirstSlice
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from cupel._planning import Decision
 from cupel.messages._entries import Piece
+from cupel.messages._formats import OUTPUTS, texts_in
 from cupel.messages._forms import BEGUN, CUT
-from cupel.messages._parts import OUTPUTS, texts_in
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Entry
     from cupel.messages._entries import Pieces
-    from cupel.messages._selection import FitTask
+    from cupel.messages._fit import FitTask
     from cupel.model import ContextItem
 
 _TASK_SHARE = 0.5
@@ -49,9 +49,9 @@ class Draft:
     def __post_init__(self) -> None:
         units = self.request.history.units
         for index, piece in enumerate(self.pieces):
-            flaw = next((units[unit].flaw for unit in piece.units if units[unit].flaw), None)
-            if flaw is not None:
-                self.barred[index] = flaw
+            rejection = next((units[unit].rejection for unit in piece.units if units[unit].rejection), None)
+            if rejection is not None:
+                self.barred[index] = rejection
 
     def decide(self, decide: Decide, *, first: bool) -> tuple[Decision, dict[int, str]]:
         """Return the best legal request, and the form of each piece that it sends."""
@@ -85,7 +85,7 @@ class Draft:
         history, items = self.request.history, self.items
         holder = {unit: index for index, piece in enumerate(self.pieces) for unit in piece.units}
         units = {unit for index in wanted if index not in self.barred for unit in self.pieces[index].units}
-        units |= {unit for unit, item in enumerate(items) if item.pinned and history.units[unit].flaw is None}
+        units |= {unit for unit, item in enumerate(items) if item.pinned and history.units[unit].rejection is None}
         costs = [item.tokens for item in items]
         left = self.request.room - sum(costs[unit] for unit in units)
         units |= history.rules.complete(units, costs, left)
@@ -109,7 +109,7 @@ class Draft:
     def _cut(self, piece: Piece, excess: int) -> str | None:
         history = self.request.history
         count = history.counter.count
-        sizes = [count(text) for at in piece.positions for text in texts_in(history.known[at].view, OUTPUTS)]
+        sizes = [count(text) for at in piece.positions for text in texts_in(history.parsed[at].view, OUTPUTS)]
         return self.source.cut(piece, history, _level(sizes, sum(sizes) - excess)) if sizes else None
 
     def _legal(self, decide: Decide, new: set[int]) -> Decision | None:
@@ -122,7 +122,7 @@ class Draft:
             if step is None:
                 return None
             chosen = {unit for index in self._sent(step) for unit in self.pieces[index].units}
-            trimmed = history.rules.trim(chosen)
+            trimmed = history.rules.drop_violations(chosen)
             if not trimmed:
                 self.barred = barred
                 return step

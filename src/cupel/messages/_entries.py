@@ -135,14 +135,14 @@ def _beginning(piece: Piece, entries: Sequence[Entry], history: History) -> int:
 
 
 def _digest(history: History, positions: Sequence[int]) -> str:
-    return blake2b(b"".join(history.known[position].digest for position in positions), digest_size=12).hexdigest()
+    return blake2b(b"".join(history.parsed[position].digest for position in positions), digest_size=12).hexdigest()
 
 
 def _pieces(history: History) -> list[Piece]:
     """Return the units in order, those that stand interleaved taken together; equal ones are numbered."""
     found: list[Piece] = []
     seen: dict[str, int] = {}
-    known = history.known
+    known = history.parsed
     for units in _clusters(history):
         positions = tuple(history.positions(units))
         digest = _digest(history, positions)
@@ -166,7 +166,7 @@ def _clusters(history: History) -> list[list[int]]:
 
 def _texts(piece: Piece, history: History) -> tuple[str, str]:
     """Return what the model was shown in a piece, and what it asked for."""
-    readings = [history.readings[position] for position in piece.positions]
-    shown = "\n".join(text for reading in readings if reading.role in ("tool", "user") for text in reading.texts)
-    asked = "\n".join(text for reading in readings if reading.calls for text in reading.texts)
+    infos = [history.infos[position] for position in piece.positions]
+    shown = "\n".join(text for info in infos if info.role in ("tool", "user") for text in info.texts)
+    asked = "\n".join(text for info in infos if info.calls for text in info.texts)
     return shown, asked.replace("\\n", "\n").replace('\\"', '"')

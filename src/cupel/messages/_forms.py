@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cupel._checks import as_function, as_text
-from cupel.messages._parts import OUTPUTS, texts_in, thinks
+from cupel.messages._formats import OUTPUTS, texts_in, thinks
 from cupel.shorten import head_tail, key_lines, values
 
 if TYPE_CHECKING:
+    from cupel.messages._formats import Part
     from cupel.messages._history import History, Shorter
-    from cupel.messages._parts import Part
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
@@ -43,23 +43,23 @@ class Shortening(NamedTuple):
     ) -> MessageForm | None:
         """Return messages with texts of about `limit` tokens; None if that is hardly shorter, or cannot be sent."""
         messages: dict[int, Shorter] = {}
-        tokens = whole = sum(history.known[position].tokens for position in positions)
+        tokens = whole = sum(history.parsed[position].tokens for position in positions)
         parts = self.parts if name == SHORT and not self._are_fixed(history, positions) else OUTPUTS
         for position in positions:
-            texts = texts_in(history.known[position].view, parts)
+            texts = texts_in(history.parsed[position].view, parts)
             forms = [self._text(text, name, limit, history.counter, known) for text in texts]
             if forms == texts:
                 continue
             shorter = history.with_texts(position, forms, parts)
-            if shorter is not None and shorter.tokens < history.known[position].tokens:
-                tokens -= history.known[position].tokens - shorter.tokens
+            if shorter is not None and shorter.tokens < history.parsed[position].tokens:
+                tokens -= history.parsed[position].tokens - shorter.tokens
                 messages[position] = shorter
         most = _SHRINKS * whole if name == SHORT else whole
         return MessageForm(tokens, messages) if messages and tokens <= most else None
 
     def _are_fixed(self, history: History, positions: Sequence[int]) -> bool:
         """Return whether words and calls of these messages stand beside reasoning, and stay as they are."""
-        return self.parts != OUTPUTS and any(thinks(history.known[position].view) for position in positions)
+        return self.parts != OUTPUTS and any(thinks(history.parsed[position].view) for position in positions)
 
     def _text(self, text: str, name: str, limit: int, counter: TokenCounter, known: Mapping[str, int]) -> str:
         if self.shortener is not None:

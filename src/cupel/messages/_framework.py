@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unp
 
 from cupel._checks import wrong_type
 from cupel.errors import ConfigurationError
-from cupel.messages._dialect import DIALECTS, FRAMEWORK
 from cupel.messages._fit import fit_history
+from cupel.messages._formats import FORMATS, FRAMEWORK
 from cupel.messages._history import Options, read_history
 
 if TYPE_CHECKING:
-    from cupel.messages._dialect import Dialect
-    from cupel.messages._pins import SystemMessages
+    from cupel.messages._formats import Format
     from cupel.messages._results import Fitted
+    from cupel.messages._rules import SystemMessages
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
@@ -40,7 +40,7 @@ class Framework(Generic[M]):
     """A chat framework: what its messages are, and how they and its tools read; `fit` returns the caller's objects.
 
     `views` translates a whole history, message by message, into plain dicts like chat-completions messages, which are
-    held to what every provider accepts; with `dialect="anthropic"`, into dicts like Anthropic's messages.
+    held to what every provider accepts; with `format="anthropic"`, into dicts like Anthropic's messages.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -59,7 +59,8 @@ class Framework(Generic[M]):
     """All messages of a history, translated."""
     schema: Callable[[Any], Mapping[str, Any]]
     """The schema of one of the framework's tools."""
-    dialect: Literal["any", "anthropic"] = "any"
+    format: Literal["any", "anthropic"] = "any"
+    """Whose rules the translated messages are held to."""
     with_outputs: Callable[[M, Sequence[str]], M] | None = None
     """A copy of a message in which other texts stand for those that tools returned; without it, none is shortened."""
 
@@ -83,13 +84,13 @@ class Framework(Generic[M]):
         if forms is not False and self.with_outputs is None:
             msg = "forms must be False: this framework's messages cannot be shortened, for lack of with_outputs"
             raise ConfigurationError(msg)
-        reading = Options(counter=counter, system=system, tools=self.schemas(tools), framework=self, **named)
-        return fit_history(read_history(list(messages), reading), budget, policy, query=query, forms=forms)
+        info = Options(counter=counter, system=system, tools=self.schemas(tools), framework=self, **named)
+        return fit_history(read_history(list(messages), info), budget, policy, query=query, forms=forms)
 
     @property
-    def rules(self) -> Dialect:
-        """What the translated messages are held to."""
-        return FRAMEWORK if self.dialect == "any" else DIALECTS[self.dialect]
+    def rules(self) -> Format:
+        """The rules that the translated messages are held to."""
+        return FRAMEWORK if self.format == "any" else FORMATS[self.format]
 
     def translated(self, history: Sequence[M]) -> list[Mapping[str, Any]]:
         """Return the messages of a history as plain dicts."""

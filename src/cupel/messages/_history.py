@@ -11,24 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from cupel._checks import wrong_type
-from cupel.messages._alternation import alternating
-from cupel.messages._dialect import REPLY_FRAME, Dialect, dialect_of
-from cupel.messages._ends import Ends
-from cupel.messages._loops import Loops
-from cupel.messages._media import ImageRule, ImageTokens
-from cupel.messages._memory import Known, Memory, weigh
-from cupel.messages._parts import with_texts
-from cupel.messages._pins import SystemMessages, keep_system, pin_units
-from cupel.messages._plain import JSON, compact_json, is_sequence, plain
-from cupel.messages._rules import Rules
-from cupel.messages._sendable import sendable
+from cupel.messages._formats import REPLY_FRAME, Format, detect_format, with_texts
+from cupel.messages._formats.media import ImageRule, ImageTokens
+from cupel.messages._memory import Memory, ParsedMessage, weigh
+from cupel.messages._plain import JSON, compact_json, is_sequence, plain, sendable
+from cupel.messages._rules import Ends, Loops, Rules, SystemMessages, keep_system, pin_units
+from cupel.messages._units import alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
 from cupel.tokens import TokenCounter, counter_or_default
 
 if TYPE_CHECKING:
     from cupel.messages._framework import Framework
-    from cupel.messages._reading import Reading
-    from cupel.messages._unit import Unit
+    from cupel.messages._units import MessageInfo, Unit
 
 POSITIONS_KEY = "cupel:positions"
 """Metadata key: where an item's messages stand in the history it was made from."""
@@ -64,7 +58,7 @@ class Shorter(NamedTuple):
 
     view: JSON
     texts: Sequence[str]
-    reading: Reading
+    info: MessageInfo
     tokens: int
 
 
@@ -75,10 +69,10 @@ class History:
     messages: Sequence[Any]
     """The caller's own."""
     framework: Framework[Any] | None
-    dialect: Dialect
-    known: Sequence[Known]
+    format: Format
+    parsed: Sequence[ParsedMessage]
     """The messages as plain data, and what each weighs."""
-    readings: Sequence[Reading]
+    infos: Sequence[MessageInfo]
     units: Sequence[Unit]
     """In the order of their first messages."""
     rules: Rules
@@ -93,14 +87,14 @@ class History:
 
         Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
         """
-        costs = [sum(self.known[position].tokens for position in unit.positions) for unit in self.units]
-        pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.flaw is None}
+        costs = [sum(self.parsed[position].tokens for position in unit.positions) for unit in self.units]
+        pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.rejection is None}
         left = sum(costs) if room is None else room - sum(costs[index] for index in pinned)
         pinned |= self.rules.complete(pinned, costs, left)
         before, self.memory.items = self.memory.items, {}
         items: list[ContextItem] = []
         for index, unit in enumerate(self.units):
-            key, members = (index in pinned, *unit.positions), [self.readings[at] for at in unit.positions]
+            key, members = (index in pinned, *unit.positions), [self.infos[at] for at in unit.positions]
             said, item = before.get(key, (None, None))
             # The same object for the same unit: a scorer that knows its last pool looks only at what is new.
             if item is None or said != members or item.tokens != costs[index]:
@@ -112,13 +106,13 @@ class History:
     def describe(self, index: int) -> str:
         """Return a unit in words, for an error."""
         unit = self.units[index]
-        why = unit.note or (unit.role if unit.pinned else "needed beside another pinned message")
+        why = unit.pin_reason or (unit.role if unit.pinned else "needed beside another pinned message")
         return f"{ranges(unit.positions)} ({why})"
 
     def asked(self) -> str | None:
         """Return the newest thing that the user said: what a scorer looks for unless the caller says otherwise."""
-        spoken = (reading for reading in reversed(self.readings) if reading.role == "user" and reading.speaks)
-        return " ".join(next((reading.texts for reading in spoken), ())).strip() or None
+        spoken = (info for info in reversed(self.infos) if info.role == "user" and info.speaks)
+        return " ".join(next((info.texts for info in spoken), ())).strip() or None
 
     def positions(self, indexes: Iterable[int]) -> list[int]:
         """Return where the messages of these units stand, in order."""
@@ -136,18 +130,18 @@ class History:
 
     def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
         """Return a message with other texts for those of some parts; None if it could not be sent."""
-        view = with_texts(self.known[position].view, texts, parts)
-        reading = self.dialect.read(view, f"messages[{position}]", self.images)
-        return None if reading.flaw else Shorter(view, texts, reading, weigh(reading, self.counter))
+        view = with_texts(self.parsed[position].view, texts, parts)
+        info = self.format.read(view, f"messages[{position}]", self.images)
+        return None if info.rejection else Shorter(view, texts, info, weigh(info, self.counter))
 
     def shortened(self, item: ContextItem, positions: Sequence[int], shorter: Mapping[int, Shorter]) -> ContextItem:
         """Return a unit's item as it stands where some of its messages are shorter."""
-        members = [shorter[at].reading if at in shorter else self.readings[at] for at in positions]
-        tokens = sum(shorter[at].tokens if at in shorter else self.known[at].tokens for at in positions)
+        members = [shorter[at].info if at in shorter else self.infos[at] for at in positions]
+        tokens = sum(shorter[at].tokens if at in shorter else self.parsed[at].tokens for at in positions)
         return replace(item, content=_content(members), tokens=tokens, original_tokens=item.tokens)
 
 
-def _item(unit: Unit, members: Sequence[Reading], tokens: int, *, pinned: bool) -> ContextItem:
+def _item(unit: Unit, members: Sequence[MessageInfo], tokens: int, *, pinned: bool) -> ContextItem:
     # Provider messages carry no time, and only the order matters to recency and to the chronological placer.
     return ContextItem(
         _content(members),
@@ -161,7 +155,7 @@ def _item(unit: Unit, members: Sequence[Reading], tokens: int, *, pinned: bool) 
     )
 
 
-def _content(members: Iterable[Reading]) -> str:
+def _content(members: Iterable[MessageInfo]) -> str:
     return "\n".join(f"{member.role}: {' '.join(filter(None, member.texts))}" for member in members)
 
 
@@ -177,51 +171,51 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
         raise wrong_type("messages", "a list of messages", messages)
     memory = Memory(lasts=False) if memory is None else memory
     framework, tools = options.framework, plain(options.tools, "tools")
-    known = memory.recall(messages if framework is None else framework.translated(messages))
+    parsed = memory.recall(messages if framework is None else framework.translated(messages))
     if framework is None:
-        views = [one.view for one in known]
-        dialect = dialect_of(views, options.provider, system=options.system, tools=tools)
+        views = [one.view for one in parsed]
+        fmt = detect_format(views, options.provider, system=options.system, tools=tools)
     else:
-        dialect = framework.rules
+        fmt = framework.rules
     images, counter = ImageRule(options.image_tokens), counter_or_default(options.counter)
-    readings = [one.read(f"messages[{index}]", dialect, images, counter) for index, one in enumerate(known)]
-    units, rules = _grouped(readings, dialect, options)
+    infos = [one.read(f"messages[{index}]", fmt, images, counter) for index, one in enumerate(parsed)]
+    units, rules = _grouped(infos, fmt, options)
     pin = options.pin
-    pin_units(units, readings, [pin is not None and bool(pin(message)) for message in messages])
+    pin_units(units, infos, [pin is not None and bool(pin(message)) for message in messages])
     return History(
         messages=messages,
         framework=framework,
-        dialect=dialect,
-        known=known,
-        readings=readings,
+        format=fmt,
+        parsed=parsed,
+        infos=infos,
         units=units,
         rules=rules,
-        fixed=_fixed_items(dialect, options.system, tools, counter),
+        fixed=_fixed_items(fmt, options.system, tools, counter),
         counter=counter,
         images=images,
         memory=memory,
     )
 
 
-def _grouped(readings: Sequence[Reading], dialect: Dialect, options: Options) -> tuple[list[Unit], Rules]:
+def _grouped(infos: Sequence[MessageInfo], fmt: Format, options: Options) -> tuple[list[Unit], Rules]:
     """Return the units, those marked that can never be sent, and the rules for a sequence of them."""
-    units = dialect.group(readings)
-    keep_system(units, readings, options.system_messages)
+    units = fmt.group(infos)
+    keep_system(units, infos, options.system_messages)
     if options.alternate:
-        units = alternating(units, readings, results_are_user=dialect.results_are_user)
-    strict = dialect.strict_ends or options.alternate
-    ends = Ends.strict(len(readings)) if strict else Ends.lenient(units)
-    rules = Rules(units, ends, Loops.of(readings) if dialect.thinking else None)
-    rules.settle()
+        units = alternating(units, infos, results_are_user=fmt.results_are_user)
+    strict = fmt.strict_ends or options.alternate
+    ends = Ends.strict(len(infos)) if strict else Ends.lenient(units)
+    rules = Rules(units, ends, Loops.of(infos) if fmt.thinking else None)
+    rules.reject_unsendable()
     return units, rules
 
 
-def _fixed_items(dialect: Dialect, system: object, tools: Sequence[Any], counter: TokenCounter) -> list[ContextItem]:
+def _fixed_items(fmt: Format, system: object, tools: Sequence[Any], counter: TokenCounter) -> list[ContextItem]:
     """Return pinned items for what a request costs besides its messages."""
     costs = [("request", REPLY_FRAME, ContextKind("Request"))]
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))
         costs.append((f"system: {text}", counter.count(text), ContextKind.SYSTEM_PROMPT))
     if tools:
-        costs.append((f"tools: {compact_json(tools)}", dialect.tools(tools, counter), ContextKind("ToolSchema")))
+        costs.append((f"tools: {compact_json(tools)}", fmt.tool_tokens(tools, counter), ContextKind("ToolSchema")))
     return [ContextItem(content, tokens, kind=kind, pinned=True) for content, tokens, kind in costs]

@@ -12,9 +12,9 @@ from cupel.messages._plain import is_sequence
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
-    from cupel.messages._dialect import Provider
-    from cupel.messages._media import ImageTokens
-    from cupel.messages._pins import SystemMessages
+    from cupel.messages._formats import Provider
+    from cupel.messages._formats.media import ImageTokens
+    from cupel.messages._rules import SystemMessages
     from cupel.tokens import TokenCounter
 
 M = TypeVar("M")
@@ -48,7 +48,7 @@ def to_items(
         system_messages=system_messages,
     )
     history = read_history(messages, options)
-    return [item for item, unit in zip(history.items(), history.units, strict=True) if unit.flaw is None]
+    return [item for item, unit in zip(history.items(), history.units, strict=True) if unit.rejection is None]
 
 
 def from_items(
@@ -70,9 +70,9 @@ def from_items(
     [{'role': 'user', 'content': 'Hello!'}]
     """
     history = read_history(messages, Options(provider=provider, alternate=alternate, system_messages=system_messages))
-    units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.flaw is None}
+    units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.rejection is None}
     chosen = {_unit_index(item, units) for item in as_tuple("items", items, ContextItem)}
-    trimmed = history.rules.trim(chosen)
+    trimmed = history.rules.drop_violations(chosen)
     return history.sent(history.positions(chosen - trimmed.keys()), {})
 
 

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cupel.messages._marks import unmarked
+from cupel.messages._formats import unmarked
 from cupel.messages._plain import JSON, compact_json, plain_message
 
 if TYPE_CHECKING:
-    from cupel.messages._dialect import Dialect
-    from cupel.messages._media import ImageRule
-    from cupel.messages._reading import Reading
+    from cupel.messages._formats import Format
+    from cupel.messages._formats.media import ImageRule
+    from cupel.messages._units import MessageInfo
     from cupel.model import ContextItem
     from cupel.tokens import TokenCounter
 
 
-class Known:
+class ParsedMessage:
     """A message as plain data, and what was found out about it."""
 
-    __slots__ = ("_dialect", "_digest", "_reading", "tokens", "view")
+    __slots__ = ("_digest", "_format", "_info", "tokens", "view")
 
     def __init__(self, view: JSON) -> None:
         self.view = view
         self.tokens = 0
-        self._dialect: Dialect | None = None
-        self._reading: Reading | None = None
+        self._format: Format | None = None
+        self._info: MessageInfo | None = None
         self._digest = b""
 
     @property
@@ -43,17 +43,17 @@ class Known:
             self._digest = blake2b(text, digest_size=12).digest()
         return self._digest
 
-    def read(self, path: str, dialect: Dialect, images: ImageRule, counter: TokenCounter) -> Reading:
+    def read(self, path: str, fmt: Format, images: ImageRule, counter: TokenCounter) -> MessageInfo:
         """Read and weigh the message, once for as long as the conversation is taken to be in one format."""
-        if self._reading is None or self._dialect is not dialect:
-            self._reading, self._dialect = dialect.read(self.view, path, images), dialect
-            self.tokens = weigh(self._reading, counter)
-        return self._reading
+        if self._info is None or self._format is not fmt:
+            self._info, self._format = fmt.read(self.view, path, images), fmt
+            self.tokens = weigh(self._info, counter)
+        return self._info
 
 
-def weigh(reading: Reading, counter: TokenCounter) -> int:
+def weigh(info: MessageInfo, counter: TokenCounter) -> int:
     """Return the tokens of one message."""
-    return reading.extra + sum(counter.count(text) for text in reading.texts if text)
+    return info.extra + sum(counter.count(text) for text in info.texts if text)
 
 
 class Memory:
@@ -62,16 +62,18 @@ class Memory:
     def __init__(self, *, lasts: bool = True) -> None:
         self._lasts = lasts
         """Whether there will be another turn."""
-        self._known: dict[bytes, Known] = {}
-        self.items: dict[tuple[int, ...], tuple[Sequence[Reading], ContextItem]] = {}
+        self._known: dict[bytes, ParsedMessage] = {}
+        self.items: dict[tuple[int, ...], tuple[Sequence[MessageInfo], ContextItem]] = {}
 
-    def recall(self, messages: Sequence[Any]) -> list[Known]:
+    def recall(self, messages: Sequence[Any]) -> list[ParsedMessage]:
         """Return what is known of each message; one with SDK objects inside is always read anew."""
         before, self._known = self._known, {}
-        found: list[Known] = []
+        found: list[ParsedMessage] = []
         for index, message in enumerate(messages):
             key = _key(message) if self._lasts else b""
-            known = before.get(key) or self._known.get(key) or Known(plain_message(message, f"messages[{index}]"))
+            known = (
+                before.get(key) or self._known.get(key) or ParsedMessage(plain_message(message, f"messages[{index}]"))
+            )
             if key:
                 self._known[key] = known
             found.append(known)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cupel.messages._parts import OUTPUTS, texts_in, with_texts
+from cupel.messages._formats import OUTPUTS, texts_in, with_texts
 from cupel.messages._plain import JSON, fields, is_sequence
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _FORGED = re.compile(r"\[(cupel):", re.IGNORECASE)
 _TEXT_TYPES = frozenset(("text", "input_text", "output_text"))
 
 
-class Step(NamedTuple):
+class OmittedStep(NamedTuple):
     """An omitted step: where it began in the history, and the name and the line of each of its calls.
 
     A message without calls has one entry, named after its role.
@@ -52,12 +52,12 @@ class Slot(NamedTuple):
     in_result: bool
 
 
-def step_of(position: int, views: Sequence[JSON], counter: TokenCounter) -> Step:
+def step_of(position: int, views: Sequence[JSON], counter: TokenCounter) -> OmittedStep:
     """Describe one unit of a history, given its messages as plain data."""
     calls = [(name, _words(arguments)) for view in views for name, arguments in calls_in(view)]
     entries = calls or [(f"{views[0].get('role', 'assistant')}:", _said(views[0]))]
     lines = tuple(_line(name, words, counter) for name, words in entries)
-    return Step(
+    return OmittedStep(
         position,
         tuple(_flat(name.rstrip(":")) for name, _ in entries),
         lines,
@@ -65,7 +65,7 @@ def step_of(position: int, views: Sequence[JSON], counter: TokenCounter) -> Step
     )
 
 
-def slots(steps: Iterable[Step], sent: Sequence[int], results: Iterable[int]) -> dict[Slot, list[Step]]:
+def slots(steps: Iterable[OmittedStep], sent: Sequence[int], results: Iterable[int]) -> dict[Slot, list[OmittedStep]]:
     """Assign every omitted step to the place where its note goes; steps that share a place share a note.
 
     Args:
@@ -74,7 +74,7 @@ def slots(steps: Iterable[Step], sent: Sequence[int], results: Iterable[int]) ->
         results: those of them that are tool results and can hold text.
     """
     ordered, holders = sorted(sent), sorted(results)
-    found: dict[Slot, list[Step]] = {}
+    found: dict[Slot, list[OmittedStep]] = {}
     for step in sorted(steps):
         result, following = bisect_right(holders, step.position), bisect_right(ordered, step.position)
         if result < len(holders):
@@ -84,7 +84,7 @@ def slots(steps: Iterable[Step], sent: Sequence[int], results: Iterable[int]) ->
     return found
 
 
-def write_notes(gaps: Mapping[Slot, Sequence[Step]], counter: TokenCounter, limit: int) -> dict[Slot, str]:
+def write_notes(gaps: Mapping[Slot, Sequence[OmittedStep]], counter: TokenCounter, limit: int) -> dict[Slot, str]:
     """Return the note of each gap, the newest steps in full and older ones counted, within `limit` tokens in all.
 
     Where not even counted notes fit, they only give the number of steps; then those of the oldest gaps are left out.
@@ -200,8 +200,11 @@ def _words(arguments: Any) -> str:
 
 
 def _leaves(value: Any) -> Iterable[str]:
-    if is_sequence(value) or isinstance(value, dict):
-        for inner in value if is_sequence(value) else fields(value).values():
+    if is_sequence(value):
+        for inner in value:
+            yield from _leaves(inner)
+    elif isinstance(value, dict):
+        for inner in fields(value).values():  # pyright: ignore[reportUnknownArgumentType]  (a value of JSON)
             yield from _leaves(inner)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
@@ -229,11 +232,11 @@ def _flat(text: str) -> str:
     return " ".join(text.split()).replace("[", "(").replace("]", ")")
 
 
-def _tokens(steps: Iterable[Step], positions: set[int]) -> int:
+def _tokens(steps: Iterable[OmittedStep], positions: set[int]) -> int:
     return sum(step.tokens for step in steps if step.position in positions)
 
 
-def _newest_within(steps: Sequence[Step], limit: int) -> set[int]:
+def _newest_within(steps: Sequence[OmittedStep], limit: int) -> set[int]:
     found: set[int] = set()
     for step in reversed(steps):
         limit -= step.tokens
@@ -243,7 +246,7 @@ def _newest_within(steps: Sequence[Step], limit: int) -> set[int]:
     return found
 
 
-def _note(gap: Sequence[Step], full: set[int]) -> str:
+def _note(gap: Sequence[OmittedStep], full: set[int]) -> str:
     counted = Counter(name for step in gap if step.position not in full for name in step.names)
     older = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.most_common())
     lines = [line for step in gap if step.position in full for line in step.lines]

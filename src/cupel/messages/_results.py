@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cupel._planning import Action, Bill, Change, turn_html
 from cupel.diagnostics import ExclusionReason, SelectionReport
-from cupel.messages._marks import marked
+from cupel.messages._formats import marked
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:

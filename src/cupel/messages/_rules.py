@@ -1,42 +1,44 @@
-"""Which selections can be sent.
+"""Which selections of units can be sent, and which units must be.
 
-Units are legal by themselves; what else a provider demands of their sequence is checked after selecting, because
-leaving one out moves its neighbours together.
+Units are valid by themselves; everything else that a provider demands of their sequence is checked after selecting,
+because leaving one out moves its neighbours together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING, Literal
 
-from cupel.messages._loops import NO_THINKING
+from cupel._checks import shown, wrong_type
+from cupel.errors import ConfigurationError
+from cupel.messages._units import holders
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from cupel.messages._ends import Ends
-    from cupel.messages._loops import Loops
-    from cupel.messages._unit import Unit
+    from cupel.messages._units import MessageInfo, Unit
 
-NO_COMPANION = "what it cannot be sent without is missing"
+
+NO_COMPANION = "a message that it cannot be sent without is missing"
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a request's units must be to each other: `requires` met, ends legal, the running loop with its thinking."""
+    """Conditions on the units of a request: `requires` met, valid ends, the running tool loop with its thinking."""
 
     units: Sequence[Unit]
     ends: Ends
     loops: Loops | None = None
 
-    def settle(self) -> None:
-        """Mark the units that cannot be sent even if nothing is left out."""
-        for index, reason in self.trim(set(self._sendable())).items():
-            self.units[index].spoil(reason)
+    def reject_unsendable(self) -> None:
+        """Reject the units that cannot be sent even if nothing is left out."""
+        for index, reason in self.drop_violations(set(self._sendable())).items():
+            self.units[index].reject(reason)
 
-    def trim(self, chosen: AbstractSet[int]) -> dict[int, str]:
-        """Return the units of `chosen` that have to go, with the reason; what is left can be sent."""
+    def drop_violations(self, chosen: AbstractSet[int]) -> dict[int, str]:
+        """Return the units of `chosen` that have to go, with the reason; the rest can be sent."""
         dropped: dict[int, str] = {}
         while gone := self._illegal(chosen - dropped.keys()):
             dropped |= gone
@@ -66,7 +68,7 @@ class Rules:
         loop, early = self.loops.out_of_place(sorted(holder))
         gone = {holder[at] for at in early}
         if any(self.units[index].pinned for index in gone):
-            # What is pinned was made legal by itself: then it is the rest of the loop that does not belong.
+            # The pinned units were made valid by themselves: then the rest of the loop has to go.
             loose = {holder[at] for at in loop if not self.units[holder[at]].pinned}
             gone = loose or gone
         return dict.fromkeys(gone, NO_THINKING)
@@ -84,8 +86,199 @@ class Rules:
         return [way for way in ways if way]
 
     def _sendable(self) -> list[int]:
-        return [index for index, unit in enumerate(self.units) if unit.flaw is None]
+        return [index for index, unit in enumerate(self.units) if unit.rejection is None]
 
     def _holder(self, indexes: Collection[int]) -> dict[int, int]:
         """Return for each message of these units the unit that holds it."""
         return {position: index for index in indexes for position in self.units[index].positions}
+
+
+NO_OPENING = "nothing the user said comes before it"
+NO_CLOSING = "nothing comes after it that the model could answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Which units may be first and last: those of the user, and those that were in the history."""
+
+    first: int
+    """Where the assistant may begin."""
+    last: int
+    """Where the assistant may end."""
+
+    @classmethod
+    def strict(cls, size: int) -> Ends:
+        """Return the ends for so many messages: the assistant never begins, and ends with its last message only."""
+        return cls(-1, size - 1)
+
+    @classmethod
+    def lenient(cls, units: Sequence[Unit]) -> Ends:
+        """Return ends that let the assistant begin and end where everything that can be sent does."""
+        talk = [unit for unit in units if unit.role != "system" and unit.rejection is None]
+        return cls(
+            min((unit.positions[0] for unit in talk), default=-1),
+            max((unit.positions[-1] for unit in talk), default=-1),
+        )
+
+    def opens(self, unit: Unit) -> bool:
+        """Return whether the unit may be first."""
+        return unit.opens == "user" or unit.positions[0] == self.first
+
+    def closes(self, unit: Unit) -> bool:
+        """Return whether the unit may be last."""
+        return unit.closes != "assistant" or unit.positions[-1] == self.last
+
+    def companions(self, units: Sequence[Unit], chosen: Collection[int]) -> list[int]:
+        """Return the units of which any would mend the beginning of `chosen`, or else its end; the nearest first."""
+        talk = _talk(units, chosen)
+        if not talk:
+            return []
+        others = [i for i in _talk(units, range(len(units))) if units[i].rejection is None]
+        if not self.opens(units[talk[0]]):
+            return [i for i in reversed(others) if i < talk[0] and self.opens(units[i])]
+        final = max((units[index] for index in talk), key=_end)
+        if self.closes(final):
+            return []
+        closers = [i for i in others if self.closes(units[i]) and _end(units[i]) > _end(final)]
+        return sorted(closers, key=lambda index: _end(units[index]))
+
+    def trim(self, units: Sequence[Unit], chosen: Collection[int]) -> dict[int, str]:
+        """Return the units at the ends of `chosen` that have to go, with the reason."""
+        talk = _talk(units, chosen)
+        early = list(takewhile(lambda index: not self.opens(units[index]), talk))
+        rest = sorted(talk[len(early) :], key=lambda index: -_end(units[index]))
+        late = takewhile(lambda index: not self.closes(units[index]), rest)
+        return dict.fromkeys(early, NO_OPENING) | dict.fromkeys(late, NO_CLOSING)
+
+
+def _talk(units: Sequence[Unit], chosen: Collection[int]) -> list[int]:
+    """Return the units that somebody says, in order."""
+    return sorted(index for index in chosen if units[index].role != "system")
+
+
+def _end(unit: Unit) -> int:
+    return unit.positions[-1]
+
+
+NO_THINKING = "the running tool loop would not begin with its thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Where the loops of a history begin, and which of them began with thinking."""
+
+    infos: Sequence[MessageInfo]
+    openers: dict[int, int]
+    """For every message of a loop that began with thinking: the message it began with."""
+    borders: dict[int, tuple[int, ...]]
+    """For the first message of a loop: the last of the loop before, and what the user said in between."""
+
+    @classmethod
+    def of(cls, infos: Sequence[MessageInfo]) -> Loops:
+        """Return the loops of a whole history."""
+        loops = [loop for loop in _loops(range(len(infos)), infos) if loop]
+        openers = {position: loop[0] for loop in loops if infos[loop[0]].opens_thinking for position in loop}
+        borders = {after[0]: tuple(range(before[-1], after[0])) for before, after in pairwise(loops)}
+        return cls(infos, openers, borders)
+
+    def out_of_place(self, positions: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Return the running loop of a selection, and the messages of it that come before its thinking."""
+        loop = _loops(positions, self.infos)[-1]
+        if not any(self.infos[at].calls for at in loop) or not any(at in self.openers for at in loop):
+            return loop, []
+        return loop, list(takewhile(lambda at: not self.infos[at].opens_thinking, loop))
+
+    def mends(self, positions: Iterable[int]) -> list[set[int]]:
+        """Return sets of messages of which any would put a selection right, the best first.
+
+        That is a thinking step of the same loop, the nearest before its first step here; or what keeps two loops apart.
+        """
+        loop, early = self.out_of_place(positions)
+        if not early:
+            return []
+        first = early[0]
+        if first in self.openers:
+            earlier = range(first - 1, self.openers[first] - 1, -1)
+            return [{at} for at in earlier if self.infos[at].opens_thinking]
+        merged = next(at for at in loop if at in self.openers)
+        return [set(self.borders.get(self.openers[merged], ()))]
+
+
+def _loops(positions: Iterable[int], infos: Sequence[MessageInfo]) -> list[list[int]]:
+    """Return the assistant's messages, loop by loop; the last is the running one, empty if it has yet to begin."""
+    loops: list[list[int]] = [[]]
+    between: list[MessageInfo] = []
+    for position in positions:
+        info = infos[position]
+        if info.role == "assistant":
+            if _is_border(between):
+                loops.append([])
+            loops[-1].append(position)
+            between = []
+        elif info.role != "system":
+            between.append(info)
+    if _is_border(between):
+        loops.append([])
+    return loops
+
+
+def _is_border(between: Sequence[MessageInfo]) -> bool:
+    # Neighbours of one role are one turn to the provider: words after a result do not begin a new loop.
+    return bool(between) and not any(info.results for info in between)
+
+
+SystemMessages = Literal["keep", "compete"] | int
+"""Which system messages after the opening ones stay: all, those that win a place, or this number of the newest."""
+
+EXPIRED = "a system message that newer ones have replaced"
+
+
+def keep_system(units: Sequence[Unit], infos: Sequence[MessageInfo], which: SystemMessages) -> None:
+    """Pin the system messages that open the conversation, and those later ones that the caller wants to keep."""
+    _check(which)
+    talk = min((at for at, info in enumerate(infos) if info.role != "system"), default=len(infos))
+    later: list[Unit] = []
+    for unit in units:
+        if unit.role != "system" or unit.rejection is not None:
+            continue
+        if unit.positions[0] < talk or infos[unit.positions[0]].is_setting:
+            unit.pin()
+        else:
+            later.append(unit)
+    if which == "compete":
+        return
+    kept = len(later) if which == "keep" else min(which, len(later))
+    for number, unit in enumerate(reversed(later)):
+        if number < kept:
+            unit.pin()
+        else:
+            unit.reject(EXPIRED)
+
+
+def _check(which: object) -> None:
+    if isinstance(which, bool) or not isinstance(which, (int, str)):
+        raise wrong_type("system_messages", "'keep', 'compete' or an integer", which)
+    if isinstance(which, str) and which not in ("keep", "compete"):
+        msg = f"system_messages must be 'keep', 'compete' or an integer, got {shown(which)}"
+        raise ConfigurationError(msg)
+    if isinstance(which, int) and which < 0:
+        msg = f"system_messages must not be negative, got {which}"
+        raise ConfigurationError(msg)
+
+
+def pin_units(units: Sequence[Unit], infos: Sequence[MessageInfo], asked: Sequence[bool]) -> None:
+    """Pin the messages that the model has yet to answer and those that the caller asked for."""
+    sendable = [unit for unit in units if unit.rejection is None]
+    holder = holders(sendable)
+    spoken = [at for at in holder if infos[at].speaks and infos[at].role in ("user", "tool")]
+    if spoken:
+        holder[max(spoken)].pin("the newest user message")
+    last_word = max((position for position in holder if infos[position].role == "assistant"), default=-1)
+    for position, unit in holder.items():
+        if position > last_word and infos[position].results:
+            unit.pin("results that the model has yet to see")
+    for unit in sendable:
+        if unit.waiting:
+            unit.pin("work that goes on with this request")
+        if any(asked[position] for position in unit.positions):
+            unit.pin()

@@ -17,21 +17,21 @@ from cupel.errors import ConfigurationError
 from cupel.messages._account import account
 from cupel.messages._draft import Draft
 from cupel.messages._entries import Pieces, grown
+from cupel.messages._fit import FitTask
 from cupel.messages._forms import shortening_of
 from cupel.messages._framework import Framework
 from cupel.messages._history import Options, ranges, read_history
 from cupel.messages._memory import Memory
 from cupel.messages._results import Turn, dropped_from
-from cupel.messages._selection import FitTask
 from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Prices
-    from cupel.messages._dialect import Provider
     from cupel.messages._entries import Piece
+    from cupel.messages._formats import Provider
+    from cupel.messages._formats.media import ImageTokens
     from cupel.messages._history import History
-    from cupel.messages._media import ImageTokens
-    from cupel.messages._pins import SystemMessages
+    from cupel.messages._rules import SystemMessages
     from cupel.model import ContextItem
     from cupel.pipeline import Pipeline
     from cupel.policy import Policy
@@ -186,7 +186,7 @@ class MessageSession(Remembering, Generic[M]):
             report=report,
             total_tokens=step.bill.sent,
             dropped=dropped_from(history, report, draft.items),
-            provider=history.dialect.name,
+            provider=history.format.name,
             shortened=tuple(sorted(shorter)),
             action=step.action,
             reason=step.reason,
@@ -201,8 +201,8 @@ class MessageSession(Remembering, Generic[M]):
     def _marks(self, draft: Draft, positions: Sequence[int], step: Decision) -> tuple[int, ...]:
         """Return where marks belong: at the end, behind what is as in the last request, and behind the opening."""
         limit = self._prices.marks - (self._options.system is not None or bool(self._options.tools))
-        readings = draft.request.history.readings
-        opening = next((n for n, at in enumerate(positions) if readings[at].role != "system"), len(positions)) - 1
+        infos = draft.request.history.infos
+        opening = next((n for n, at in enumerate(positions) if infos[at].role != "system"), len(positions)) - 1
         common = {entry.key for entry in step.entries[: step.common]}
         joint = sum(len(piece.positions) for piece in draft.pieces if piece.key in common) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
@@ -217,6 +217,6 @@ def _opening(fixed: Sequence[ContextItem]) -> Opening:
 
 
 def _label(history: History, piece: Piece) -> str:
-    tools = dict.fromkeys(tool for at in piece.positions for tool in history.readings[at].tools)
+    tools = dict.fromkeys(tool for at in piece.positions for tool in history.infos[at].tools)
     place = ranges(piece.positions)
     return f"{place} ({', '.join(tools)})" if tools else place

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.diagnostics import SelectionReport
+    from cupel.messages._fit import Attempt, FitTask
     from cupel.messages._forms import Shortening
     from cupel.messages._history import Shorter
-    from cupel.messages._selection import Attempt, FitTask
     from cupel.model import ContextItem
 
 ShorterUnits = dict[int, dict[int, "Shorter"]]

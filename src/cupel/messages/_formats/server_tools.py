@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cupel.messages._plain import fields
-from cupel.messages._reading import TWO_CALLS
+from cupel.messages._units import TWO_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.messages._plain import JSON
-    from cupel.messages._reading import Reading
-    from cupel.messages._unit import Unit
+    from cupel.messages._units import MessageInfo, Unit
 
 NO_END = "a server tool call without its result"
 NO_BEGINNING = "a server tool result without its call"
@@ -25,53 +24,53 @@ WORDS = "the user's words where only results may stand, while code or a server t
 _BEGINNINGS = frozenset(("server_tool_use", "mcp_tool_use"))
 
 
-def note_hosted(block: JSON, reading: Reading) -> None:
-    """Note in `reading` what a content block of the model begins, ends or calls on the provider's side."""
+def note_server_work(block: JSON, info: MessageInfo) -> None:
+    """Note in `info` what a content block of the model begins, ends or calls on the provider's side."""
     kind, caller = str(block.get("type")), fields(block.get("caller"))
     if kind in _BEGINNINGS:
-        _begin(str(block.get("id")), reading)
+        _begin(str(block.get("id")), info)
     elif kind.endswith("_tool_result") and block.get("tool_use_id") is not None:
-        _end(str(block["tool_use_id"]), reading)
+        _end(str(block["tool_use_id"]), info)
     elif kind == "tool_use" and "tool_id" in caller:
-        reading.within.append(str(caller["tool_id"]))
+        info.within.append(str(caller["tool_id"]))
 
 
-def _begin(work: str, reading: Reading) -> None:
-    if reading.role != "assistant":
-        reading.spoil(f"a server tool call in a message of role {reading.role}")
-    if work in reading.begun:
-        reading.spoil(TWO_CALLS)
-    reading.begun.append(work)
+def _begin(work: str, info: MessageInfo) -> None:
+    if info.role != "assistant":
+        info.reject(f"a server tool call in a message of role {info.role}")
+    if work in info.begun:
+        info.reject(TWO_CALLS)
+    info.begun.append(work)
 
 
-def _end(work: str, reading: Reading) -> None:
-    if reading.role != "assistant":
-        reading.spoil(f"a server tool result in a message of role {reading.role}")
-    if work in reading.begun:
-        reading.begun.remove(work)
+def _end(work: str, info: MessageInfo) -> None:
+    if info.role != "assistant":
+        info.reject(f"a server tool result in a message of role {info.role}")
+    if work in info.begun:
+        info.begun.remove(work)
     else:
-        reading.ended.append(work)
+        info.ended.append(work)
 
 
-def hold_hosted(units: Sequence[Unit], readings: Sequence[Reading]) -> list[Unit]:
-    """Return the units, those that hold the beginning, the calls and the end of one work joined, flaws marked."""
-    if not any(reading.begun or reading.ended or reading.within for reading in readings):
+def join_server_work(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> list[Unit]:
+    """Return the units, those that hold the beginning, the calls and the end of one work joined, rejections noted."""
+    if not any(info.begun or info.ended or info.within for info in infos):
         return list(units)
     kept: list[Unit] = []
     worker: Unit | None = None
     open_work: set[str] = set()
     for unit in units:
-        members = [readings[position] for position in unit.positions]
-        if unit.role == "system" or (unit.flaw and not any(member.begun or member.ended for member in members)):
+        members = [infos[position] for position in unit.positions]
+        if unit.role == "system" or (unit.rejection and not any(member.begun or member.ended for member in members)):
             kept.append(unit)
             continue
         continued = any(open_work.intersection([*member.ended, *member.within]) for member in members)
         if worker is not None and open_work and not continued:
-            worker.spoil(NO_END)
+            worker.reject(NO_END)
             open_work = set()
         open_work = _follow(unit, members, open_work)
         if worker is not None and continued:
-            worker.absorb(unit, readings)
+            worker.absorb(unit, infos)
         else:
             worker = unit
             kept.append(unit)
@@ -80,15 +79,15 @@ def hold_hosted(units: Sequence[Unit], readings: Sequence[Reading]) -> list[Unit
     return kept
 
 
-def _follow(unit: Unit, members: Sequence[Reading], open_work: set[str]) -> set[str]:
-    """Return what is still open behind a unit, its flaws marked."""
+def _follow(unit: Unit, members: Sequence[MessageInfo], open_work: set[str]) -> set[str]:
+    """Return the work that is still open after a unit, its rejections noted."""
     for member in members:
         if not open_work.issuperset(member.ended):
-            unit.spoil(NO_BEGINNING)
+            unit.reject(NO_BEGINNING)
         open_work = open_work.difference(member.ended).union(member.begun)
         if not open_work.issuperset(member.within):
-            unit.spoil(NO_CODE)
+            unit.reject(NO_CODE)
     by_code = open_work or any(member.within for member in members)
     if by_code and any(member.results and member.speaks for member in members):
-        unit.spoil(WORDS)
+        unit.reject(WORDS)
     return open_work

@@ -1,0 +1,32 @@
+"""The formats of chat histories: one module each, and one entry in the table."""
+
+from cupel.messages._formats.anthropic import CACHE_KEY, marked, unmarked
+from cupel.messages._formats.format import Format
+from cupel.messages._formats.table import (
+    FORMATS,
+    FRAMEWORK,
+    REPLY_FRAME,
+    Provider,
+    detect_format,
+    provider_of,
+)
+from cupel.messages._formats.texts import OUTPUTS, Part, checked_parts, texts_in, thinks, with_texts
+
+__all__ = [
+    "CACHE_KEY",
+    "FORMATS",
+    "FRAMEWORK",
+    "OUTPUTS",
+    "REPLY_FRAME",
+    "Format",
+    "Part",
+    "Provider",
+    "checked_parts",
+    "detect_format",
+    "marked",
+    "provider_of",
+    "texts_in",
+    "thinks",
+    "unmarked",
+    "with_texts",
+]

@@ -1,0 +1,280 @@
+"""Anthropic messages: roles alternate, calls and results are blocks, the system prompt is a parameter of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cupel.messages._formats import media
+from cupel.messages._formats.format import Format
+from cupel.messages._formats.server_tools import join_server_work, note_server_work
+from cupel.messages._plain import JSON, blocks, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._units import (
+    EMPTY_CONTENT,
+    NO_CALL,
+    NO_RESULT,
+    TWO_CALLS,
+    MessageInfo,
+    Role,
+    Unit,
+    forbid_repeated_calls,
+    holders,
+    unit_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.tokens import TokenCounter
+
+CACHE_KEY: Final = "cache_control"
+MESSAGE_FRAME = 4
+CALL_FRAME = 12
+"""Tokens around a call or a result: its markers and its id, rounded up."""
+TOOLS_FRAME = 346
+"""Tokens of the system prompt that Anthropic adds to a request with tools."""
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_THINKING = ("thinking", "redacted_thinking")
+_BLOCKS = frozenset(
+    (
+        "container_upload",
+        "document",
+        "image",
+        "mcp_tool_use",
+        "search_result",
+        "server_tool_use",
+        "tool_result",
+        "tool_use",
+        *_THINKING,
+    )
+)
+"""Types of blocks that only this format has."""
+_UNCOUNTED = frozenset(("type", "id", "tool_use_id", CACHE_KEY, "encrypted_content"))
+_MARK = {CACHE_KEY: {"type": "ephemeral"}}
+
+
+def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+    """Read one message."""
+    role = role_of(message, path, _ROLES)
+    info = MessageInfo(role, speaks=role != "system", extra=MESSAGE_FRAME)
+    content = message.get("content")
+    if isinstance(content, str):
+        _add_text(content, info)
+    else:
+        _read_blocks(blocks(content, f"{path}.content"), info, f"{path}.content", images)
+    if role == "user":
+        info.speaks = isinstance(content, str) or len(info.results) < len(blocks(content, path))
+        info.role = "tool" if info.results else "user"
+    return info
+
+
+def _read_blocks(content: list[dict[str, Any]], info: MessageInfo, path: str, images: media.ImageRule) -> None:
+    if not content:
+        info.reject(EMPTY_CONTENT)
+        return
+    for index, block in enumerate(content):
+        if block["type"] == "tool_result" and len(info.results) < index:
+            info.reject("a tool result after other content")
+        _read_block(block, info, f"{path}[{index}]", images)
+    info.opens_thinking = content[0]["type"] in _THINKING
+    info.ends_thinking = content[-1]["type"] in _THINKING
+    info.ends_blank = info.ends_blank and content[-1]["type"] == "text"
+
+
+def _read_block(block: JSON, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+    note_server_work(block, info)
+    match block:
+        case {"type": "text", "text": str(text)}:
+            _add_text(text, info)
+        case {"type": "image", "source": source}:
+            info.extra += images.anthropic(source)
+        case {"type": "document", "source": source}:
+            _read_document(block, source, info, path, images)
+        case {"type": "thinking", "thinking": str(text)}:
+            info.texts.append(text)
+            if not block.get("signature"):
+                info.reject("a thinking block without its signature")
+        case {"type": "redacted_thinking", "data": str(data)}:
+            info.extra += media.opaque_tokens(data)
+        case {"type": "tool_use", "id": str(call), "name": str(name)}:
+            _add_call(call, name, block.get("input"), info)
+        case {"type": "tool_result", "tool_use_id": str(call)}:
+            _add_result(call, block.get("content"), info, path, images)
+        case {"type": "search_result", "content": parts}:
+            info.texts += [str(block.get("source", "")), str(block.get("title", ""))]
+            info.texts += [str(part.get("text", "")) for part in objects(parts, f"{path}.content")]
+        case _:
+            info.texts.append(compact_json({k: v for k, v in block.items() if k not in _UNCOUNTED}))
+
+
+def _add_text(text: str, info: MessageInfo) -> None:
+    info.texts.append(text)
+    info.ends_blank = text[-1:].isspace()
+    if not text.strip():
+        info.reject(EMPTY_CONTENT)
+
+
+def _add_call(call: str, name: str, arguments: object, info: MessageInfo) -> None:
+    if info.role != "assistant":
+        info.reject(f"a tool call in a message of role {info.role}")
+    if call in info.calls:
+        info.reject(TWO_CALLS)
+    info.calls.append(call)
+    info.tools.append(name)
+    info.texts += [name, compact_json(arguments)]
+    info.extra += CALL_FRAME
+
+
+def _add_result(call: str, content: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+    if info.role != "user":
+        info.reject(f"a tool result in a message of role {info.role}")
+    if call in info.results:
+        info.reject("two results for one call")
+    info.results.append(call)
+    info.extra += CALL_FRAME
+    if isinstance(content, str):
+        info.texts.append(content)
+        return
+    for index, block in enumerate(blocks(content, f"{path}.content")):
+        _read_block(block, info, f"{path}.content[{index}]", images)
+
+
+def _read_document(block: JSON, source: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+    info.texts += [str(block[field]) for field in ("title", "context") if block.get(field)]
+    match source:
+        case {"type": "text", "data": str(text)}:
+            info.texts.append(text)
+        case {"type": "content", "content": str(text)}:
+            info.texts.append(text)
+        case {"type": "content", "content": parts}:
+            for inner in blocks(parts, f"{path}.source.content"):
+                _read_block(inner, info, f"{path}.source.content", images)
+        case {"type": "base64", "data": str(data)}:
+            info.extra += media.file_tokens(data)
+        case _:
+            info.extra += media.file_tokens("")
+
+
+def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+    """Group assistant turns with the results of their calls, and the whole work of a server tool."""
+    units = join_server_work(_turns(infos), infos)
+    forbid_repeated_calls(units, infos)
+    _forbid_blank_end(units, infos)
+    _place_system(units, infos)
+    return units
+
+
+def _turns(infos: Sequence[MessageInfo]) -> list[Unit]:
+    units: list[Unit] = []
+    position = 0
+    while position < len(infos):
+        start = position
+        if infos[start].role != "assistant":
+            units.append(unit_of([start], infos, NO_CALL if infos[start].role == "tool" else None))
+            position += 1
+            continue
+        # The provider joins neighbours of one role, so a run of assistant messages is one turn.
+        while position < len(infos) and infos[position].role == "assistant":
+            position += 1
+        calls = [call for at in range(start, position) for call in infos[at].calls]
+        end = position
+        while calls and position < len(infos) and infos[position].role == "tool":
+            position += 1
+        results = [result for at in range(end, position) for result in infos[at].results]
+        rejection = _turn_rejection(calls, results, ends_thinking=infos[end - 1].ends_thinking)
+        units.append(unit_of(list(range(start, position)), infos, rejection))
+    return units
+
+
+def _turn_rejection(calls: list[str], results: list[str], *, ends_thinking: bool) -> str | None:
+    if len(set(calls)) < len(calls):
+        return TWO_CALLS
+    if len(set(results)) < len(results):
+        return "two results for one call"
+    if set(calls) - set(results):
+        return NO_RESULT
+    if set(results) - set(calls):
+        return NO_CALL
+    return "thinking without the block that must follow it" if ends_thinking else None
+
+
+def _forbid_blank_end(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
+    """Reject a blank end: a final assistant message is continued by the model and must not end in white space."""
+    if units and units[-1].closes == "assistant" and infos[-1].ends_blank:
+        units[-1].reject("a final assistant text that ends in white space")
+
+
+def _place_system(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
+    """Note a system message's neighbours: it must follow a user turn, and precede an assistant turn or the end."""
+    holder = holders(units)
+    end = max((position for position, unit in holder.items() if unit.rejection is None), default=-1)
+    for position, info in enumerate(infos):
+        unit = holder[position]
+        if info.role != "system" or unit.rejection:
+            continue
+        last = position >= end
+        if position == 0 or infos[position - 1].role not in ("user", "tool"):
+            unit.reject("a system message that follows no user turn")
+        elif not last and infos[position + 1].role != "assistant":
+            unit.reject("a system message that precedes no assistant turn")
+        unit.requires = (position - 1,) if last else (position - 1, position + 1)
+
+
+def tool_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
+    """Return the tokens of tools in Anthropic's format: their schemas as JSON, and the provider's own words."""
+    return schema_tokens(tools, counter) + TOOLS_FRAME
+
+
+def schema_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
+    """Return the tokens of tools whose provider is unknown: their schemas as JSON."""
+    return counter.count(compact_json(tools))
+
+
+def marked(message: Any, here: bool) -> Any:  # noqa: FBT001 - a private function of two
+    """Return a message with one cache mark, on the last block that can carry one, if a mark belongs `here`.
+
+    Other marks are removed. The message itself comes back where nothing changes.
+    """
+    clean: object = unmarked(message)
+    body = fields(clean)
+    if not here or not body:
+        return clean
+    content: object = body.get("content")
+    if isinstance(content, str):
+        return {**body, "content": [{"type": "text", "text": content, **_MARK}]} if content.strip() else clean
+    blocks = list(content) if is_sequence(content) else []
+    for at in reversed(range(len(blocks))):
+        block = fields(blocks[at])
+        if block and block.get("type") not in _THINKING and block.get("text") != "":
+            return {**body, "content": [*blocks[:at], {**block, **_MARK}, *blocks[at + 1 :]]}
+    return clean
+
+
+def unmarked(value: object) -> Any:
+    """Return a message without the marks it carries; itself, if it carries none."""
+    if entries := fields(value):
+        kept = {key: inner for key, inner in entries.items() if key != CACHE_KEY}
+        copy = {key: unmarked(inner) if key == "content" else inner for key, inner in kept.items()}
+        return value if len(copy) == len(entries) and all(copy[key] is entries[key] for key in copy) else copy
+    if is_sequence(value):
+        copies = [unmarked(inner) for inner in value]
+        return value if all(one is other for one, other in zip(copies, value, strict=True)) else copies
+    return value
+
+
+def _recognises(message: JSON) -> bool:
+    content = message.get("content")
+    kinds = [str(fields(part).get("type")) for part in content] if is_sequence(content) else []
+    return any(kind in _BLOCKS or kind.endswith("_tool_result") for kind in kinds)
+
+
+FORMAT: Final = Format(
+    name="anthropic",
+    read=read,
+    group=group,
+    tool_tokens=tool_tokens,
+    recognises=_recognises,
+    recognises_tool=lambda tool: "input_schema" in tool,
+    strict_ends=True,
+    thinking=True,
+    results_are_user=True,
+)

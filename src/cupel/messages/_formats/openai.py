@@ -1,0 +1,249 @@
+"""OpenAI chat completions: a list of role messages; results are messages of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cupel._checks import wrong_type
+from cupel.messages._formats import media
+from cupel.messages._formats.format import Format
+from cupel.messages._formats.server_tools import join_server_work, note_server_work
+from cupel.messages._plain import JSON, blocks, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, MessageInfo, Role, Unit, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cupel.tokens import TokenCounter
+
+MESSAGE_FRAME = 4
+"""Tokens around every message: three, and the role's one; as OpenAI's own counting guide has them."""
+NAME_FRAME = 1
+CALL_FRAME = 8
+"""Tokens around a call: its markers and its id, rounded up."""
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+_THINKING = ("thinking", "redacted_thinking")
+_REASONING = ("reasoning_content", "reasoning")
+"""Where compatible servers and frameworks keep a message's thinking."""
+_FIELDS = ("audio", "function_call", "refusal", "tool_calls")
+_PARTS = ("file", "image_url")
+"""Fields of messages and types of parts that only this format has."""
+
+
+def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+    """Read one chat-completions message."""
+    role = role_of(message, path, _ROLES)
+    info = MessageInfo(role, speaks=role in ("user", "assistant"), extra=MESSAGE_FRAME)
+    if name := message.get("name"):
+        info.texts.append(str(name))
+        info.extra += NAME_FRAME
+    _read_calls(message, info, path)
+    _read_result(message, info)
+    _read_content(message, info, path, images)
+    return info
+
+
+def _read_calls(message: JSON, info: MessageInfo, path: str) -> None:
+    for call in objects(message.get("tool_calls"), f"{path}.tool_calls"):
+        _add_call(info, str(call.get("id")), call.get("function") or call.get("custom"))
+    if function := message.get("function_call"):
+        if not (body := fields(function)):
+            raise wrong_type(f"{path}.function_call", "an object", function)
+        _add_call(info, f"function:{body.get('name')}", body)
+    if len(set(info.calls)) < len(info.calls):
+        info.reject(TWO_CALLS)
+    if info.calls and info.role != "assistant":
+        info.reject(f"tool calls in a message of role {message.get('role')}")
+
+
+def _add_call(info: MessageInfo, call: str, body: Any) -> None:
+    match body:
+        case {"name": str(name), "arguments": arguments} | {"name": str(name), "input": arguments}:
+            info.tools.append(name)
+            info.texts += [name, arguments if isinstance(arguments, str) else compact_json(arguments)]
+        case _:
+            info.texts.append(compact_json(body))
+    info.calls.append(call)
+    info.extra += CALL_FRAME
+
+
+def _read_result(message: JSON, info: MessageInfo) -> None:
+    if message.get("role") == "tool":
+        info.results.append(str(message.get("tool_call_id")))
+    elif message.get("role") == "function":
+        info.results.append(f"function:{message.get('name')}")
+
+
+def _read_content(message: JSON, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+    content, refusal, audio = (message.get(field) for field in ("content", "refusal", "audio"))
+    if refusal:
+        info.texts.append(str(refusal))
+    # Spoken output goes back as an id; its transcript is the best measure.
+    info.texts.append(str(fields(audio).get("transcript", "")))
+    for hidden in _REASONING:
+        if isinstance(message.get(hidden), str):
+            info.texts.append(message[hidden])
+            info.opens_thinking = info.opens_thinking or bool(message[hidden])
+    if isinstance(content, str):
+        info.texts.append(content)
+        if not content and not (info.calls or info.results or refusal):
+            info.reject(EMPTY_CONTENT)
+    elif content is None:
+        if info.role != "assistant" or not (info.calls or refusal or audio):
+            info.reject(EMPTY_CONTENT)
+    else:
+        parts = blocks(content, f"{path}.content")
+        if not parts:
+            info.reject(EMPTY_CONTENT)
+        elif parts[0]["type"] in _THINKING:
+            info.opens_thinking = True
+        for part in parts:
+            _read_part(part, info, images)
+
+
+def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+    note_server_work(part, info)
+    match part:
+        case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
+            _add_text(text, info)
+        case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
+            info.extra += images.openai(url, rest.get("detail"))
+        case {"type": "input_audio", "input_audio": {"data": str(data), **rest}}:
+            info.extra += media.audio_tokens(data, rest.get("format"))
+        case {"type": "file", "file": {"file_data": str(data)}}:
+            info.extra += media.file_tokens(data)
+        case _:
+            info.texts.append(compact_json(part))
+
+
+def _add_text(text: str, info: MessageInfo) -> None:
+    info.texts.append(text)
+    if not text:
+        info.reject(EMPTY_CONTENT)
+
+
+def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+    """Group calls with the tool messages right after them, and the whole work of a server tool."""
+    units: list[Unit] = []
+    position = 0
+    while position < len(infos):
+        info = infos[position]
+        if not info.calls:
+            units.append(unit_of([position], infos, NO_CALL if info.results else None))
+            position += 1
+            continue
+        end = position + 1
+        while end < len(infos) and infos[end].role == "tool":
+            end += 1
+        units += _exchange(position, end, infos)
+        position = end
+    return join_server_work(units, infos)
+
+
+def _exchange(start: int, end: int, infos: Sequence[MessageInfo]) -> list[Unit]:
+    """Return the calls at `start` and the results up to `end`; results of other calls become units of their own."""
+    waiting = set(infos[start].calls)
+    members, strays = [start], list[Unit]()
+    for position in range(start + 1, end):
+        answered = infos[position].results[0]
+        if answered in waiting:
+            waiting.discard(answered)
+            members.append(position)
+        else:
+            strays.append(unit_of([position], infos, NO_CALL))
+    return [unit_of(members, infos, NO_RESULT if waiting else None), *strays]
+
+
+# The constants of OpenAI's own counting guide.
+_FUNCTION = 7
+_OLDER_FUNCTION = 10
+"""For models with the encoding cl100k_base."""
+_PROPERTIES = 3
+_PROPERTY = 3
+_ENUM = -3
+_ENUM_VALUE = 3
+_END = 12
+_PRICED = frozenset(("additionalProperties", "description", "enum", "items", "properties", "required", "title", "type"))
+"""Keywords of a schema that are counted one by one, or that the model is not shown."""
+
+
+def tool_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
+    """Return the tokens of functions by OpenAI's published formula; of hosted tools, by their JSON.
+
+    The formula covers flat parameters; nested ones are counted in the same way, and keywords that it does not know by
+    their JSON.
+    """
+    frame = _OLDER_FUNCTION if _encoding(counter) == "cl100k_base" else _FUNCTION
+    return _END + sum(frame + _tool(tool, counter) for tool in tools)
+
+
+def _encoding(counter: Any) -> object:
+    while hasattr(counter, "inner"):
+        counter = counter.inner
+    return getattr(counter, "encoding", None)
+
+
+def _tool(tool: Any, counter: TokenCounter) -> int:
+    match tool:
+        case {"function": {"name": str()} as function} | ({"name": str()} as function):
+            line = f"{function['name']}:{_text(function.get('description'))}"
+            return counter.count(line) + _properties(function.get("parameters"), counter)
+        case _:
+            return counter.count(compact_json(tool))
+
+
+def _properties(schema: object, counter: TokenCounter) -> int:
+    properties = fields(fields(schema).get("properties"))
+    if not properties:
+        return 0
+    return _PROPERTIES + sum(_property(name, value, counter) for name, value in properties.items())
+
+
+def _property(name: str, schema: object, counter: TokenCounter) -> int:
+    keywords = fields(schema)
+    kind = keywords.get("type", "")
+    kind = "|".join(map(str, kind)) if is_sequence(kind) else kind
+    total = _PROPERTY + counter.count(f"{name}:{kind}:{_text(keywords.get('description'))}")
+    if values := keywords.get("enum"):
+        total += _ENUM + sum(_ENUM_VALUE + counter.count(text) for text in _texts(values))
+    total += _properties(keywords, counter)
+    if items := fields(keywords.get("items")):
+        total += _property("", items, counter)
+    other = {key: value for key, value in keywords.items() if key not in _PRICED}
+    return total + (counter.count(compact_json(other)) if other else 0)
+
+
+def _texts(values: object) -> Iterable[str]:
+    listed = values if is_sequence(values) else [values]
+    return (value if isinstance(value, str) else compact_json(value) for value in listed)
+
+
+def _text(description: object) -> str:
+    return str(description or "").removesuffix(".")
+
+
+def _recognises(message: JSON) -> bool:
+    content = message.get("content")
+    return (
+        message.get("role") in ("tool", "function")
+        or any(field in message for field in _FIELDS)
+        or (is_sequence(content) and any(fields(part).get("type") in _PARTS for part in content))
+    )
+
+
+FORMAT: Final = Format(
+    name="openai",
+    read=read,
+    group=group,
+    tool_tokens=tool_tokens,
+    recognises=_recognises,
+    recognises_tool=lambda tool: "function" in tool and "input_schema" not in tool,
+)

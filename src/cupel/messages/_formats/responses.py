@@ -1,0 +1,282 @@
+"""OpenAI Responses: a flat list of items; calls and results are joined by `call_id`, wherever they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from cupel._checks import shown
+from cupel.errors import InvalidItemError
+from cupel.messages._formats import media
+from cupel.messages._formats.format import Format
+from cupel.messages._formats.openai import CALL_FRAME, MESSAGE_FRAME, tool_tokens
+from cupel.messages._plain import JSON, blocks, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._units import (
+    EMPTY_CONTENT,
+    NO_CALL,
+    NO_RESULT,
+    MessageInfo,
+    Role,
+    Unit,
+    forbid_repeated_calls,
+    holders,
+    in_order,
+    unit_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NO_PROGRAM = "a call by a program that is missing"
+REPEATED_ID = "a newer item has the same id"
+
+ANSWERED_BY = {
+    "apply_patch_call": "apply_patch_call_output",
+    "computer_call": "computer_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "function_call": "function_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "mcp_approval_request": "mcp_approval_response",  # an approval is a call too: it is asked for, and answered by id
+    "program": "program_output",
+    "shell_call": "shell_call_output",
+    "tool_search_call": "tool_search_output",
+}
+"""Items that ask for an output, and the only kind of item that is one; the other calls carry theirs."""
+_ANSWERS = {output: call for call, output in ANSWERED_BY.items()}
+SETTINGS = frozenset(("additional_tools", "compaction", "compaction_trigger", "configuration_update"))
+"""Items that state what holds for the rest of the conversation: kept as a system prompt is."""
+_PARTS = ("input_file", "input_image", "input_text", "output_text")
+"""Types of parts that only this format has."""
+_UNCOUNTED = frozenset(("id", "call_id", "status", "type", "encrypted_content", "result", "caller", "fingerprint"))
+"""Fields of hosted calls that are bookkeeping or opaque bytes, not prompt text."""
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+
+def read(item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+    """Read one input or output item."""
+    kind = item.get("type", "message" if "role" in item else None)
+    if not isinstance(kind, str):
+        msg = f"{path}.type must name an item type, got {type(kind).__name__}: {shown(kind)}"
+        raise InvalidItemError(msg)
+    info = _read_kind(kind, item, path, images)
+    if item.get("id") is not None and kind != "local_shell_call_output":  # whose id is that of its call
+        info.item_id = str(item["id"])
+    return info
+
+
+def _read_kind(kind: str, item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+    if kind == "message":
+        return _read_message(item, path, images)
+    if kind == "reasoning":
+        return _read_reasoning(item, path)
+    if kind in _ANSWERS and _call_id(item) is not None:
+        return _read_output(kind, item, path, images)
+    info = MessageInfo("system" if kind in SETTINGS else "assistant", is_setting=kind in SETTINGS, extra=CALL_FRAME)
+    info.extra += media.opaque_tokens(str(item.get("encrypted_content") or ""))
+    if kind in ANSWERED_BY and (call_id := _call_id(item)) is not None:
+        info.calls.append(f"{kind}:{call_id}")
+        info.tools.append(str(item.get("name", kind.removesuffix("_call"))))
+        info.texts += [info.tools[0], _payload(item)]
+        _note_program(kind, call_id, fields(item.get("caller")), info)
+    else:
+        if isinstance(item.get("result"), str):  # an image that the model made
+            info.extra += images.openai(f"data:;base64,{item['result']}", None)
+        info.texts.append(compact_json({k: v for k, v in item.items() if k not in _UNCOUNTED}))
+    return info
+
+
+def _note_program(kind: str, call_id: str, caller: JSON, info: MessageInfo) -> None:
+    if kind == "program":
+        info.begun.append(call_id)
+    elif "caller_id" in caller:
+        info.within.append(str(caller["caller_id"]))
+
+
+def _call_id(item: JSON) -> str | None:
+    value = item.get("call_id")
+    if item.get("type") in ("local_shell_call_output", "mcp_approval_request"):
+        value = value or item.get("id")
+    elif item.get("type") == "mcp_approval_response":
+        value = item.get("approval_request_id")
+    return None if value is None else str(value)
+
+
+def _payload(item: JSON) -> str:
+    for field in ("arguments", "input", "code"):
+        if isinstance(item.get(field), str):
+            return str(item[field])
+    return compact_json({k: v for k, v in item.items() if k not in _UNCOUNTED})
+
+
+def _read_message(item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+    role = role_of(item, path, _ROLES)
+    info = MessageInfo(role, speaks=role != "system", extra=MESSAGE_FRAME)
+    content = item.get("content")
+    if not content:
+        info.reject(EMPTY_CONTENT)
+    _read_parts(content, info, f"{path}.content", images)
+    return info
+
+
+def _read_reasoning(item: JSON, path: str) -> MessageInfo:
+    info = MessageInfo("assistant", opens_thinking=True, ends_thinking=True)
+    for field in ("summary", "content"):
+        info.texts += [str(part.get("text", "")) for part in objects(item.get(field), f"{path}.{field}")]
+    info.extra = media.opaque_tokens(str(item.get("encrypted_content") or ""))
+    return info
+
+
+def _read_output(kind: str, item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+    info = MessageInfo("tool", results=[f"{_ANSWERS[kind]}:{_call_id(item)}"], extra=CALL_FRAME)
+    output = item.get("output", item.get("result"))
+    if isinstance(output, str) or kind in ("custom_tool_call_output", "function_call_output"):
+        _read_parts(output, info, f"{path}.output", images)
+    elif "image_url" in fields(output):  # a computer's screenshot
+        info.extra += images.openai(str(fields(output)["image_url"]), None)
+    else:
+        info.texts.append(_payload(item))
+    return info
+
+
+def _read_parts(content: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+    if isinstance(content, str):
+        info.texts.append(content)
+        return
+    for part in blocks(content, path):
+        _read_part(part, info, images)
+
+
+def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+    match part:
+        case {"type": "input_text" | "output_text" | "text", "text": str(text)} | {"refusal": str(text)}:
+            info.texts.append(text)
+            if not text:
+                info.reject(EMPTY_CONTENT)
+        case {"type": "input_image"}:
+            info.extra += images.openai(str(part.get("image_url") or ""), part.get("detail"))
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": form}}:
+            info.extra += media.audio_tokens(data, form)
+        case {"type": "input_file", "file_data": str(data)}:
+            info.extra += media.file_tokens(data)
+        case _:
+            info.texts.append(compact_json(part))
+
+
+def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+    """Group runs of model items with the results of their calls, and programs with theirs.
+
+    A run is the model's output between two inputs. Reasoning and the items that it led to must be sent together, so a
+    run that holds reasoning is sent whole or not at all; so is a program with every run that it made calls in.
+    """
+    infos = _without_repeated_ids(infos)
+    answers = _pair(infos)
+    answered = set(answers.values())
+    units: list[Unit] = []
+    position = 0
+    while position < len(infos):
+        if infos[position].role != "assistant":
+            if position not in answered:
+                units.append(unit_of([position], infos, NO_CALL if infos[position].results else None))
+            position += 1
+            continue
+        end = position
+        while end < len(infos) and infos[end].role == "assistant":
+            end += 1
+        units += _run(position, end, infos, answers)
+        position = end
+    units = _hold_programs(in_order(units), infos)
+    forbid_repeated_calls(units, infos)
+    _forbid_open_programs(units, infos, answers)
+    return units
+
+
+def _without_repeated_ids(infos: Sequence[MessageInfo]) -> list[MessageInfo]:
+    """Items have ids of their own, which must differ: of two with one id only the newest can be sent."""
+    seen: set[str] = set()
+    checked: list[MessageInfo] = []
+    for info in reversed(infos):
+        repeated = info.item_id in seen
+        checked.append(replace(info, rejection=info.rejection or REPEATED_ID) if repeated else info)
+        if info.item_id is not None:
+            seen.add(info.item_id)
+    return checked[::-1]
+
+
+def _pair(infos: Sequence[MessageInfo]) -> dict[int, int]:
+    """Return for each answered call its result's position: the nearest that asked, wherever it is."""
+    open_calls: dict[str, list[int]] = {}
+    answers: dict[int, int] = {}
+    for position, info in enumerate(infos):
+        if info.rejection is not None:
+            continue
+        for call in info.calls:
+            open_calls.setdefault(call, []).append(position)
+        for result in info.results:
+            if open_calls.get(result):
+                answers[open_calls[result].pop()] = position
+    return answers
+
+
+def _run(start: int, end: int, infos: Sequence[MessageInfo], answers: dict[int, int]) -> list[Unit]:
+    units: list[Unit] = []
+    while end > start and infos[end - 1].ends_thinking:
+        end -= 1
+        units.append(unit_of([end], infos, "reasoning without the item that must follow it"))
+    unanswered = {at for at in range(start, end) if infos[at].calls and at not in answers}
+    unanswered -= {at for at in unanswered if infos[at].begun}  # a program may go on with the next request
+    whole = any(infos[at].opens_thinking for at in range(start, end))
+    kept = [at for at in range(start, end) if whole or (at not in unanswered and infos[at].rejection is None)]
+    if not whole:
+        units += [
+            unit_of([at], infos, NO_RESULT if at in unanswered else None) for at in range(start, end) if at not in kept
+        ]
+    if kept:
+        results = [answers[at] for at in kept if at in answers]
+        rejection = NO_RESULT if whole and unanswered else None
+        units.append(unit_of(sorted([*kept, *results]), infos, rejection))
+    return units
+
+
+def _hold_programs(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> list[Unit]:
+    """Join the calls that a program made to the program."""
+    holder = holders(units)
+    programs: dict[str, int] = {}
+    for position, info in enumerate(infos):
+        programs |= dict.fromkeys(info.begun, position)
+        for program in info.within:
+            calling = holder[position]
+            if program not in programs:
+                calling.reject(NO_PROGRAM)
+            elif (whole := holder[programs[program]]) is not calling:
+                whole.absorb(calling, infos)
+                holder |= dict.fromkeys(calling.positions, whole)
+    return in_order(holder.values())
+
+
+def _forbid_open_programs(units: Sequence[Unit], infos: Sequence[MessageInfo], answers: dict[int, int]) -> None:
+    """Reject open programs, unless their calls were answered and nothing comes after them but the next request."""
+    end = max((unit.positions[-1] for unit in units if unit.rejection is None and unit.role != "system"), default=-1)
+    for unit in units:
+        if all(at in answers for at in unit.positions if infos[at].begun):
+            continue
+        unit.waiting = unit.positions[-1] == end and infos[end].role == "tool"
+        if not unit.waiting:
+            unit.reject(NO_RESULT)
+
+
+def _recognises(item: JSON) -> bool:
+    # The messages that Anthropic's API returns have a type too, and name their model.
+    if "type" in item and not (item["type"] == "message" and "model" in item):
+        return True
+    content = item.get("content")
+    return is_sequence(content) and any(fields(part).get("type") in _PARTS for part in content)
+
+
+FORMAT: Final = Format(
+    name="openai-responses",
+    read=read,
+    group=group,
+    tool_tokens=tool_tokens,
+    recognises=_recognises,
+    recognises_tool=lambda tool: tool.get("type") == "function" and not {"function", "input_schema"} & tool.keys(),
+)

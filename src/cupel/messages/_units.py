@@ -1,0 +1,192 @@
+"""Single messages as every provider's rules see them, and the smallest groups that a request can contain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Role = Literal["assistant", "system", "tool", "user"]
+"""Who speaks: `tool` is a message that answers calls, whatever its provider calls it."""
+
+
+@dataclass(slots=True)
+class MessageInfo:
+    """The facts about one message that rules and counts need: its role, its calls and results, its texts."""
+
+    role: Role
+    speaks: bool = False
+    """It holds words of the user or the assistant; a message of results, if there are words beside them."""
+    is_setting: bool = False
+    """It holds for the rest of the conversation, whatever becomes of system messages."""
+    calls: list[str] = field(default_factory=list[str])
+    """Ids of the calls that must be answered."""
+    results: list[str] = field(default_factory=list[str])
+    """Ids of the calls that this answers."""
+    begun: list[str] = field(default_factory=list[str])
+    """Ids of work on the provider's side that begins here and ends in a later message: server tools, programs."""
+    ended: list[str] = field(default_factory=list[str])
+    """Ids of such work that began in an earlier message."""
+    within: list[str] = field(default_factory=list[str])
+    """Ids of the work that made this message's calls, where the model did not make them itself."""
+    tools: list[str] = field(default_factory=list[str])
+    """Names of the tools called."""
+    texts: list[str] = field(default_factory=list[str])
+    """Everything that is counted as text."""
+    extra: int = 0
+    """Tokens that are not text: the message's frame, images, calls' frames."""
+    item_id: str | None = None
+    """The id that the message has for itself, where those must differ."""
+    opens_thinking: bool = False
+    """Its first block is the model's reasoning."""
+    ends_thinking: bool = False
+    """Its last block is the model's reasoning, which something must follow."""
+    ends_blank: bool = False
+    """Its last text ends in white space."""
+    rejection: str | None = None
+    """Why no provider would accept this message in any request."""
+
+    def reject(self, rejection: str) -> None:
+        """Note that the message cannot be sent; the first reason stays."""
+        if self.rejection is None:
+            self.rejection = rejection
+
+
+EMPTY_CONTENT = "empty content"
+"""The rejection of a message, or of a block in it, that says nothing."""
+TWO_CALLS = "two calls with one id"
+NO_CALL = "result without its call"
+NO_RESULT = "call without its result"
+
+
+UnitRole = Literal["assistant", "exchange", "system", "user"]
+"""What a unit is: somebody's message, or an `exchange`: calls with all their results."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """Messages that can only be sent together, by position in the history."""
+
+    positions: list[int]
+    role: UnitRole
+    opens: Role
+    """The role of its first message."""
+    closes: Role
+    """The role of its last message."""
+    requires: tuple[int, ...] = ()
+    """Positions of messages without whose units this one cannot be sent, though they can without it."""
+    waiting: bool = False
+    """It ends in work on the provider's side that goes on with the next request."""
+    pinned: bool = False
+    rejection: str | None = None
+    """Why it can never be sent."""
+    pin_reason: str | None = None
+    """Why it is pinned, if not by role or by the caller."""
+
+    def absorb(self, other: Unit, infos: Sequence[MessageInfo]) -> None:
+        """Make `other` part of this unit."""
+        self.positions = sorted({*self.positions, *other.positions})
+        self.opens = infos[self.positions[0]].role
+        self.closes = infos[self.positions[-1]].role
+        self.requires = tuple(sorted({*self.requires, *other.requires} - {*self.positions}))
+        self.waiting = self.waiting or other.waiting
+        self.pinned = self.pinned or other.pinned
+        self.rejection = self.rejection or other.rejection
+        if "exchange" in (self.role, other.role):
+            self.role = "exchange"
+
+    def reject(self, rejection: str) -> None:
+        """Note that the unit cannot be sent; the first reason stays."""
+        self.rejection = self.rejection or rejection
+
+    def pin(self, reason: str | None = None) -> None:
+        """Keep the unit whatever the budget; the first reason stays."""
+        self.pinned = True
+        self.pin_reason = self.pin_reason or reason
+
+
+def unit_of(positions: list[int], infos: Sequence[MessageInfo], rejection: str | None = None) -> Unit:
+    """Return a unit over `positions`, with the role and the rejection that its messages give it."""
+    members = [infos[position] for position in positions]
+    first, last = members[0].role, members[-1].role
+    paired = any(member.calls or member.results for member in members)
+    role: UnitRole = "exchange" if paired or first == "tool" else first
+    rejection = rejection or next((member.rejection for member in members if member.rejection), None)
+    return Unit(positions, role, opens=first, closes=last, rejection=rejection)
+
+
+def holders(units: Iterable[Unit]) -> dict[int, Unit]:
+    """Return the unit that each message is part of, by position."""
+    return {position: unit for unit in units for position in unit.positions}
+
+
+def in_order(units: Iterable[Unit]) -> list[Unit]:
+    """Return the units by their first messages, each once."""
+    distinct = {id(unit): unit for unit in units}
+    return sorted(distinct.values(), key=lambda unit: unit.positions[0])
+
+
+def forbid_repeated_calls(units: Iterable[Unit], infos: Sequence[MessageInfo]) -> None:
+    """Reject all but the newest of the exchanges that share a call id: ids must be unique in a request."""
+    seen: set[str] = set()
+    for unit in sorted(units, key=lambda unit: unit.positions[-1], reverse=True):
+        calls = [call for position in unit.positions for call in infos[position].calls]
+        if seen.intersection(calls) or len(set(calls)) < len(calls):
+            unit.reject(TWO_CALLS)
+        if unit.rejection is None:
+            seen.update(calls)
+
+
+UNANSWERED = "alternation: another user message follows without an answer between"
+UNFINISHED = "alternation: another assistant message follows"
+IN_A_ROW = "alternation: messages of one side in a row that cannot be parted"
+
+
+def alternating(units: Sequence[Unit], infos: Sequence[MessageInfo], *, results_are_user: bool) -> list[Unit]:
+    """Join every question to its answer; the calls in between require both, but can be left out.
+
+    Any selection of such units alternates. Units that no alternating sequence can contain are rejected. Calls and
+    results in messages of their own are steps on the way to the answer and count for neither side, unless
+    `results_are_user`.
+    """
+    turns: list[list[Unit]] = [[]]
+    for unit in units:
+        sides = _sides(unit, infos, results_are_user=results_are_user)
+        if any(one == other for one, other in pairwise(sides)):
+            unit.reject(IN_A_ROW)
+        if unit.role == "system" or unit.rejection:
+            continue
+        if unit.opens == "user":
+            turns.append([])
+        turns[-1].append(unit)
+    joined = {id(answer) for turn in turns[1:] if (answer := _join(turn, infos, last=turn is turns[-1]))}
+    return in_order(unit for unit in units if id(unit) not in joined)
+
+
+def _sides(unit: Unit, infos: Sequence[MessageInfo], *, results_are_user: bool) -> list[bool]:
+    """Return for each message of a unit that counts for a side whether it is the assistant's."""
+    members = [infos[position] for position in unit.positions]
+    counted = members if results_are_user else [one for one in members if one.speaks and not one.calls]
+    return [member.role == "assistant" for member in counted if member.role != "system"]
+
+
+def _join(turn: list[Unit], infos: Sequence[MessageInfo], *, last: bool) -> Unit | None:
+    """Join a turn's question with its answer and return the answer, if it has one."""
+    question, *steps = turn
+    saying = [step for step in steps if True in _sides(step, infos, results_are_user=False)]
+    for step in saying:
+        if step is not steps[-1]:
+            step.reject(UNFINISHED)
+    answer = steps[-1] if steps and steps[-1] in saying else None
+    if answer is None and not last:
+        for unit in turn:
+            unit.reject(UNANSWERED)
+        return None
+    for step in steps:
+        step.requires = (*step.requires, question.positions[0])
+    if answer is not None:
+        question.absorb(answer, infos)
+    return answer
