@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 
 from cupel import ContextBudget, presets
 from cupel.batch import BatchSelector
-from cupel.batch._items import read_items
 from cupel.batch._jsonl import answer_lines
+from cupel.batch._requests import read_items
 
 WORDS = ["alpha", "build", "delta", "error", "failed", "gamma", "stack", "step", "tabs", "trace", "user", "wants"]
 ITEM = pa.struct(

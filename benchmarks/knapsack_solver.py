@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cupel.slicers._knapsack_solver import solve, table_cells
+from cupel.slicers._knapsack import solve, table_cells
 
 SIZES = ((100, 20_500, 100), (1_000, 128_000, 100), (5_000, 128_000, 100), (1_000, 8_000, 1), (500, 100_000, 1))
 FIVE_LEVELS = (0.2, 0.4, 0.6, 0.8, 1.0)

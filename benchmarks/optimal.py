@@ -17,14 +17,10 @@ from benchmarks.pools import KINDS
 from benchmarks.tables import markdown
 from cupel import ContextBudget, ContextItem, GreedySlice, KindLimit, OptimalSlice, ReflexiveScorer, ScoredItem
 from cupel._columns import Candidates
-from cupel._optimum import Problem
-from cupel._optimum._highs import branch
-from cupel._optimum._model import Model
-from cupel._optimum._problem import reduced
-from cupel._optimum._rows import rows_of
 from cupel._ratios import scaled_score
 from cupel.slicers import Slicer
 from cupel.slicers import _optimal_chooser as chooser_module
+from cupel.slicers._optimum import Model, Problem, branch, reduced, rows_of
 
 SIZES = (200, 500, 2_000)
 SMALL = (30, 60, 200)

@@ -67,7 +67,7 @@ def pytest_runtest_makereport(
     """Add the selection to the report of a failed test."""
     outcome = yield
     if outcome.when == "call" and outcome.failed and call.excinfo is not None and "cupel.diagnostics" in sys.modules:
-        from cupel.testing._table import selection_table
+        from cupel.testing._snapshot import selection_table
 
         outcome.sections.extend(
             (f"cupel selection: {name}", selection_table(report)) for name, report in _selections(item, call.excinfo)

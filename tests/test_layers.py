@@ -49,7 +49,7 @@ def test_allowed_dependencies(imports, breaches):
         ("cupel.slicers", False),
         ("cupel.pipeline._run", False),
         ("cupel._checks", False),
-        ("cupel._documents._fields", False),
+        ("cupel._documents._form", False),
         ("cupel.__main__", False),
         ("_thread", False),
         ("cupel.slicers._base", True),

@@ -6,11 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cupel._optimum import Block, Cap, Effort, Floor, Member, Option, Problem, solve
-from cupel._optimum._model import Model
-from cupel._optimum._prices import SHIFT, by_capacity, capacity_price, core, priced
-from cupel._optimum._problem import reduced
-from cupel._optimum._rows import rows_of
+from cupel.slicers._optimum import (
+    SHIFT,
+    Block,
+    Cap,
+    Effort,
+    Floor,
+    Member,
+    Model,
+    Option,
+    Problem,
+    by_capacity,
+    capacity_price,
+    core,
+    priced,
+    reduced,
+    rows_of,
+    solve,
+)
 from tests.laws.generators import law
 
 OPTIONS = st.builds(Option, st.sampled_from([0, 1, 2, 3, 5, 5, 8]), st.sampled_from([0, 1, 2, 3, 3, 5, 7]))

@@ -12,7 +12,7 @@ import pytest
 from cupel import ContextBudget
 from cupel.batch import BatchError, BatchFailedError, BatchSelector, run_batch
 from cupel.batch._parquet import plan_parquet, read_parquet_shard
-from cupel.batch._shard import SHARD_BYTES
+from cupel.batch._source import SHARD_BYTES
 from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl, write_parquet
 from tests.batch.test_safety import Stop
 

@@ -11,7 +11,7 @@ import pytest
 
 from cupel._files import whole
 from cupel.batch import run_batch
-from cupel.batch._shard import Shard
+from cupel.batch._source import Shard
 from cupel.batch._state import Parts
 from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl, write_parquet
 
@@ -152,7 +152,7 @@ def test_shards_can_be_read_in_any_order(tmp_path):
 
 
 def test_a_worker_stays_in_its_row_group_and_helps_where_most_is_left():
-    from cupel.batch._local import Rota
+    from cupel.batch._workers import Rota
 
     sizes = [3, 2, 4]
     shards = [Shard(0, 0, 1, start, start + 1, group) for group, size in enumerate(sizes) for start in range(size)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cupel.batch._items import read_item, read_items
+from cupel.batch._requests import read_item, read_items
 
 INSTANTS = [
     "2026-01-31T09:30:00Z",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cupel.batch._local import cores
+from cupel.batch._workers import cores
 from tests.batch.requests import some_requests, write_jsonl
 
 SCRIPT = """

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cupel import presets
-from cupel.cli._numbers import token_count
+from cupel.cli._options import token_count
 
 OWN = '''
 from dataclasses import dataclass

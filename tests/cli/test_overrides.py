@@ -3,7 +3,7 @@
 import pytest
 
 from cupel import GreedySlice, KnapsackSlice, OverflowStrategy, PolicyConfigError, UShapedPlacer, presets
-from cupel.cli._overrides import overridden
+from cupel.cli._policies import overridden
 
 
 def test_nothing_to_change_gives_the_policy_itself():

@@ -1,7 +1,6 @@
 """Tables, drawn as plain text."""
 
-from cupel.cli._draw import plain, print_table
-from cupel.cli._table import Cell, Column, Table
+from cupel.cli._tables import Cell, Column, Table, plain, print_table
 
 
 def test_tables_align_wide_characters():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cupel.cli._writing import write_whole
+from cupel.cli._output import write_whole
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and modes of POSIX")
 
@@ -49,7 +49,7 @@ def test_devices_are_written_to(tmp_path):
     write_whole(Path("/dev/null"), "new")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
     script = (
-        "from pathlib import Path; from cupel.cli._writing import write_whole; write_whole(Path('/dev/stdout'), 'new')"
+        "from pathlib import Path; from cupel.cli._output import write_whole; write_whole(Path('/dev/stdout'), 'new')"
     )
     (tmp_path / "log").write_text("before ")
     with (tmp_path / "log").open("a") as log:

@@ -12,7 +12,7 @@ import tomli
 
 from cupel import placers, scorers, slicers
 from cupel.conformance import VectorError, find_vectors, load_vector, run_vector
-from cupel.conformance._strategies import build_placer, build_scorer, build_slicer
+from cupel.conformance._runners import build_placer, build_scorer, build_slicer
 from cupel.conformance._suite import ERROR_KINDS
 from cupel.conformance._vector import TomlTable
 from cupel.diagnostics import KNOWN_REASONS, InclusionReason

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cupel.diagnostics
-import cupel.pipeline._watch as watch_module
+import cupel.pipeline._observer as watch_module
 from cupel import (
     BudgetOverflowError,
     ContextBudget,
@@ -298,7 +298,7 @@ def test_silence_reads_no_clock_and_builds_nothing(trace: Any, monkeypatch: pyte
 
     for name in ("perf_counter_ns", "time_ns", "TraceEvent", "StageSnapshot"):
         monkeypatch.setattr(watch_module, name, forbidden)
-    reasons = sys.modules["cupel.pipeline._reasons"]
+    reasons = sys.modules["cupel.pipeline._observer"]
     for name in ("BudgetExceeded", "Deduplicated", "NegativeTokens", "PinnedOverride", "ExcludedItem", "IncludedItem"):
         monkeypatch.setattr(reasons, name, forbidden)
     assert len(PIPELINE.run(pool(), BUDGET, trace=trace)) == 2

@@ -6,8 +6,7 @@ import pytest
 
 from cupel import ContextItem
 from cupel.evaluation import Case, Outcome, compare
-from cupel.evaluation._evaluate import _summed
-from cupel.evaluation._intervals import estimates, mean_and_error, student_quantile
+from cupel.evaluation._evaluate import _summed, estimates, mean_and_error, student_quantile
 
 
 def one(values, seed=0):

@@ -17,8 +17,7 @@ from cupel import (
     ScaledScorer,
 )
 from cupel.evaluation import Case, EvaluationError, evaluate, tune
-from cupel.evaluation._tune import _folds, _groups
-from cupel.evaluation._variants import remembering, variants
+from cupel.evaluation._tune import _folds, _groups, remembering, variants
 from cupel.slicers import BestFirstSlice
 
 from .pools import hinted_case

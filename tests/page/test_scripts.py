@@ -13,7 +13,7 @@ from cupel.demo import session_items, session_policy
 from cupel.diagnostics import KNOWN_REASONS, vocabulary
 from cupel.page import Variant, excluded_words, page_payload
 from cupel.page._answers import digest, excluded_rows
-from cupel.page._positions import Positions
+from cupel.page._payload import Positions
 from tests import oracle
 from tests.laws.generators import budget_pairs, item_pairs, law
 from tests.laws.policies import policies

@@ -18,7 +18,7 @@ from cupel import (
     ScorerConfigError,
 )
 from cupel.messages import fit
-from cupel.scorers._bm25 import Index
+from cupel.scorers._relevance import Index
 
 ITEMS = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5), ContextItem("Rain all day.", 5)]
 PIPELINE = Pipeline(scorer=RelevanceScorer(), slicer=BestFirstSlice())

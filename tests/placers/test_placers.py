@@ -11,7 +11,7 @@ import pytest
 
 from cupel import ChronologicalPlacer, ContextItem, Placer, ScoredItem, StrategyContractError, UShapedPlacer
 from cupel._columns import Candidates
-from cupel.placers._base import ArrangingPlacer
+from cupel.placers import ArrangingPlacer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,8 +2,7 @@
 
 import pytest
 
-from cupel.policy._plugins import load_plugins
-from cupel.policy._registry import PLACERS, SCORERS, SLICERS
+from cupel.policy._registry import PLACERS, SCORERS, SLICERS, load_plugins
 
 
 @pytest.fixture

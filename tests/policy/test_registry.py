@@ -24,8 +24,7 @@ from cupel import (
 )
 from cupel.conformance import load_vector, run_vector
 from cupel.policy import json_schema, register_placer, register_scorer, register_slicer, registered
-from cupel.policy._forms import Integer
-from cupel.policy._record import Key
+from cupel.policy._forms import Integer, Key
 from cupel.policy._registry import SCORERS
 from cupel.testing import strategies
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextItem, InvalidItemError
-from cupel._relations import read_relations
-from cupel._relations._components import components
+from cupel._relations import components, read_relations
 
 
 def item(content, tokens=10, *, pinned=False, kind="Message", **marks):

@@ -53,7 +53,7 @@ def test_an_item_that_brings_its_vector_is_not_embedded():
 
 
 def test_the_oldest_vectors_are_forgotten_but_never_those_of_a_pass(monkeypatch):
-    monkeypatch.setattr("cupel.scorers._vectors._MOST", 2)
+    monkeypatch.setattr("cupel.scorers._embedding._MOST", 2)
     embed = Counting()
     scorer = EmbeddingScorer(embed, query="a")
     assert scorer.score_all(ITEMS)[2] == 0.0

@@ -22,8 +22,7 @@ from cupel import (
     ScorerConfigError,
 )
 from cupel.scorers import ENGLISH
-from cupel.scorers._bm25 import Index
-from cupel.scorers._words import Terms, terms_for, words_of
+from cupel.scorers._relevance import Index, Terms, terms_for, words_of
 
 PLAIN = RelevanceScorer(stem=False)
 NOON = datetime(2025, 5, 7, 12, tzinfo=UTC)
@@ -67,7 +66,7 @@ def test_long_words_are_not_remembered_and_the_memory_is_bounded(monkeypatch):
     assert known["y" * 101] == ("y" * 101,)
     assert known["港" * 101] == ("港", "港港")  # a long text without spaces is taken apart all the same
     assert not known
-    monkeypatch.setattr("cupel.scorers._words._MOST_WORDS", 2)
+    monkeypatch.setattr("cupel.scorers._relevance._MOST_WORDS", 2)
     for word in ("one", "two", "three"):
         assert known[word] == (word,)
     assert list(known) == ["three"]

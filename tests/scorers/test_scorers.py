@@ -34,7 +34,7 @@ from cupel import (
 )
 from cupel.errors import ScorerConfigError
 from cupel.scorers import DEFAULT_KIND_WEIGHTS
-from cupel.scorers._curves import Curve
+from cupel.scorers._decay import Curve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

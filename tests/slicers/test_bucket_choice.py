@@ -6,8 +6,7 @@ import random
 import pytest
 
 from cupel.slicers import _bucket_choice
-from cupel.slicers._bucket_choice import finest_bucket, solve_finest
-from cupel.slicers._knapsack_solver import solve, table_cells
+from cupel.slicers._knapsack import finest_bucket, solve, solve_finest, table_cells
 
 
 def in_buckets(values, tokens, target, bucket):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cupel.slicers import _knapsack_core
+from cupel.slicers._knapsack import _simplify, solve, table_cells
 from cupel.slicers._knapsack_core import Relaxation, _relax, _windows, find_core
-from cupel.slicers._knapsack_solver import _simplify, solve, table_cells
 
 
 def naive(values, weights, capacity):
@@ -267,7 +267,7 @@ def test_no_cells_when_everything_fits():
 
 
 def test_what_needs_no_table_needs_no_numpy():
-    code = "import sys; from cupel.slicers._knapsack_solver import solve; solve([1], [1], 1); print(*sys.modules)"
+    code = "import sys; from cupel.slicers._knapsack import solve; solve([1], [1], 1); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "cupel.slicers._knapsack_solver" in done.stdout.split()
+    assert "cupel.slicers._knapsack" in done.stdout.split()
     assert "numpy" not in done.stdout.split()

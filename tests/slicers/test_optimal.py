@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import cupel._optimum._solve as search
+import cupel.slicers._optimum as search
 from cupel import (
     ContextBudget,
     ContextItem,

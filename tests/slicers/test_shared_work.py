@@ -19,8 +19,8 @@ from cupel import (
 )
 from cupel._targets import Wanted, Work
 from cupel.slicers import _fill_back
-from cupel.slicers._fill_back import BackwardFill
-from cupel.slicers._knapsack_table import CapacityTable
+from cupel.slicers._knapsack_core import CapacityTable
+from cupel.slicers._targets import BackwardFill
 
 
 def test_a_fill_without_hope_is_not_followed_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

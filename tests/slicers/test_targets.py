@@ -22,8 +22,8 @@ from cupel import (
     ReflexiveScorer,
 )
 from cupel._targets import AnyOf, Shifted, Stretches, TooMuchWork, Wanted, Work
-from cupel.slicers._fill_back import BackwardFill
-from cupel.slicers._shares import Sharing
+from cupel.slicers._quota import Sharing
+from cupel.slicers._targets import BackwardFill
 from tests.analytics.pools import Alternating, small_items, small_slicers
 
 LOTS = 10**12

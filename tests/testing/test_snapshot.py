@@ -8,8 +8,7 @@ import pytest
 
 from cupel import ContextBudget, ContextItem, CountQuotaEntry, CountQuotaSlice, Pipeline, ReflexiveScorer
 from cupel.testing import SelectionReportAssertionException, SnapshotMismatchError
-from cupel.testing._snapshot import Snapshots, file_stem, snapshot_text
-from cupel.testing._table import selection_table
+from cupel.testing._snapshot import Snapshots, file_stem, selection_table, snapshot_text
 from tests.testing.reports import excluded, included, report
 
 

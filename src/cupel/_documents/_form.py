@@ -1,4 +1,4 @@
-"""An object with named fields in a document: one table of fields reads, writes and describes it."""
+"""Objects with named fields: one table of fields reads, writes and describes them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,125 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Final, Generic, NoReturn, TypeVar, cast
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec.structs import asdict, astuple
 
 from cupel._checks import did_you_mean, shown, wrong_type
-from cupel._documents._fields import Aside, Field, Nested
-from cupel._documents._json import decode_json, is_written
-from cupel._documents._limits import RefusedError, check_depth
-from cupel._documents._paths import Path, shown_path
-from cupel.errors import CupelError
+from cupel._documents._values import (
+    CONTENT,
+    COUNT,
+    FLAG,
+    INSTANT,
+    INTEGER,
+    INTEGERS,
+    NAME,
+    NUMBER,
+    OBJECT,
+    WORDS,
+    Path,
+    RefusedError,
+    Value,
+    check_depth,
+    decode_json,
+    is_written,
+    shown_path,
+)
+from cupel._frozen import EMPTY
+from cupel.errors import CupelError, InvalidBudgetError, InvalidItemError
+from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
+
+Aside: TypeAlias = dict[Path, dict[str, Any]]
+"""Fields that this version does not know, by the path of the object that had them."""
+
+
+class Readable(Protocol):
+    """What stands inside a document as an object of its own."""
+
+    @property
+    def title(self) -> str:
+        """The name in a schema."""
+        ...
+
+    @property
+    def packed(self) -> Any:
+        """The type that msgspec reads and writes in its place."""
+        ...
+
+    def pack(self, value: Any, /) -> Any:
+        """Return what msgspec writes as the value's JSON form."""
+        ...
+
+    def unpack(self, packed: Any, /) -> Any:
+        """Build a value from what msgspec has read; an error says only that it cannot be built like this."""
+        ...
+
+    def read(self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None) -> Any:
+        """Build a value; the error names its path."""
+        ...
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of what `read` takes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """The value of a field that is an object with a form of its own, or a list of `many`."""
+
+    form: Readable
+    many: bool = False
+
+    def read(self, value: object, at: Path, error: type[Exception], aside: Aside | None) -> Any:
+        """Build what is at a path."""
+        if not self.many:
+            return self.form.read(value, at, error=error, aside=aside)
+        if not isinstance(value, list):
+            raise error(f"{shown_path(at)}: {wrong_type(str(at[-1]), 'a list', value)}")
+        entries = cast("list[object]", value)
+        return tuple(
+            self.form.read(entry, (*at, index), error=error, aside=aside) for index, entry in enumerate(entries)
+        )
+
+    @property
+    def packed(self) -> Any:
+        """The type that msgspec reads and writes."""
+        return list[self.form.packed] if self.many else self.form.packed  # type: ignore[name-defined]
+
+    def write(self, value: Any) -> Any:
+        """Return what msgspec writes."""
+        return [self.form.pack(entry) for entry in value] if self.many else self.form.pack(value)
+
+    def unpack(self, packed: Any) -> Any:
+        """Build what msgspec has read."""
+        return tuple(map(self.form.unpack, packed)) if self.many else self.form.unpack(packed)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What `read` takes."""
+        one = {"$ref": f"#/$defs/{self.form.title}"}
+        return {"type": "array", "items": one} if self.many else one
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: its Python name, its key in JSON, its values, and the default that need not be written."""
+
+    name: str
+    value: Value | Nested
+    default: Any = None
+    required: bool = False
+    always: bool = False
+    """Whether it is written even if it has the default's value."""
+    key: str = ""
+    """The key in JSON, camelCase unless given; readers take the Python name as well."""
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            first, *rest = self.name.split("_")
+            object.__setattr__(self, "key", first + "".join(word.capitalize() for word in rest))
+
 
 T = TypeVar("T")
 
@@ -256,3 +364,46 @@ def _misspelt(key: object, form: WireForm[Any]) -> str:
 
 def _refuse(at: Path | None, problem: str, error: type[Exception]) -> NoReturn:
     raise error(problem if at is None else f"{shown_path(at)}: {problem}") from None
+
+
+_PERCENTAGE: Final = Value(
+    "a number from 0 to 100", {"type": "number", "minimum": 0, "maximum": 100}, NUMBER.read, NUMBER.cell, NUMBER.write
+)
+
+ITEM: Final = WireForm(
+    "an item",
+    ContextItem,
+    (
+        Field("content", CONTENT, required=True),
+        Field("tokens", INTEGER, required=True),
+        Field("kind", NAME, ContextKind.MESSAGE, always=True),  # ruling 7.29
+        Field("source", NAME, ContextSource.CHAT),
+        Field("priority", INTEGER),
+        Field("tags", WORDS, ()),
+        Field("metadata", OBJECT, EMPTY),
+        Field("timestamp", INSTANT),
+        Field("future_relevance_hint", NUMBER),
+        Field("pinned", FLAG, default=False),
+        Field("original_tokens", INTEGER),
+    ),
+    InvalidItemError,
+)
+BUDGET: Final = WireForm(
+    "a budget",
+    ContextBudget,
+    (
+        Field("max_tokens", COUNT, required=True),
+        Field("target_tokens", COUNT, required=True),
+        Field("output_reserve", COUNT, 0),
+        Field("reserved_slots", INTEGERS, EMPTY),
+        Field("estimation_safety_margin_percent", _PERCENTAGE, 0.0),
+    ),
+    InvalidBudgetError,
+)
+
+
+def budget_of(form: Any, *, error: type[Exception] = InvalidBudgetError) -> ContextBudget:
+    """Read a budget from an object, or from a number of tokens that is both window and target."""
+    if isinstance(form, int) and not isinstance(form, bool):
+        form = {"max_tokens": form, "target_tokens": form}
+    return BUDGET.read(form, error=error)

@@ -1,17 +1,16 @@
 """Questions about selections: how good, how full, and what would change under another budget or policy."""
 
-from cupel.analytics._budget_simulation import find_min_budget_for, get_marginal_items
-from cupel.analytics._counterfactual import Counterfactual, counterfactual, counterfactuals
 from cupel.analytics._metrics import (
+    OptimalityGap,
     QuotaMode,
     QuotaUtilization,
     budget_utilization,
     kind_diversity,
+    optimality_gap,
     quota_utilization,
     timestamp_coverage,
 )
-from cupel.analytics._optimality import OptimalityGap, optimality_gap
-from cupel.analytics._policy_sensitivity import (
+from cupel.analytics._sensitivity import (
     ItemStatus,
     PolicySensitivityDiff,
     PolicySensitivityDiffEntry,
@@ -19,7 +18,15 @@ from cupel.analytics._policy_sensitivity import (
     dry_run_with_policy,
     policy_sensitivity,
 )
-from cupel.analytics._sweep import SweepRow, sweep
+from cupel.analytics._simulation import (
+    Counterfactual,
+    SweepRow,
+    counterfactual,
+    counterfactuals,
+    find_min_budget_for,
+    get_marginal_items,
+    sweep,
+)
 
 __all__ = [
     "Counterfactual",

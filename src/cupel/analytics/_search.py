@@ -1,20 +1,191 @@
-"""The smallest budget that selects an item, without assuming that a larger budget keeps what a smaller one took."""
+"""Find the smallest budget that selects an item."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from msgspec.structs import replace as with_fields
+
+from cupel._checks import as_tuple, shown, wrong_type
+from cupel._relations import lawful
 from cupel._targets import NEVER, TooMuchWork, Wanted, Work
-from cupel.analytics._extensions import Extensions
-from cupel.analytics._walk import Walk
+from cupel.errors import InvalidItemError, ScarcityError, TableTooLargeError
+from cupel.model import ContextItem, OverflowStrategy
+from cupel.pipeline import Pipeline, PreparedSelection, effective_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from cupel._targets import Targets
-    from cupel.model import ContextBudget, ContextItem
-    from cupel.pipeline import PreparedSelection
+    from cupel.model import ContextBudget
     from cupel.slicers import Reach
+
+
+def quiet(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline without its callback: what-if questions are nobody's business."""
+    return pipeline if pipeline.on_overflow is None else replace(pipeline, on_overflow=None)
+
+
+def prepared_of(
+    pipeline: Pipeline | PreparedSelection, items: Iterable[ContextItem] | None, query: str | None = None
+) -> PreparedSelection:
+    """Score, deduplicate and sort once, for any number of questions, unless that has been done for this query."""
+    if isinstance(pipeline, PreparedSelection):
+        if items is not None:
+            raise TypeError("items must be None beside a PreparedSelection, which has its items already")
+        prepared = with_fields(pipeline, pipeline=quiet(pipeline.pipeline))
+        return prepared if query is None else prepared.with_query(query)
+    if not isinstance(pipeline, Pipeline):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise wrong_type("pipeline", "a Pipeline or a PreparedSelection", pipeline)
+    return quiet(pipeline).prepare(as_items(items), query=query)
+
+
+def as_items(items: Iterable[ContextItem] | None) -> tuple[ContextItem, ...]:
+    """Return items as a tuple; None, which stands beside a `PreparedSelection`, is none here."""
+    return as_tuple("items", cast("Iterable[ContextItem]", items), ContextItem)
+
+
+def check_members(name: str, prepared: PreparedSelection, items: Iterable[ContextItem]) -> None:
+    """Refuse an item that was not prepared: no budget selects it, which would be a misleading answer."""
+    for item in prepared.strangers(items):
+        msg = f"{name} must be among the items that were prepared, got {shown(item)}"
+        raise InvalidItemError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """The budgets `base + extra` for every `extra` from 0 up, as the slicer sees them beside these pinned tokens."""
+
+    base: ContextBudget
+    pinned_tokens: int
+
+    def at(self, extra: int) -> ContextBudget:
+        """Return the budget with `extra` more tokens."""
+        return self.base.extended(extra)
+
+    def effective(self, extra: int) -> ContextBudget:
+        """Return what that budget leaves to the slicer; the target never falls as `extra` grows."""
+        return effective_budget(self.at(extra), self.pinned_tokens)
+
+    def reaching(self, target: int) -> int | None:
+        """Return the smallest `extra` whose effective target is at least `target`; None behind a full margin."""
+        base = self.base
+        if target <= 0:
+            return 0
+        unreserved = min(base.target_tokens, base.max_tokens - base.output_reserve)
+        spare = unreserved - self.pinned_tokens - sum(base.reserved_slots.values())
+        share = 1.0 - base.estimation_safety_margin_percent / 100.0
+        if share <= 0.0:
+            return None
+        return max(0, target - spare) if share == 1.0 else self._behind_margin(target, Fraction(share), spare)
+
+    def _behind_margin(self, target: int, share: Fraction, spare: int) -> int:
+        """Search around the quotient: a product of floats may be off, by more the larger it is."""
+        high, step = max(0, int(target / share) - spare), 1
+        while self.effective(high).target_tokens < target:
+            high, step = high + step, 2 * step
+        low, step = high, 1
+        while low >= 0 and self.effective(low).target_tokens >= target:
+            low, step = low - step, 2 * step
+        low = max(low, -1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.effective(middle).target_tokens >= target:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def holding_pins(self) -> int:
+        """Return the smallest `extra` whose window holds the pinned items."""
+        return max(0, self.pinned_tokens - (self.base.max_tokens - self.base.output_reserve))
+
+
+_REFUSALS = (TableTooLargeError, ScarcityError)
+_RUN, _CANDIDATE = 20_000, 300  # what a run costs, and what each candidate adds
+
+
+class Stop(NamedTuple):
+    """What one budget selects, and the next one that may select something else (None: there is none)."""
+
+    extra: int
+    positions: frozenset[int]
+    pinned: bool
+    following: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Runs budgets in ascending order, and passes over those that are sure to select the same."""
+
+    prepared: PreparedSelection
+    extensions: Extensions
+    raising: bool
+    """Whether a refusal ends the walk; otherwise such a budget selects nothing."""
+
+    def steps(self, last: int | None, work: Work) -> Iterator[Stop]:
+        """Go from the first extension to the last."""
+        extra: int | None = 0
+        while extra is not None and (last is None or extra <= last):
+            step = self.at(extra, work)
+            yield step
+            extra = step.following
+
+    def at(self, extra: int, work: Work) -> Stop:
+        """Run one budget; one that cannot be run selects nothing."""
+        extensions, prepared = self.extensions, self.prepared
+        pins_fit = extensions.holding_pins()
+        if extra < pins_fit:
+            return Stop(extra, frozenset(), pinned=False, following=pins_fit)  # ruling 9.6
+        effective = extensions.effective(extra)
+        effort = prepared.chooser.effort(effective.target_tokens)
+        work.spend(_RUN + _CANDIDATE * len(prepared.candidates) + effort)
+        try:
+            chosen = prepared.chooser(effective).chosen
+        except _REFUSALS:
+            if self.raising:
+                raise
+            return Stop(extra, frozenset(), pinned=False, following=self._after_refusal(extra, work))
+        step = self._settled(extra, chosen)
+        span = prepared.chooser.span(effective)
+        if span == (effective.target_tokens, effective.target_tokens + 1):  # a slicer that promises nothing
+            return step._replace(following=extra + 1)
+        stop = None if span.stop is None else extensions.reaching(span.stop)
+        return step._replace(following=min((end for end in (stop, step.following) if end is not None), default=None))
+
+    def _after_refusal(self, extra: int, work: Work) -> int | None:
+        refused = self.prepared.chooser.refused(work)
+        if refused is None:
+            return extra + 1
+        free = refused.next(self.extensions.effective(extra).target_tokens, inside=False)
+        return None if free is None else max(extra + 1, self.extensions.reaching(free) or 0)
+
+    def _settled(self, extra: int, chosen: list[int]) -> Stop:
+        """Apply the overflow strategy, and say at which budget its effect can change."""
+        tokens, pinned_tokens = self.prepared.candidates.tokens, self.extensions.pinned_tokens
+        target = self.extensions.at(extra).target_tokens
+        total = pinned_tokens + sum(tokens[position] for position in chosen)
+        overflow = self.prepared.pipeline.overflow
+        if total <= target or overflow is OverflowStrategy.PROCEED:
+            return Stop(extra, frozenset(chosen), pinned=True, following=None)
+        if overflow is OverflowStrategy.THROW:  # a budget that cannot be run selects nothing
+            return Stop(extra, frozenset(), pinned=False, following=extra + total - target)
+        used, kept, following = pinned_tokens, set[int](), total
+        for position in sorted(chosen):  # from the highest score down, as truncation goes
+            needed = used + tokens[position]
+            if needed <= target:
+                used = needed
+                kept.add(position)
+            else:
+                following = min(following, needed)
+        relations = self.prepared.candidates.relations
+        if relations is not None:  # what depends on something truncated goes as well
+            kept = set(lawful(relations, sorted(kept)))
+        return Stop(extra, frozenset(kept), pinned=True, following=extra + following - target)
+
 
 _QUESTION, _FURTHER_ITEM, _SOME = 1_800_000_000, 300_000, 400_000_000  # about nanoseconds
 _NEAR = 4_096  # many answers are near, and near ones are cheap

@@ -1,7 +1,8 @@
-"""A job: what to do with each shard. It pickles, so that any process that sees the files can do it."""
+"""The work on one shard, and the assembly of the output."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,11 +11,8 @@ from typing import Any
 
 import msgspec
 
-from cupel._files import whole
-from cupel.batch._errors import BatchError
-from cupel.batch._jsonl import LineFile, answer_jsonl, plan_jsonl
-from cupel.batch._line_answers import answers_as_table
-from cupel.batch._marks import Mark, mark_of
+from cupel._files import move, whole
+from cupel.batch._jsonl import LineFile, answer_jsonl, answers_as_table, plan_jsonl
 from cupel.batch._parquet import (
     ParquetOutput,
     PartWriter,
@@ -24,8 +22,7 @@ from cupel.batch._parquet import (
     schema_of_answers,
 )
 from cupel.batch._selector import BatchSelector
-from cupel.batch._shard import RowError, Shard, ShardResult
-from cupel.batch._source import FileFormat, form_of
+from cupel.batch._source import BatchError, FileFormat, Mark, RowError, Shard, ShardResult, form_of, mark_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +130,53 @@ def _unsealed(sealed: bytes) -> bytes:
     if digest != sha256(account).hexdigest().encode():
         raise msgspec.ValidationError("the account is damaged")
     return account
+
+
+class Assembly:
+    """The output file and the errors file as drafts, which grow part by part in the order of the input.
+
+    The drafts are no state: an interrupted run leaves the parts, and the next one assembles them again.
+    """
+
+    def __init__(self, job: Job, shards: Sequence[Shard]) -> None:
+        self._job = job
+        self._drafts = (job.parts / "output.draft", job.parts / "errors.draft")
+        self._output = job.output(self._drafts[0])
+        self._errors = LineFile(self._drafts[1])
+        self._ready: dict[int, ShardResult] = {}
+        self._next = 0
+        self._shards = len(shards)
+        self.written = 0
+        self.errors = 0
+
+    def add(self, result: ShardResult) -> None:
+        """Learn that a shard is done."""
+        self._ready[result.index] = result
+        self.written += result.written
+        self.errors += result.errors
+
+    def advance(self, most: int | None = None) -> None:
+        """Append the parts whose turn has come; no more than `most`, so that nobody waits long for this process."""
+        while self._next in self._ready and (most is None or most > 0):
+            result = self._ready.pop(self._next)
+            self._output.add(self._job.part(self._next))
+            if result.errors:
+                self._errors.add(self._job.faults(self._next))
+            self._next += 1
+            most = None if most is None else most - 1
+
+    def close(self) -> None:
+        """Close the drafts."""
+        try:
+            self._output.close()
+        finally:
+            self._errors.close()
+
+    def finish(self, output: Path, errors_file: Path) -> None:
+        """Put both files in their places, the output last; without errors there is no file of them."""
+        assert self._next == self._shards  # noqa: S101  (every shard has been added)
+        if self.errors:
+            move(self._drafts[1], errors_file)
+        else:
+            errors_file.unlink(missing_ok=True)
+        move(self._drafts[0], output)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from cupel.batch._errors import BatchError
+from cupel.batch._source import BatchError
 
 _TAKEN: Final = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
 _FAR: Final = 1 << 20

@@ -1,28 +1,122 @@
-"""A whole job, from a file of requests to a file of selections."""
+"""Run a whole job, from a file of requests to a file of selections."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from cupel._checks import as_integer, shown
-from cupel.batch._course import Course, OnProgress
-from cupel.batch._dask import load_distributed, run_dask
-from cupel.batch._errors import BatchError
-from cupel.batch._job import Job
-from cupel.batch._local import check_can_start, cores, run_local
+from cupel._files import sync_directory
+from cupel.batch._job import Assembly, Job
 from cupel.batch._lock import locked
-from cupel.batch._outputs import Finished, Outputs
 from cupel.batch._selector import BatchSelector
-from cupel.batch._source import FileGuard, Source, form_of
-from cupel.batch._state import Manifest, Parts
+from cupel.batch._source import BatchError, BatchFailedError, FileGuard, Shard, ShardResult, Source, explained, form_of
+from cupel.batch._state import Finished, Manifest, Outputs, Parts
+from cupel.batch._workers import check_can_start, cores, load_distributed, run_dask, run_local
 from cupel.model import ContextBudget
 from cupel.policy import Policy
+
+OnProgress: TypeAlias = "Callable[[BatchProgress], object]"
+Runner: TypeAlias = Callable[[Job, list[Shard], int], Generator[ShardResult, None, None]]
+_PARTS_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """How far a job has come, in rows; `resumed` of the `done` ones were there when it began."""
+
+    done: int
+    total: int
+    resumed: int
+
+
+class Course:
+    """A job that has begun, and may end at any moment: what is done by then is kept."""
+
+    def __init__(self, job: Job, manifest: Manifest, parts: Parts, watch: FileGuard) -> None:
+        self._job = job
+        self._manifest = manifest
+        self._parts = parts
+        self._watch = watch
+        with self._kept():
+            self._assembly = Assembly(job, manifest.shards)
+
+    def run(self, runner: Runner, workers: int, max_errors: int | None, on_progress: OnProgress | None) -> int:
+        """Answer the shards that are left; return the rows that an earlier run has answered."""
+        shards = self._manifest.shards
+        try:
+            with self._kept():
+                found = {shard.index: result for shard in shards if (result := self._job.finished(shard)) is not None}
+                for result in found.values():
+                    self._add(result, max_errors)
+            left = [shard for shard in shards if shard.index not in found]
+            before = sum(result.rows for result in found.values())
+            progress = BatchProgress(before, sum(shard.rows for shard in shards), before)
+            tell: OnProgress = on_progress or (lambda _progress: None)
+            tell(progress)
+            if left:
+                with closing(runner(self._job, left, workers)) as results:
+                    while (result := self._next(results, max_errors)) is not None:
+                        progress = replace(progress, done=progress.done + result.rows)
+                        tell(progress)
+        except BaseException:
+            with suppress(Exception):  # on a full disk, nor can the drafts be closed in order
+                self._assembly.close()
+            raise
+        return sum(result.written + result.errors for result in found.values())
+
+    def _next(self, results: Iterator[ShardResult], max_errors: int | None) -> ShardResult | None:
+        with self._kept():
+            result = next(results, None)
+            if result is not None:
+                self._add(result, max_errors)
+                self._assembly.advance(_PARTS_AT_ONCE)
+            return result
+
+    def finish(self, outputs: Outputs) -> Finished:
+        """Put the files in their places, and only then forget the parts."""
+        assembly = self._assembly
+        with self._kept():
+            assembly.advance()
+            assembly.close()
+            self._watch.check()
+            assembly.finish(outputs.output, outputs.errors)
+            record = outputs.keep_record(self._manifest, assembly.written, assembly.errors)
+            sync_directory(outputs.output.parent)
+            self._parts.remove()
+        return record
+
+    def _add(self, result: ShardResult, max_errors: int | None) -> None:
+        self._watch.check()
+        self._assembly.add(result)
+        errors = self._assembly.errors
+        if max_errors is not None and errors > max_errors:
+            raise BatchError(
+                f"{errors:,} rows failed, more than max_errors={max_errors}; one of them: {result.first_error}"
+            )
+
+    @contextmanager
+    def _kept(self) -> Generator[None, None, None]:
+        """Turn whatever goes wrong into a failure that can be resumed, unless the input is no longer what it was."""
+        try:
+            yield
+        except Exception as error:
+            if self._watch.has_changed():
+                self._parts.remove()
+                raise BatchError(
+                    "the input has changed while it was read, so what was done is discarded: start again"
+                ) from error
+            raise BatchFailedError(
+                f"{explained(error)}; what is done is kept in {self._parts.path}: go on with --resume"
+            ) from error
+
 
 Engine: TypeAlias = Literal["local", "dask"]
 
@@ -117,7 +211,7 @@ def _prepared(
     parts = Parts(outputs.output)
     with parts.draft(asked.id) as draft:
         watch = source.watch(draft)
-        asked = replace(asked, input=watch.mark)
+        asked = structs.replace(asked, input=watch.mark)
         manifest = parts.take_up(asked, resume=resume, restart=restart)
         if manifest is None:
             finished = outputs.finished(asked) if resume else None
@@ -126,7 +220,7 @@ def _prepared(
             source.unpack(draft)
             job = _job(source.readable(draft), draft, asked)
             job.check()
-            manifest = replace(asked, shards=job.plan(shard_rows))
+            manifest = structs.replace(asked, shards=job.plan(shard_rows))
             watch.check()
             parts.begin(draft, manifest)
     requests = source.readable(parts.path)

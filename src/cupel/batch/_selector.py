@@ -1,18 +1,229 @@
-"""Selection as a function from Arrow table to Arrow table."""
+"""Select from Arrow tables of requests."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import accumulate, repeat
+from typing import Any, Final, cast
+
+import msgspec
 
 from cupel._checks import shown, wrong_type
+from cupel._documents import ITEM
+from cupel._frozen import EMPTY
 from cupel.batch._arrow import arrow
-from cupel.batch._choice import Chosen, choice_columns, choose
-from cupel.batch._columns import RequestColumns
-from cupel.batch._errors import BatchError
-from cupel.model import ContextBudget
+from cupel.batch._requests import DEFAULTS, Chosen, ItemsRequest, build, choice_columns, choose, read_budget
+from cupel.batch._source import BatchError, explained
+from cupel.errors import CupelError
+from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 from cupel.policy import Policy
+
+_READ_INSTANT: Final = cast("Callable[[Any], Any]", ITEM.spellings["timestamp"].value.read)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RequestColumns:
+    """The requests of a table, read on demand: `items` (structs), `budget` (a struct or a number), `query` (a text)."""
+
+    def __init__(self, table: Any, shared: ContextBudget | None) -> None:
+        pa = arrow()
+        names: list[str] = table.column_names
+        twice = sorted(name for name in set(names) if names.count(name) > 1)
+        if twice:
+            raise BatchError(f"the table has two columns {shown(twice[0])}; rename one")
+        if "items" not in names:
+            other = "; conversations are read from JSON lines" if "messages" in names else ""
+            raise BatchError(f"the table has no column 'items'; its columns are {', '.join(names) or 'none'}{other}")
+        items = table.column("items")
+        self._items: Any = items.combine_chunks() if isinstance(items, pa.ChunkedArray) else items
+        _check_items(pa, self._items.type)
+        self._shared = shared
+        self._others = {
+            name: _readable(_plain, table.column(name)) if name in names else [None] * table.num_rows
+            for name in ("budget", "query")
+        }
+        self._lengths: list[int | None] = pa.compute.list_value_length(self._items).to_pylist()
+        self.starts = list(accumulate((length or 0 for length in self._lengths), initial=0))
+        self.values: Any = self._items.flatten()
+        """The items of all requests, one after the other."""
+
+    def __iter__(self) -> Iterator[Callable[[], ItemsRequest]]:
+        """Return a reader for each request; it raises what is wrong with that request."""
+        columns = _values(self.values)
+        try:
+            items = build(columns)
+        except (CupelError, TypeError, ValueError):
+            items = None  # somebody's item is bad: find out whose, request by request
+        for row in range(len(self._lengths)):
+            yield partial(self._read, row, items, columns)
+
+    def _read(self, row: int, items: list[ContextItem] | None, columns: list[Any]) -> ItemsRequest:
+        if self._lengths[row] is None:
+            raise ValueError("items is missing")
+        start, stop = self.starts[row], self.starts[row + 1]
+        if items is not None:
+            chosen = items[start:stop]
+        else:
+            chosen = [_build_one(columns, position, position - start) for position in range(start, stop)]
+        budget, query = (_checked(f"{name}:", column[row]) for name, column in self._others.items())
+        return ItemsRequest(chosen, read_budget(budget, self._shared), query)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A value that Python has no object for, or none that an item can take; the item that has it is the bad one."""
+
+    reason: str
+
+
+def _readable(read: Callable[[Any], list[Any]], column: Any) -> list[Any]:
+    """Read a column at once, or value by value where one of them cannot be read."""
+    try:
+        return read(column)
+    except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds)
+        if len(column) == 1:
+            return [Unreadable(explained(error))]
+        return [value for place in range(len(column)) for value in _readable(read, column.slice(place, 1))]
+
+
+def _checked(where: str, value: Any) -> Any:
+    if isinstance(value, Unreadable):
+        raise ValueError(f"{where} {value.reason}")  # noqa: TRY004
+    return value
+
+
+def _check_items(pa: Any, found: Any) -> None:
+    """Refuse a column that cannot hold items, whatever its values are."""
+    types = pa.types
+    is_list = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
+    if not (is_list and types.is_struct(found.value_type)):
+        raise BatchError(f"column 'items' must be a list of structs, got {found}")
+    named: list[str] = []
+    for field in found.value_type:
+        if field.name not in ITEM.spellings:
+            raise BatchError(
+                f"column 'items' has an unknown field {shown(field.name)}; an item has {', '.join(DEFAULTS)}"
+            )
+        named.append(ITEM.spellings[field.name].name)
+        if named[-1] == "timestamp" and types.is_timestamp(field.type) and field.type.tz is None:
+            raise BatchError(
+                f"column 'items': timestamp must carry a time zone, got {field.type}; cast it to one, such as UTC"
+            )
+    for required in ITEM.fields:
+        if required.required and required.name not in named:
+            raise BatchError(f"column 'items' has no field {shown(required.name)}")
+    if len(set(named)) != len(named):
+        given = ", ".join(field.name for field in found.value_type)
+        raise BatchError(f"column 'items' has a field twice, in both spellings: {given}")
+
+
+def _values(structs: Any) -> list[Any]:
+    """Return one list for each field of `ContextItem`, in their order; one that no item has is the default for ever."""
+    fields = zip(structs.type, structs.flatten(), strict=True)
+    found = {ITEM.spellings[field.name].name: column for field, column in fields}
+    return [
+        _readable(_READERS[name], found[name]) if name in found else repeat(default)
+        for name, default in DEFAULTS.items()
+    ]
+
+
+def _build_one(columns: list[Any], position: int, place: int) -> ContextItem:
+    try:
+        cells: list[Any] = [
+            column if isinstance(column, repeat) else [_checked(f"{name} cannot be read:", column[position])]
+            for name, column in zip(DEFAULTS, columns, strict=True)
+        ]
+        return build(cells)[0]
+    except (CupelError, TypeError, ValueError) as error:
+        raise ValueError(f"items[{place}]: {explained(error)}") from None
+
+
+def _plain(column: Any) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _or(default: object) -> Callable[[Any], list[Any]]:
+    def read(column: Any) -> list[Any]:
+        values = _plain(column)
+        return [default if value is None else value for value in values] if column.null_count else values
+
+    return read
+
+
+def _names(name_type: type[ContextKind | ContextSource], default: object) -> Callable[[Any], list[Any]]:
+    def read(column: Any) -> list[Any]:
+        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        names: list[Any] = []
+        for value in encoded.dictionary.to_pylist():
+            try:
+                names.append(name_type.of(value))
+            except (CupelError, TypeError):
+                names.append(value)  # the item that has it will say what is wrong
+        return [default if index is None else names[index] for index in encoded.indices.to_pylist()]
+
+    return read
+
+
+def _timestamps(column: Any) -> list[Any]:
+    pa = arrow()
+    if not pa.types.is_timestamp(column.type):
+        return [_instant(value) for value in column.to_pylist()]
+    # Through microseconds since the epoch: pyarrow's own conversion looks the zone up for every value.
+    instants = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
+    return [None if value is None else _EPOCH + timedelta(microseconds=value) for value in instants]
+
+
+def _instant(value: Any) -> Any:
+    try:
+        return None if value is None else _READ_INSTANT(value)
+    except ValueError:
+        return value  # the item that has it will say what is wrong
+
+
+def _metadata(column: Any) -> list[Any]:
+    return [EMPTY if value is None else _metadata_of(value) for value in column.to_pylist()]
+
+
+def _metadata_of(value: Any) -> Any:
+    """Read one value: a struct, whose empty fields are absent; the pairs of a map; or a JSON object."""
+    if isinstance(value, Mapping):
+        return {key: entry for key, entry in cast("Mapping[str, Any]", value).items() if entry is not None}
+    if isinstance(value, list):
+        return _of_pairs(value)  # pyright: ignore[reportUnknownArgumentType]
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, TypeError):
+        return value
+
+
+def _of_pairs(pairs: list[Any]) -> Any:
+    if not all(isinstance(pair, tuple) for pair in pairs):
+        return pairs  # a plain list, which the item refuses
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = next(key for place, (key, _) in enumerate(pairs) if key in [other for other, _ in pairs[:place]])
+        raise ValueError(f"the map has the key {shown(twice)} twice")
+    return found
+
+
+_READERS: Final[dict[str, Callable[[Any], list[Any]]]] = {
+    "content": _plain,
+    "tokens": _plain,
+    "kind": _names(ContextKind, ContextKind.MESSAGE),
+    "source": _names(ContextSource, ContextSource.CHAT),
+    "priority": _plain,
+    "tags": _or(()),
+    "metadata": _metadata,
+    "timestamp": _timestamps,
+    "future_relevance_hint": _plain,
+    "pinned": _or(default=False),
+    "original_tokens": _plain,
+}
+
 
 RESULT_COLUMNS: Final = ("items", "selected", "total_tokens", "total_candidates", "report", "error")
 

@@ -1,4 +1,4 @@
-"""Where requests come from: a file, a compressed file, or standard input."""
+"""Sources of a batch job and the shards they are split into."""
 
 from __future__ import annotations
 
@@ -6,15 +6,47 @@ import gzip
 import sys
 import zlib
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Final, Literal, cast
 
+import msgspec
+
 from cupel._checks import shown
 from cupel._files import whole
 from cupel.batch._arrow import arrow
-from cupel.batch._errors import BatchError
-from cupel.batch._marks import mark_of
+from cupel.errors import CupelError
+
+
+class BatchError(CupelError):
+    """A job cannot start or go on: its input, output or state is not what it must be."""
+
+
+class BatchFailedError(BatchError):
+    """A job stopped on the way; the shards it has finished are kept, and `resume=True` goes on with them."""
+
+
+def explained(error: BaseException) -> str:
+    """Say what is wrong in one line; only errors nobody expected need their class."""
+    if isinstance(error, (CupelError, TypeError, ValueError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What a file holds, as far as anybody can tell without comparing it byte for byte."""
+
+    size: int
+    digest: str
+
+
+def mark_of(path: Path) -> Mark:
+    """Read a file to its end and mark what was found."""
+    with path.open("rb") as stream:
+        digest = file_digest(stream, "sha256").hexdigest()
+        return Mark(stream.tell(), digest)
+
 
 FileFormat = Literal["parquet", "jsonl"]
 _FORMS: Final[dict[str, FileFormat]] = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -120,3 +152,40 @@ class FileGuard:
         # The time of the last change of the inode cannot be set back, as that of the contents can.
         status = self._path.stat()
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+SHARD_ROWS: Final = 1000
+SHARD_BYTES: Final = 16_000_000
+"""What a worker takes on at a time, uncompressed: its memory is a small multiple of this, however large the file is."""
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """Consecutive rows of the input, and where they are: bytes of a text file, or rows of a Parquet row group."""
+
+    index: int
+    first_row: int
+    rows: int
+    start: int
+    stop: int
+    row_group: int = -1
+
+
+class RowError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A row that gave no selection, with its request, so that it can be run again."""
+
+    row: int
+    error: str
+    id: Any = None
+    request: Any = None
+
+
+class ShardResult(msgspec.Struct, frozen=True):
+    """What became of a shard's rows, and what the files that hold it look like."""
+
+    index: int
+    rows: int
+    written: int
+    errors: int
+    answers: Mark
+    faults: Mark | None = None
+    first_error: str | None = None

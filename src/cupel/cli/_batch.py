@@ -20,8 +20,7 @@ from typing import Final
 
 from cupel._text import plural
 from cupel.batch import BatchError, BatchFailedError, BatchSummary, run_batch
-from cupel.cli._numbers import whole_number
-from cupel.cli._options import add_budget, add_policy, add_quiet, read_budget
+from cupel.cli._options import add_budget, add_policy, add_quiet, read_budget, whole_number
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
 

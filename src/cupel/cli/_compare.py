@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from cupel._text import percent, plural
 from cupel.analytics import ItemStatus, PolicySensitivityReport, policy_sensitivity
-from cupel.cli._draw import print_table
-from cupel.cli._items_out import ITEM_COLUMNS, item_cells, print_json, tokens_of
 from cupel.cli._options import add_selection, read_budget
+from cupel.cli._output import ITEM_COLUMNS, item_cells, print_json, tokens_of
 from cupel.cli._policies import policies_to_compare
 from cupel.cli._reading import read_input
-from cupel.cli._table import Cell, Column, Table
+from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.model import ContextBudget, ContextItem
 
 EXAMPLES: Final = """\

@@ -10,8 +10,8 @@ import argparse
 import re
 from typing import Any, NamedTuple
 
-from cupel.cli._items_out import print_json
 from cupel.cli._main import COMMANDS
+from cupel.cli._output import print_json
 from cupel.cli._parser import parser_of
 from cupel.cli._policies import preset_names
 

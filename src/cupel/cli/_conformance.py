@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from cupel._text import plural
-from cupel.cli._items_out import print_json
+from cupel.cli._output import print_json
 from cupel.conformance import SuiteReport, VectorResult, run_suite
 
 

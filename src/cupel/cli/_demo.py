@@ -17,15 +17,12 @@ from shutil import which
 from typing import Any, Final
 
 from cupel._text import plural
-from cupel.cli._draw import print_table
 from cupel.cli._inspect import conversation_ways
-from cupel.cli._items_out import print_json, tokens_of
-from cupel.cli._numbers import token_count
-from cupel.cli._options import add_format
+from cupel.cli._options import add_format, token_count
+from cupel.cli._output import print_json, tokens_of, write_whole
 from cupel.cli._policies import preset_names, read_policy
 from cupel.cli._reading import NamedCounter, read_items
-from cupel.cli._table import Cell, Column, Table
-from cupel.cli._writing import write_whole
+from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.demo import BUDGET, conversation, policy_text, session_items, session_policy, session_text
 from cupel.diagnostics import SelectionReport
 from cupel.evaluation import Recording, Replay, read_recordings, replay

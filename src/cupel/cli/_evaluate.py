@@ -11,14 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cupel._text import plural
-from cupel.cli._draw import print_table
-from cupel.cli._items_out import print_json
-from cupel.cli._measuring import add_cases, read_all_cases, span
-from cupel.cli._numbers import share
-from cupel.cli._options import add_format, add_policy
+from cupel.cli._options import add_cases, add_format, add_policy, read_all_cases, share, span
+from cupel.cli._output import print_json
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
-from cupel.cli._table import Cell, Column, Table
+from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.evaluation import Estimate, Evaluation, compare, evaluate
 
 EXAMPLES: Final = """\

@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from cupel._text import preview
 from cupel.analytics import Counterfactual, counterfactuals
-from cupel.cli._draw import print_table
-from cupel.cli._items_out import print_json
 from cupel.cli._options import add_selection, read_budget
+from cupel.cli._output import print_json
 from cupel.cli._policies import read_policy
 from cupel.cli._reading import read_input
-from cupel.cli._table import Cell, Column, Table
+from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.diagnostics import ExcludedItem, IncludedItem, SelectionReport
 from cupel.model import ContextBudget, ContextItem
 from cupel.page import excluded_words, included_words, summary

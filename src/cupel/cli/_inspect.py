@@ -16,13 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from cupel.cli._items_out import to_json
 from cupel.cli._options import add_selection, read_budget
+from cupel.cli._output import to_json, write_whole
 from cupel.cli._policies import policies_to_compare, read_policy
 from cupel.cli._progress import progress_bar
-from cupel.cli._reading import NamedCounter, read_input, reading_flags
-from cupel.cli._sources import title_of
-from cupel.cli._writing import write_whole
+from cupel.cli._reading import NamedCounter, read_input, reading_flags, title_of
 from cupel.evaluation import AppendWay, EvaluationError, FitWay, Recording, SessionWay, Way, replay
 from cupel.page import page_payload, render_page
 from cupel.policy import Policy

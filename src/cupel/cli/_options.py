@@ -1,19 +1,69 @@
-"""The arguments that commands share."""
+"""Arguments that commands share."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from cupel._checks import shown
-from cupel.cli._formats import NAMES as INPUT_FORMATS
-from cupel.cli._numbers import token_count, whole_number
+from cupel._documents import MAX_DIGITS
+from cupel.cli._reading import NAMES as INPUT_FORMATS
+from cupel.evaluation import Case, Estimate, read_cases
 from cupel.model import ContextBudget
+
+_TOKENS: Final = re.compile(r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)(?P<unit>[km]?)", re.ASCII)
+_UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+def token_count(text: str) -> int:
+    """Read a number of tokens as people write it; k is a thousand and m a million, as in the names of windows.
+
+    >>> [token_count(text) for text in ("8000", "8_000", "8,000", "8k", "1.5M")]
+    [8000, 8000, 8000, 8000, 1500000]
+    """
+    if len(text) > MAX_DIGITS:
+        raise argparse.ArgumentTypeError(f"expected a number of at most {MAX_DIGITS:,} digits, got {shown(text)}")
+    written = _TOKENS.fullmatch(text.strip().lower())
+    if written is None:
+        return whole_number(text)
+    value = Fraction(written["number"].replace(",", "").replace("_", "")) * _UNITS[written["unit"]]
+    if value.denominator != 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of tokens, got {shown(text)}")
+    return value.numerator
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number, zero or more."""
+    try:
+        value = int(text.replace("_", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {shown(text)}") from None
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected zero or more, got {shown(value)}")
+    return value
+
+
+def share(text: str) -> float:
+    """Read a share from 0 to 1, or a percentage.
+
+    >>> share("0.9"), share("90%")
+    (0.9, 0.9)
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a share such as 0.9 or 90%, got {shown(text)}") from None
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, got {shown(text)}")
+    return value
+
 
 _ITEMS_HELP: Final = (
     "a file of items or messages (.json, .jsonl; items also .csv, .parquet), a text file, a directory or a glob of "
@@ -151,3 +201,28 @@ def add_format(parser: argparse.ArgumentParser, choices: Sequence[str] = ("text"
 def add_quiet(parser: argparse.ArgumentParser, what: str = "no progress on standard error") -> None:
     """Add the wish for silence."""
     parser.add_argument("-q", "--quiet", action="store_true", help=what)
+
+
+def add_cases(parser: argparse.ArgumentParser) -> None:
+    """Add CASES, a budget for those that bring none, and how to measure."""
+    parser.add_argument(
+        "cases",
+        metavar="CASES",
+        help="a .jsonl file of cases, one per line (items, needed and, optionally, query, budget, group, id), "
+        "a JSON list of them, either with .gz, or -",
+    )
+    add_budget(parser, required=False)
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="the random seed; default: 0")
+    add_quiet(parser)
+
+
+def read_all_cases(args: argparse.Namespace) -> list[Case]:
+    """Read CASES; those without a budget have that of the arguments."""
+    return read_cases(args.cases, budget=None if args.budget is None else read_budget(args))
+
+
+def span(estimate: Estimate, digits: int = 3) -> str:
+    """Return an interval in words; nothing is known from fewer than two cases."""
+    if estimate.low == float("-inf"):
+        return "unknown"
+    return f"{estimate.low:,.{digits}f} to {estimate.high:,.{digits}f}"

@@ -6,10 +6,9 @@ import argparse
 import sys
 from typing import Final
 
-from cupel.cli._description import describe_policy
-from cupel.cli._items_out import print_json
 from cupel.cli._options import add_format, add_import, add_overrides
-from cupel.cli._policies import read_policy
+from cupel.cli._output import print_json
+from cupel.cli._policies import describe_policy, read_policy
 from cupel.errors import ConfigurationError
 from cupel.page import Variant
 from cupel.policy import Policy, json_schema

@@ -7,8 +7,8 @@ import inspect
 import json
 from typing import Final
 
-from cupel.cli._items_out import print_json
 from cupel.cli._options import add_format
+from cupel.cli._output import print_json
 from cupel.cli._policies import preset, preset_names
 
 EXAMPLES: Final = """\

@@ -1,36 +1,372 @@
-"""ITEMS: everything the arguments name, read completely or not at all."""
+"""Read items, messages and conversations from files or standard input."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import glob
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from importlib import import_module
+from io import TextIOWrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from json import JSONDecodeError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
 
 from msgspec import structs
 
 from cupel._checks import did_you_mean, shown
+from cupel._documents import ITEM, TOO_DEEP, is_list, is_object, strict_decoder
 from cupel._text import plural
-from cupel.cli._formats import Fault, Found
-from cupel.cli._records import (
-    BadRecordError,
-    FileRecord,
-    chosen_of,
-    conversation_of,
-    is_conversation,
-    is_message,
-    item_of,
-    message_of,
-)
-from cupel.cli._sources import records_of
-from cupel.errors import ConfigurationError, CupelError
+from cupel.errors import ConfigurationError, CupelError, MissingExtraError
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
     from cupel.tokens import TokenCounter
+
+
+_METADATA: Final = "metadata."
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """Where a record stands, and its fields: as JSON gave them, or as a row of text that still has to be read."""
+
+    where: str
+    fields: object
+    textual: bool = False
+
+
+class BadRecordError(Exception):
+    """A record that is not what it should be; the message names the field."""
+
+
+def item_of(record: FileRecord, count: Callable[[str], int]) -> ContextItem:
+    """Build the item of a record; a record without a token count gets the counter's."""
+    form = _row(cast("Mapping[str, str]", record.fields)) if record.textual else record.fields
+    if is_object(form) and form.get("tokens") is None and isinstance(content := form.get("content"), str):
+        form = {**form, "tokens": count(content) if content else 0}
+    return ITEM.read(form, error=BadRecordError)
+
+
+def _row(cells: Mapping[str, str]) -> dict[str, Any]:
+    """Read a row of text; a column `metadata.NAME` holds one entry of the metadata."""
+    own = {key: text for key, text in cells.items() if not key.startswith(_METADATA)}
+    fields = ITEM.read_cells(own, error=BadRecordError)
+    entries = {key.removeprefix(_METADATA): text for key, text in cells.items() if key not in own and text}
+    if entries:
+        fields["metadata"] = {**fields.get("metadata", {}), **entries}
+    return fields
+
+
+def is_message(record: FileRecord) -> bool:
+    """Tell whether a record is a message of a chat history: no item has a role or a type."""
+    form = record.fields
+    return is_object(form) and not record.textual and "tokens" not in form and bool({"role", "type"} & form.keys())
+
+
+def message_of(record: FileRecord) -> object:
+    """Return the message that a record is."""
+    if not is_message(record):
+        raise BadRecordError("expected a message")
+    return record.fields
+
+
+@dataclass(frozen=True, slots=True)
+class NamedConversation:
+    """One of many conversations in a file, and the id it goes by."""
+
+    where: str
+    messages: Any
+    id: object = None
+
+
+def is_conversation(record: FileRecord) -> bool:
+    """Tell whether a record is a list of messages, or an object that has one under `messages`."""
+    form = record.fields
+    is_named = is_object(form) and not record.textual and "tokens" not in form and "messages" in form
+    return is_named or is_list(form)
+
+
+def conversation_of(record: FileRecord) -> NamedConversation:
+    """Return the conversation that a record is."""
+    if not is_conversation(record):
+        raise BadRecordError("expected a conversation")
+    form = record.fields
+    return NamedConversation(record.where, *((form["messages"], form.get("id")) if is_object(form) else (form,)))
+
+
+def chosen_of(conversations: Sequence[NamedConversation], wanted: str | None) -> NamedConversation:
+    """Return the conversation that is asked for; the only one if there is but one."""
+    count = len(conversations)
+    if wanted is None:
+        if count > 1:
+            raise ConfigurationError(
+                f"ITEMS has {count:,} conversations: choose one with --conversation, by its id or its number from 1, "
+                "or select for all of them with cupel batch"
+            )
+        return conversations[0]
+    by_id = [one for one in conversations if one.id is not None and str(one.id) == wanted]
+    if len(by_id) > 1:
+        raise ConfigurationError(f"--conversation {shown(wanted)}: {len(by_id)} conversations have this id")
+    by_number = [one for number, one in enumerate(conversations, 1) if str(number) == wanted]
+    for one in by_id or by_number:
+        return one
+    raise ConfigurationError(
+        f"--conversation {shown(wanted)}: neither an id nor a number from 1 to {count:,}, the conversations in ITEMS"
+    )
+
+
+SUFFIXES: Final = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+NAMES: Final = ("auto", "json", "jsonl", "csv", "parquet", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that could not be read, and where."""
+
+    where: str
+    message: str
+
+
+Found = FileRecord | Fault
+
+
+def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
+    """One item a line; blank lines are skipped."""
+    for number, line in enumerate(lines, 1):
+        if line.isspace() or not line:
+            continue
+        where = f"{name}:{number}"
+        try:
+            yield FileRecord(where, strict_decoder().decode(line))
+        except (ValueError, RecursionError) as error:
+            yield Fault(where, _json_message(error))
+
+
+def read_json(name: str, text: str) -> Iterator[Found]:
+    """A list of items or messages, or an object with it under `items` or `messages`; each is named by its line."""
+    if text.lstrip()[:1] == "{":
+        yield from _read_wrapped(name, text)
+        return
+    try:
+        for line, value in _elements(text):
+            yield FileRecord(f"{name}:{line}", value)
+    except (ValueError, RecursionError) as error:
+        yield _fault(name, error)
+
+
+def _read_wrapped(name: str, text: str) -> Iterator[Found]:
+    try:
+        document = strict_decoder().decode(text)
+    except (ValueError, RecursionError) as error:
+        yield _fault(name, error)
+        return
+    key = "messages" if "messages" in document else "items"
+    items: list[Any] | None = document.get(key)
+    if not isinstance(items, list):
+        yield Fault(name, "expected a list of items, or an object with the list under 'items' or 'messages'")
+        return
+    for number, value in enumerate(items):
+        yield FileRecord(f"{name}: {key}[{number}]", value)
+
+
+def _elements(text: str) -> Iterator[tuple[int, Any]]:
+    """Decode the elements of a list one by one, with the line each starts on."""
+    decoder = strict_decoder()
+    position = _skip(text, 0)
+    if text[position : position + 1] != "[":
+        raise JSONDecodeError("expected a list of items", text, position)
+    position = _skip(text, position + 1)
+    line, counted = 1, 0
+    if text[position : position + 1] == "]":
+        position += 1
+    else:
+        while True:
+            line += text.count("\n", counted, position)
+            counted = position
+            value, position = decoder.raw_decode(text, position)
+            yield line, value
+            position = _skip(text, position)
+            mark = text[position : position + 1]
+            position = _skip(text, position + 1)
+            if mark == "]":
+                break
+            if mark != ",":
+                raise JSONDecodeError("expected ',' or ']' after an item", text, position - 1)
+    if text[_skip(text, position) :]:
+        raise JSONDecodeError("unexpected text after the list", text, position)
+
+
+def _skip(text: str, position: int) -> int:
+    while text[position : position + 1] in {" ", "\t", "\n", "\r"}:
+        position += 1
+    return position
+
+
+def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
+    """One item a row under a header line with the field names."""
+    rows = csv.reader(lines, strict=True)
+    try:
+        header = next(rows, None)
+        if header is None:
+            return
+        header[0] = header[0].removeprefix("\ufeff")
+        start = rows.line_num + 1
+        for row in rows:
+            where = f"{name}:{start}"
+            start = rows.line_num + 1
+            if not row:
+                continue
+            if len(row) != len(header):
+                yield Fault(where, f"{len(row)} cells, but the header has {len(header)}")
+            else:
+                yield FileRecord(where, dict(zip(header, row, strict=True)), textual=True)
+    except csv.Error as error:
+        yield Fault(f"{name}:{rows.line_num}", f"not CSV: {error}")
+
+
+def read_parquet(name: str, path: Path) -> Iterator[Found]:
+    """One item a row; read a batch at a time."""
+    try:
+        arrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError:
+        raise MissingExtraError("pyarrow", "batch") from None
+    number = 0
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches():
+            for row in batch.to_pylist():
+                yield FileRecord(f"{name}: row {number}", row)
+                number += 1
+    except arrow.ArrowException as error:
+        yield Fault(name, f"not Parquet: {error}")
+
+
+def read_text(name: str, stream: TextIO) -> Iterator[Found]:
+    """A whole file as one document."""
+    content = stream.read()
+    if content:
+        yield FileRecord(name, {"content": content, "kind": "Document", "source": "Rag", "metadata": {"path": name}})
+
+
+def _fault(name: str, error: Exception) -> Fault:
+    """Name the line of a syntax error, if the error is one."""
+    where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
+    return Fault(where, _json_message(error))
+
+
+def _json_message(error: Exception) -> str:
+    if isinstance(error, JSONDecodeError):
+        return f"not JSON: {error.msg} (column {error.colno})"
+    return f"not JSON that can be read: {TOO_DEEP if isinstance(error, RecursionError) else error}"
+
+
+_LARGE: Final = 4_000_000
+"""Bytes from which reading shows a progress bar."""
+
+
+def records_of(sources: Sequence[str], input_format: str) -> Iterator[Found]:
+    """Yield the records of every source, in order."""
+    for source in sources:
+        if source == "-":
+            yield from _standard_input(input_format)
+            continue
+        paths, as_text = _paths(source)
+        for path in paths:
+            yield from _file(path, "text" if as_text and input_format == "auto" else input_format)
+
+
+def title_of(sources: Sequence[str]) -> str:
+    """Return what a page of the sources is called."""
+    return ", ".join(Path(source).name if source != "-" else "standard input" for source in sources[:3])
+
+
+def _paths(source: str) -> tuple[list[Path], bool]:
+    """Return the files a source names, and whether each of them is one document."""
+    path = Path(source)
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        return [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)], True
+    if path.exists():
+        return [path], False
+    matches = sorted(Path(match) for match in glob.glob(source, recursive=True))  # noqa: PTH207  (absolute patterns)
+    files = [match for match in matches if match.is_file()]
+    if not files:
+        raise FileNotFoundError(f"{source}: no such file, directory or glob match")
+    return files, False
+
+
+def _file(path: Path, input_format: str) -> Iterator[Found]:
+    chosen = SUFFIXES.get(path.suffix.lower(), "text") if input_format == "auto" else input_format
+    if chosen == "parquet":
+        yield from read_parquet(str(path), path)
+        return
+    with _opened(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
+        yield from _decoded(str(path), stream, chosen)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file; a large one with a progress bar on standard error, if a person is at a terminal."""
+    if path.stat().st_size < _LARGE or not sys.stderr.isatty():
+        return path.open("rb")
+    try:
+        from rich.console import Console
+        from rich.progress import open as watched
+    except ImportError:
+        return path.open("rb")
+    bar = watched(path, "rb", description=f"reading {path.name}", console=Console(stderr=True), transient=True)
+    return cast("BinaryIO", bar)
+
+
+def _standard_input(input_format: str) -> Iterator[Found]:
+    if input_format == "parquet":
+        yield Fault("-", "Parquet cannot be read from standard input; give a file")
+        return
+    stream = TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+    try:
+        yield from _decoded("-", stream, input_format)
+    finally:
+        stream.detach()
+
+
+def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
+    try:
+        if chosen == "jsonl":
+            yield from read_jsonl(name, stream)
+        elif chosen == "csv":
+            yield from read_csv(name, stream)
+        elif chosen == "text":
+            yield from read_text(name, stream)
+        elif chosen == "json":
+            yield from read_json(name, stream.read())
+        else:
+            yield from _guessed(name, stream.read())
+    except UnicodeDecodeError as error:
+        yield Fault(name, f"not UTF-8 text: {error.reason} at byte {error.start}")
+
+
+def _guessed(name: str, text: str) -> Iterator[Found]:
+    """Tell JSON lines from one JSON document: by their first line, a whole record or a whole one of several lists."""
+    line, _, rest = text.lstrip().partition("\n")
+    try:
+        first = strict_decoder().decode(line) if line[:1] == "{" or (line[:1] == "[" and rest.strip()) else None
+    except (ValueError, RecursionError):
+        first = None
+    if isinstance(first, list) or (isinstance(first, dict) and ("content" in first or "messages" in first)):
+        yield from read_jsonl(name, text.split("\n"))
+    else:
+        yield from read_json(name, text)
+
 
 T = TypeVar("T")
 _COUNTERS: Final = ("chars", "tiktoken:o200k_base", "tiktoken:cl100k_base")

@@ -16,15 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from cupel._text import plural
-from cupel.cli._draw import print_table
-from cupel.cli._items_out import print_json
-from cupel.cli._numbers import share, token_count, whole_number
-from cupel.cli._options import add_format, add_policy, add_quiet
+from cupel.cli._options import add_format, add_policy, add_quiet, share, token_count, whole_number
+from cupel.cli._output import print_json, write_whole
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
-from cupel.cli._sources import title_of
-from cupel.cli._table import Cell, Column, Table
-from cupel.cli._writing import write_whole
+from cupel.cli._reading import title_of
+from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.errors import ConfigurationError
 from cupel.evaluation import AppendWay, Figures, FitWay, Replay, SessionWay, TailWay, Way, read_recordings, replay
 from cupel.page import Variant, render_page

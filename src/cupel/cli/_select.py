@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from cupel.cli._items_out import as_json, as_jsonl, as_markdown, as_text
 from cupel.cli._options import add_quiet, add_selection, read_budget
+from cupel.cli._output import as_json, as_jsonl, as_markdown, as_text, write_whole
 from cupel.cli._policies import read_policy
 from cupel.cli._reading import read_input
-from cupel.cli._writing import write_whole
 from cupel.page import summary
 
 EXAMPLES: Final = """\

@@ -13,13 +13,11 @@ from msgspec.structs import replace
 
 from cupel._text import plural, preview
 from cupel.analytics import SweepRow, find_min_budget_for, sweep
-from cupel.cli._draw import print_table
-from cupel.cli._items_out import ITEM_COLUMNS, item_cells, print_json
-from cupel.cli._numbers import token_count, whole_number
-from cupel.cli._options import add_selection, read_budget
+from cupel.cli._options import add_selection, read_budget, token_count, whole_number
+from cupel.cli._output import ITEM_COLUMNS, item_cells, print_json
 from cupel.cli._policies import read_policy
 from cupel.cli._reading import read_input
-from cupel.cli._table import Cell, Column, Table
+from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.errors import InvalidBudgetError, InvalidItemError, SelectionError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline

@@ -12,15 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from cupel._text import plural
-from cupel.cli._draw import print_table
-from cupel.cli._items_out import print_json
-from cupel.cli._measuring import add_cases, read_all_cases, span
-from cupel.cli._numbers import whole_number
-from cupel.cli._options import add_format, add_policy
+from cupel.cli._options import add_cases, add_format, add_policy, read_all_cases, span, whole_number
+from cupel.cli._output import print_json, write_whole
 from cupel.cli._policies import read_policy
 from cupel.cli._progress import progress_bar
-from cupel.cli._table import Cell, Column, Table
-from cupel.cli._writing import write_whole
+from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.errors import ConfigurationError
 from cupel.evaluation import Tuning, tune
 from cupel.policy import Policy

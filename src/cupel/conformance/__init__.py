@@ -8,8 +8,7 @@
 The format, with the fields this package adds to it, is described in the reference under "Conformance vectors".
 """
 
-from cupel.conformance._results import ConformanceLevel, SuiteReport, VectorResult
-from cupel.conformance._suite import run_suite, run_vector
+from cupel.conformance._suite import ConformanceLevel, SuiteReport, VectorResult, run_suite, run_vector
 from cupel.conformance._vector import Vector, VectorError, VectorLevel, find_vectors, load_vector
 
 __all__ = [

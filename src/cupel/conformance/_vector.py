@@ -1,17 +1,21 @@
-"""Find vector files and parse them into tables that know their place."""
+"""Parse vectors into tables that know their path, and compare results with them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from cupel._checks import shown
-from cupel._documents import decode_toml, is_list, is_object
+from cupel._documents import BUDGET, ITEM, WireForm, decode_toml, is_list, is_object
 from cupel.errors import CupelError
+from cupel.model import ContextBudget, ContextItem, ScoredItem
 
 STAGES = ("scoring", "slicing", "placing", "pipeline", "simulation")
 
@@ -193,3 +197,142 @@ def load_vector(path: str | PathLike[str]) -> Vector:
         raise test.error("stage", f"unknown stage {shown(stage)}, expected one of {', '.join(STAGES)}")
     name = test.text("name") if test.has("name") else file.stem
     return Vector(file, name, stage, VectorLevel.of(file), document)
+
+
+def build_items(tables: list[TomlTable]) -> list[ContextItem]:
+    """Build the items in file order; a table with `same_as` repeats an earlier object instead of making its twin."""
+    items: list[ContextItem] = []
+    for table in tables:
+        if table.has("same_as"):
+            items.append(items[position_of(table, "same_as", items)])
+        else:
+            items.append(_build_item(table))
+    return items
+
+
+def _build_item(table: TomlTable) -> ContextItem:
+    fields = _fields(ITEM, table)
+    if isinstance(timestamp := fields.get("timestamp"), str):
+        try:
+            fields["timestamp"] = datetime.fromisoformat(timestamp)
+        except ValueError:
+            raise table.error("timestamp", f"must be a date-time, not {shown(timestamp)}") from None
+    return ContextItem(**{"content": table.need("content"), "tokens": table.need("tokens"), **fields})
+
+
+def _fields(form: WireForm[Any], table: TomlTable) -> dict[str, Any]:
+    """Return the fields that a table has of a form, in either spelling; what they hold is for the class to judge."""
+    return {field.name: value for field, value in form.named(table.values, aside={}, partial=True)}
+
+
+def build_scored(tables: list[TomlTable]) -> list[ScoredItem]:
+    """Build scored items; without a score a pinned item has the 1.0 that the Place stage gives it, another one 0.0."""
+    items = build_items(tables)
+    return [
+        ScoredItem(item, table.number("score") if table.has("score") else float(item.pinned))
+        for item, table in zip(items, tables, strict=True)
+    ]
+
+
+def build_budget(table: TomlTable) -> ContextBudget:
+    """Build a budget whose ceiling is its target unless the vector sets one (ruling 11.2)."""
+    target = table.need("target_tokens")
+    most = table.option("max_tokens", default=target)
+    return ContextBudget(**{"max_tokens": most, "target_tokens": target, **_fields(BUDGET, table)})
+
+
+def position_of(table: TomlTable, key: str, items: list[ContextItem]) -> int:
+    """Read a field that points at one of the items by position."""
+    return check_position(table, key, table.need(key), items)
+
+
+def check_position(table: TomlTable, key: str, position: Any, items: list[ContextItem]) -> int:
+    """Check that a number is the position of an item."""
+    if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < len(items):
+        raise table.error(key, f"must be the position of one of {len(items)} items, not {shown(position)}")
+    return position
+
+
+def first_positions(items: list[ContextItem]) -> dict[int, int]:
+    """Number the items by identity; an object listed twice goes by its first position."""
+    return {id(item): position for position, item in reversed(list(enumerate(items)))}
+
+
+def find_item(table: TomlTable, items: list[ContextItem]) -> ContextItem:
+    """Return the item that an expectation means: the one at `index` if given, else the first with its content."""
+    content = table.text("content")
+    candidates = [items[position_of(table, "index", items)]] if table.has("index") else items
+    for item in candidates:
+        if item.content == content:
+            return item
+    raise table.error("content", f"no such item has the content {shown(content)}")
+
+
+DEFAULT_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The first difference between a vector and what happened."""
+
+    what: str
+    expected: Any
+    actual: Any
+
+
+Check: TypeAlias = Callable[[], Mismatch | None]
+"""Runs what a vector describes, which has been built by then."""
+
+
+def same_score(actual: float, expected: float, epsilon: float) -> bool:
+    """Compare scores: closer than epsilon, or the same non-finite value."""
+    if not (math.isfinite(actual) and math.isfinite(expected)):
+        return actual == expected or (math.isnan(actual) and math.isnan(expected))
+    return abs(actual - expected) < epsilon
+
+
+def epsilon_of(document: TomlTable) -> float:
+    """Return the tolerance for scores that a vector asks for."""
+    tolerance = document.table("tolerance")
+    return tolerance.number("score_epsilon") if tolerance.has("score_epsilon") else DEFAULT_EPSILON
+
+
+def compare_value(what: str, expected: Any, actual: Any) -> Mismatch | None:
+    """Compare two values exactly."""
+    return None if expected == actual else Mismatch(what, expected, actual)
+
+
+def compare_multiset(what: str, expected: Sequence[Any], actual: Sequence[Any]) -> Mismatch | None:
+    """Compare selections: order is free, repetition counts (ruling 11.4)."""
+    return None if Counter(expected) == Counter(actual) else Mismatch(what, list(expected), list(actual))
+
+
+def compare_rows(
+    what: str, expected: Sequence[TomlTable], actual: Sequence[Mapping[str, Any]], epsilon: float = DEFAULT_EPSILON
+) -> Mismatch | None:
+    """Compare a list of tables with rows of the same length, in the fields that a table sets and any row has.
+
+    A field called `score_approx` is compared with tolerance.
+    """
+    if len(expected) != len(actual):
+        return Mismatch(what, _outline(table.values for table in expected), _outline(actual))
+    known = {field for row in actual for field in row}
+    for position, (table, row) in enumerate(zip(expected, actual, strict=True)):
+        for field, wanted in table.values.items():
+            if field not in known:
+                continue
+            got = row.get(field)
+            same = same_score(row[field], table.number(field), epsilon) if field == "score_approx" else wanted == got
+            if not same:
+                return Mismatch(f"{what}[{position}].{field}", wanted, got)
+    return None
+
+
+def first(mismatches: Iterable[Mismatch | None]) -> Mismatch | None:
+    """Return the first difference, looking no further once there is one."""
+    return next((mismatch for mismatch in mismatches if mismatch is not None), None)
+
+
+def _outline(rows: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Name the rows of a list by what identifies them."""
+    return [next((row[key] for key in ("content", "kind", "stage") if key in row), "?") for row in rows]

@@ -1,6 +1,5 @@
 """A coding agent's session, to try things on."""
 
-from cupel.demo._conversation import conversation
-from cupel.demo._session import BUDGET, policy_text, session_items, session_policy, session_text
+from cupel.demo._session import BUDGET, conversation, policy_text, session_items, session_policy, session_text
 
 __all__ = ["BUDGET", "conversation", "policy_text", "session_items", "session_policy", "session_text"]

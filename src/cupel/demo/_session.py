@@ -1,16 +1,13 @@
-"""The session that ships with the package: an agent hunts a flaky payment-webhook test.
-
-The text was written for this purpose; the token counts are those of the `o200k_base` encoding.
-"""
+"""The session that ships with the package: a coding agent hunts a flaky payment-webhook test."""
 
 from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 from cupel._documents import ITEM
-from cupel.model import ContextItem
+from cupel.model import ContextItem, ContextKind
 from cupel.policy import Policy
 
 BUDGET: Final = 4_000
@@ -56,3 +53,40 @@ def policy_text() -> str:
 
 def _text(name: str) -> str:
     return files("cupel.demo").joinpath(name).read_text(encoding="utf-8")
+
+
+_SPEAKERS = {"User: ": "user", "Agent: ": "assistant"}
+
+
+def conversation() -> list[dict[str, Any]]:
+    """Return the session as chat-completions messages: the system prompt, words, and calls with their results.
+
+    >>> history = conversation()
+    >>> [message["role"] for message in history[:5]]
+    ['system', 'user', 'assistant', 'assistant', 'tool']
+    """
+    history: list[dict[str, Any]] = []
+    for item in session_items():
+        if item.kind != ContextKind.MEMORY:  # memories belong to no moment of the conversation
+            history += _messages(item, f"call_{len(history)}")
+    return history
+
+
+def _messages(item: ContextItem, call: str) -> list[dict[str, Any]]:
+    first, _, rest = item.content.partition("\n")
+    if item.kind == ContextKind.SYSTEM_PROMPT:
+        return [{"role": "system", "content": item.content}]
+    if item.kind == ContextKind.TOOL_OUTPUT:
+        return _exchange(call, "shell", {"command": first.removeprefix("$ ")}, rest)
+    if item.kind == ContextKind.DOCUMENT:
+        return _exchange(call, "read_file", {"path": first.removeprefix("# ")}, rest)
+    prefix, role = next((pair for pair in _SPEAKERS.items() if item.content.startswith(pair[0])), ("", "user"))
+    return [{"role": role, "content": item.content.removeprefix(prefix)}]
+
+
+def _exchange(call: str, tool: str, arguments: dict[str, str], output: str) -> list[dict[str, Any]]:
+    function = {"name": tool, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": call, "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": call, "content": output or "(no output)"},
+    ]

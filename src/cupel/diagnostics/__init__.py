@@ -1,7 +1,6 @@
 """Why each item is in or out: events, reasons, reports and the collectors that receive them."""
 
-from cupel.diagnostics._certificate import Certificate, Proof, TokenRequirementShortfall
-from cupel.diagnostics._events import CountRequirementShortfall, OverflowEvent, TraceEvent
+from cupel.diagnostics._documents import report_schema
 from cupel.diagnostics._reasons import (
     KNOWN_REASONS,
     BudgetExceeded,
@@ -23,9 +22,19 @@ from cupel.diagnostics._reasons import (
     UnknownReason,
     vocabulary,
 )
-from cupel.diagnostics._report import ExcludedItem, IncludedItem, SelectionReport
-from cupel.diagnostics._schema import report_schema
-from cupel.diagnostics._stage import PipelineStage, UnknownStage
+from cupel.diagnostics._report import (
+    Certificate,
+    CountRequirementShortfall,
+    ExcludedItem,
+    IncludedItem,
+    OverflowEvent,
+    PipelineStage,
+    Proof,
+    SelectionReport,
+    TokenRequirementShortfall,
+    TraceEvent,
+    UnknownStage,
+)
 from cupel.diagnostics._trace import (
     DiagnosticTraceCollector,
     NullTraceCollector,

@@ -6,9 +6,8 @@ from bisect import bisect_left
 from math import isnan
 from typing import TYPE_CHECKING
 
-from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens
+from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens, one_line
 from cupel.diagnostics._report import IncludedItem
-from cupel.diagnostics._sayings import one_line
 
 if TYPE_CHECKING:
     from cupel.diagnostics._report import ExcludedItem, SelectionReport

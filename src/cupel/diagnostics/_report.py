@@ -1,20 +1,19 @@
-"""The full account of a run."""
+"""The full report of a run, and the events in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import msgspec
 
 from cupel._checks import as_text, shown
 from cupel._frozen import EMPTY
 from cupel._portable import Portable
-from cupel.diagnostics._certificate import Certificate
-from cupel.diagnostics._events import CountRequirementShortfall, TraceEvent
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
 from cupel.errors import SelectionError
-from cupel.model import ContextItem
+from cupel.model import ContextBudget, ContextItem
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +27,104 @@ if TYPE_CHECKING:
     from cupel.testing import SelectionReportAssertionChain
 
 
+class PipelineStage(Enum):
+    """A stage that emits an event; sorting is internal and emits none."""
+
+    CLASSIFY = "Classify"
+    SCORE = "Score"
+    DEDUPLICATE = "Deduplicate"
+    SLICE = "Slice"
+    PLACE = "Place"
+
+
+class UnknownStage(msgspec.Struct, frozen=True):
+    """A stage name from a newer producer, kept as it was read."""
+
+    value: str
+
+
+class TraceEvent(msgspec.Struct, Portable, frozen=True):
+    """One observation: a finished stage, or one item within a stage (then `duration_ms` is 0 and `item_count` 1).
+
+    For a stage, `item_count` is how many items left it.
+
+    >>> TraceEvent.from_json('{"stage": "Score", "duration_ms": 1.5, "item_count": 3}').item_count
+    3
+    """
+
+    stage: PipelineStage | UnknownStage
+    duration_ms: float
+    item_count: int
+    message: str | None = None
+
+    @classmethod
+    def _form(cls) -> WireForm[Self]:
+        from cupel.diagnostics._documents import EVENT  # only when one travels
+
+        return EVENT
+
+
+class OverflowEvent(msgspec.Struct, Portable, frozen=True):
+    """What `on_overflow` receives: by how much the selection exceeds the target, with which items, of which budget.
+
+    >>> budget = ContextBudget(4096, 3072)
+    >>> OverflowEvent(384, (ContextItem("one too many", 3456),), budget).to_dict()["budget"]
+    {'maxTokens': 4096, 'targetTokens': 3072}
+    """
+
+    tokens_over_budget: int
+    overflowing_items: tuple[ContextItem, ...]
+    budget: ContextBudget
+
+    @classmethod
+    def _form(cls) -> WireForm[Self]:
+        from cupel.diagnostics._documents import OVERFLOW  # only when one travels
+
+        return OVERFLOW
+
+
+class CountRequirementShortfall(msgspec.Struct, frozen=True):
+    """A count quota that asked for more items of a kind than there were candidates."""
+
+    kind: str
+    required_count: int
+    satisfied_count: int
+
+
+Proof: TypeAlias = Literal["optimal", "within gap", "limit"]
+
+
+class TokenRequirementShortfall(msgspec.Struct, frozen=True):
+    """A kind of which fewer tokens could be in than its limit asks for."""
+
+    kind: str
+    required_tokens: int
+    satisfied_tokens: int
+
+
+class Certificate(msgspec.Struct, frozen=True):
+    """A selection's value and a bound that no other selection under the same rules exceeds.
+
+    Both are whole numbers: each item counts for its score times its worth in steps of 0.0001, rounded down, and nothing
+    when that is negative. Pinned items do not count.
+
+    >>> Certificate(value=9_960, bound=10_000, proof="within gap").gap
+    0.004
+    """
+
+    value: int
+    bound: int
+    proof: Proof
+    """`optimal`: nothing is better. `within gap`: better by no more than the gap that was asked for. `limit`: the
+    search stopped before it could tell either, so only the bound is known."""
+    token_shortfalls: tuple[TokenRequirementShortfall, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """The share of the bound by which the selection may be below the best one."""
+        return (self.bound - self.value) / self.bound if self.bound else 0.0
+
+
 class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     """A selected item, the score it was selected with, and why."""
 
@@ -37,7 +134,7 @@ class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel.diagnostics._forms import INCLUDED  # only when one travels
+        from cupel.diagnostics._documents import INCLUDED  # only when one travels
 
         return INCLUDED
 
@@ -51,7 +148,7 @@ class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel.diagnostics._forms import EXCLUDED  # only when one travels
+        from cupel.diagnostics._documents import EXCLUDED  # only when one travels
 
         return EXCLUDED
 
@@ -166,27 +263,27 @@ class SelectionReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the wire form as plain values."""
-        from cupel.diagnostics._wire import report_to_dict  # only when a report travels
+        from cupel.diagnostics._documents import report_to_dict  # only when a report travels
 
         return report_to_dict(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the wire form as JSON."""
-        from cupel.diagnostics._wire import report_to_json  # only when a report travels
+        from cupel.diagnostics._documents import report_to_json  # only when a report travels
 
         return report_to_json(self, indent)
 
     @classmethod
     def from_dict(cls, form: Mapping[str, Any]) -> SelectionReport:
         """Read a report from plain values, as `from_json` does from text."""
-        from cupel.diagnostics._wire import report_from_dict  # only when a report travels
+        from cupel.diagnostics._documents import report_from_dict  # only when a report travels
 
         return report_from_dict(form)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SelectionReport:
         """Read a report; unknown reasons and stages are kept, anything malformed or not adding up is refused."""
-        from cupel.diagnostics._wire import report_from_json  # only when a report travels
+        from cupel.diagnostics._documents import report_from_json  # only when a report travels
 
         return report_from_json(text)
 

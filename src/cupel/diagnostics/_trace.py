@@ -1,4 +1,4 @@
-"""Observers of a run."""
+"""Collectors that receive the events of a run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import msgspec
 
 from cupel._checks import wrong_type
-from cupel.diagnostics._report import ExcludedItem
-from cupel.diagnostics._stage import PipelineStage
+from cupel.diagnostics._report import (
+    ExcludedItem,
+    PipelineStage,
+    TraceEvent,
+)
 from cupel.errors import SelectionError
+from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cupel.diagnostics._events import TraceEvent
     from cupel.diagnostics._report import SelectionReport
-    from cupel.model import ContextBudget
 
 
 class TraceDetailLevel(IntEnum):

@@ -1,19 +1,12 @@
 """Selections that are measured: cases with known needs, recorded conversations, and policies tuned on them."""
 
-from cupel.evaluation._case import Case
-from cupel.evaluation._compare import Comparison, compare
-from cupel.evaluation._errors import EvaluationError
-from cupel.evaluation._evaluate import Evaluation, Outcome, evaluate
-from cupel.evaluation._intervals import Estimate
-from cupel.evaluation._read_cases import read_cases
-from cupel.evaluation._read_recordings import read_recordings
-from cupel.evaluation._recording import Recording
-from cupel.evaluation._replay import replay
+from cupel.evaluation._cases import Case, EvaluationError, read_cases
+from cupel.evaluation._evaluate import Comparison, Estimate, Evaluation, Outcome, compare, evaluate
+from cupel.evaluation._recordings import Recording, read_recordings
+from cupel.evaluation._replay import Figures, Replay, Turn, replay
 from cupel.evaluation._retention import Retention
-from cupel.evaluation._tune import tune
-from cupel.evaluation._tuning import Point, Tuning
-from cupel.evaluation._turns import Figures, Replay, Turn
-from cupel.evaluation._ways import AppendWay, Fill, FitWay, SessionWay, TailWay, Way
+from cupel.evaluation._strategies import AppendWay, Fill, FitWay, SessionWay, TailWay, Way
+from cupel.evaluation._tune import Point, Tuning, tune
 
 __all__ = [
     "AppendWay",

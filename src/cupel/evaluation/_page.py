@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cupel._text import CONTENT_LIMIT
-from cupel.evaluation._errors import EvaluationError
-from cupel.evaluation._recording import Reader
+from cupel.evaluation._cases import EvaluationError
+from cupel.evaluation._recordings import Reader
 from cupel.evaluation._spoken import costing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from cupel.evaluation._recording import Recording
-    from cupel.evaluation._request import Request
+    from cupel.evaluation._recordings import Recording
+    from cupel.evaluation._replay import Replay, Turn
     from cupel.evaluation._spoken import Spoken
-    from cupel.evaluation._turns import Replay, Turn
+    from cupel.evaluation._strategies import Request
     from cupel.sessions import Prices
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cupel._documents import is_list, is_object
-from cupel.evaluation._errors import EvaluationError
+from cupel.evaluation._cases import EvaluationError
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:

@@ -1,28 +1,194 @@
-"""Better settings for a policy, judged where they were not chosen."""
+"""Search for better settings, judged on cases that had no part in the choice."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from math import fsum
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_function, as_instance, as_integer
 from cupel.errors import ScorerConfigError
-from cupel.evaluation._errors import EvaluationError
-from cupel.evaluation._evaluate import as_cases, judge, label
-from cupel.evaluation._intervals import estimates, mean_and_error
-from cupel.evaluation._tuning import ERRORS, Point, Tuning
-from cupel.evaluation._variants import leaves, remembering, variants
+from cupel.evaluation._cases import EvaluationError
+from cupel.evaluation._evaluate import as_cases, estimates, judge, label, mean_and_error
 from cupel.policy import Policy
-from cupel.scorers import Scorer
+from cupel.scorers import CompositeScorer, RelevanceScorer, ScaledScorer, Scorer
+from cupel.slicers import BestFirstSlice, GreedySlice, KnapsackSlice, Slicer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from cupel.evaluation._case import Case
-    from cupel.evaluation._intervals import Estimate
+    from cupel.evaluation._cases import Case
+    from cupel.evaluation._evaluate import Estimate
     from cupel.pipeline import PreparedSelection
+
+
+_NEIGHBOURS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+_WIDEST: Final = 16.0
+"""A weight changes by at most this factor."""
+_DROPPED: Final = 0.2
+"""How often a part of a composite is left out."""
+_PATIENCE: Final = 20
+"""So many draws without anything new mean that there is nothing new."""
+
+
+def variants(policy: Policy, trials: int, random: Random) -> list[Policy]:
+    """Return the policy itself, its scorer with other slicers, then draws, `trials` in all unless there are fewer."""
+    slicers = _slicers(policy.slicer)
+    found = [policy, *(replace(policy, slicer=slicer) for slicer in slicers if slicer != policy.slicer)][:trials]
+    made: dict[Scorer, Scorer] = {}
+    idle = 0
+    while len(found) < trials and idle < _PATIENCE:
+        scorer = _varied(policy.scorer, random, made)
+        drawn = replace(policy, scorer=scorer, slicer=random.choice(slicers))
+        if drawn in found:
+            idle += 1
+        else:
+            idle = 0
+            found.append(drawn)
+    return found
+
+
+def _slicers(slicer: Slicer) -> list[Slicer]:
+    """Return what may stand in for a slicer; quotas and counts are the user's wishes and stay, around other slicers."""
+    if isinstance(slicer, (GreedySlice, BestFirstSlice, KnapsackSlice)):
+        others: list[Slicer] = [GreedySlice(), BestFirstSlice()]
+        return [slicer, *(other for other in others if other != slicer)]
+    subject: Any = slicer
+    if isinstance(getattr(subject, "inner", None), Slicer) and "inner" in {field.name for field in fields(subject)}:
+        return [slicer, *(replace(subject, inner=inner) for inner in _slicers(subject.inner)[1:])]
+    return [slicer]
+
+
+def _varied(scorer: Scorer, random: Random, made: dict[Scorer, Scorer]) -> Scorer:
+    if isinstance(scorer, CompositeScorer):
+        kept = [entry for entry in scorer.entries if random.random() >= _DROPPED] or [random.choice(scorer.entries)]
+        drawn = [(_varied(child, random, made), _changed(weight, random)) for child, weight in kept]
+        return drawn[0][0] if len(drawn) == 1 else CompositeScorer(drawn)
+    if isinstance(scorer, ScaledScorer):
+        return ScaledScorer(_varied(scorer.inner, random, made))
+    if isinstance(scorer, RelevanceScorer):
+        changed = replace(scorer, neighbours=random.choice(_NEIGHBOURS))
+        # One object for each setting, so that its index of the pool's words is built once.
+        return made.setdefault(changed, changed)
+    return scorer
+
+
+def _changed(weight: float, random: Random) -> float:
+    """Return a weight up to `_WIDEST` times as large or small, in three digits that a file shows well."""
+    return float(f"{weight * _WIDEST ** random.uniform(-1, 1):.3g}")
+
+
+def leaves(scorer: Scorer) -> Iterator[Scorer]:
+    """Yield the scorers that a scorer is made of."""
+    if isinstance(scorer, CompositeScorer):
+        for child in scorer.children:
+            yield from leaves(child)
+    elif isinstance(scorer, ScaledScorer):
+        yield from leaves(scorer.inner)
+    else:
+        yield scorer
+
+
+def remembering(scorer: Scorer, query: str | None, memo: dict[int, list[float]]) -> Scorer:
+    """Return a scorer of the same scores for one query and one pool, that asks each part of it only once."""
+    if isinstance(scorer, CompositeScorer):
+        return CompositeScorer([(remembering(child, query, memo), weight) for child, weight in scorer.entries])
+    if isinstance(scorer, ScaledScorer):
+        return ScaledScorer(remembering(scorer.inner, query, memo))
+    return _Remembered(scorer, query, memo)
+
+
+class _Remembered(Scorer):
+    """A scorer whose scores of one pool are kept."""
+
+    def __init__(self, leaf: Scorer, query: str | None, memo: dict[int, list[float]]) -> None:
+        self._leaf = leaf
+        self._query = query
+        self._memo = memo
+
+    @property
+    def abstains(self) -> bool:
+        """Whether the scorer has nothing to say without a query, and there is none."""
+        return self._query is None and self._leaf.abstains
+
+    def score(self, item: Any, all_items: Any) -> float:
+        """Score one item."""
+        bound = self._leaf if self._query is None else self._leaf.bind(self._query)
+        return bound.score(item, all_items)
+
+    def score_all(self, items: Any) -> list[float]:
+        """Score every item, or repeat what was said of them."""
+        scores = self._memo.get(id(self._leaf))
+        if scores is None:
+            bound = self._leaf if self._query is None else self._leaf.bind(self._query)
+            scores = self._memo[id(self._leaf)] = bound.score_all(items)
+        return scores
+
+
+ERRORS: Final = 2.0
+"""A gain counts if it exceeds this many standard errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What the best of the first `tried` candidates keeps where it was chosen, and where it was not."""
+
+    tried: int
+    seen: float
+    unseen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a search found, judged on folds that had no part in the choice."""
+
+    policy: Policy
+    """The best candidate if the gain is beyond chance, else the policy that was given."""
+    gained: bool
+    before: Estimate
+    """What the policy that was given keeps."""
+    unseen: Estimate
+    """What the policies chosen on the other folds keep."""
+    gain: Estimate
+    """The difference of the two, case by case."""
+    error: float
+    """The standard error of the gain."""
+    curve: tuple[Point, ...] = field(repr=False)
+    """How the figures developed as more was tried: where `unseen` falls behind `seen`, the search fits noise."""
+    cases: int
+    groups: int
+    folds: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        points = f"{100 * self.gain.value:+.1f} points on unseen cases"
+        limit = f"two standard errors ({100 * ERRORS * self.error:.1f})"
+        if self.gained:
+            return (
+                f"a gain of {points}, more than {limit}: {self.before.value:.3f} before, {self.unseen.value:.3f} after"
+            )
+        return f"no gain beyond chance: {points}, not more than {limit}; the policy stays as it is"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "gained": self.gained,
+            "verdict": self.verdict,
+            "before": self.before.to_dict(),
+            "unseen": self.unseen.to_dict(),
+            "gain": self.gain.to_dict(),
+            "error": self.error,
+            "cases": self.cases,
+            "groups": self.groups,
+            "folds": self.folds,
+            "notes": list(self.notes),
+            "curve": [asdict(point) for point in self.curve],
+            "policy": self.policy.to_dict(),
+        }
+
 
 LEAST_CASES: Final = 20
 _ENOUGH_CASES: Final = 100

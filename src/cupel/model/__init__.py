@@ -12,10 +12,8 @@ from cupel.model._item import (
     WORTH_KEY,
     ContextItem,
 )
-from cupel.model._kind import ContextKind
-from cupel.model._overflow import OverflowStrategy
-from cupel.model._scored import ScoredItem
-from cupel.model._source import ContextSource
+from cupel.model._kind import ContextKind, ContextSource
+from cupel.model._scored import OverflowStrategy, ScoredItem
 
 __all__ = [
     "EXCLUSIVE_KEY",

@@ -15,8 +15,7 @@ from cupel._counter import TokenCounter, as_counter
 from cupel._frozen import EMPTY, FrozenDict
 from cupel._portable import Portable
 from cupel.errors import InvalidItemError
-from cupel.model._kind import ContextKind
-from cupel.model._source import ContextSource
+from cupel.model._kind import ContextKind, ContextSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The kinds of context items."""
+"""Kinds and sources: names that compare without ASCII case."""
 
 from __future__ import annotations
 
@@ -33,3 +33,23 @@ ContextKind.DOCUMENT = ContextKind.of("Document")
 ContextKind.TOOL_OUTPUT = ContextKind.of("ToolOutput")
 ContextKind.MEMORY = ContextKind.of("Memory")
 ContextKind.SYSTEM_PROMPT = ContextKind.of("SystemPrompt")
+
+
+class ContextSource(FoldedName):
+    """Where an item came from: an open set of names, compared without ASCII case.
+
+    >>> ContextSource("RAG") == ContextSource.RAG
+    True
+    """
+
+    __slots__ = ()
+    noun = "source"
+
+    CHAT: ClassVar[ContextSource]
+    TOOL: ClassVar[ContextSource]
+    RAG: ClassVar[ContextSource]
+
+
+ContextSource.CHAT = ContextSource.of("Chat")
+ContextSource.TOOL = ContextSource.of("Tool")
+ContextSource.RAG = ContextSource.of("Rag")

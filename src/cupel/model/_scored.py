@@ -1,6 +1,8 @@
-"""An item with its score."""
+"""A scored item, and the overflow strategies."""
 
 from __future__ import annotations
+
+from enum import Enum
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -24,3 +26,14 @@ class ScoredItem(msgspec.Struct, frozen=True):
         as_instance("item", self.item, ContextItem)
         if type(self.score) is not float:
             force_setattr(self, "score", as_number("score", self.score, error=InvalidItemError))
+
+
+class OverflowStrategy(Enum):
+    """What happens when pinned and selected items together exceed `target_tokens`."""
+
+    THROW = "throw"
+    """Raise `BudgetOverflowError`."""
+    TRUNCATE = "truncate"
+    """Walk the selection from the highest score down and keep what still fits; pinned items always stay."""
+    PROCEED = "proceed"
+    """Keep everything and tell the pipeline's `on_overflow` callback."""

@@ -1,11 +1,16 @@
 """Reports for people: the interactive page, and short words for decisions."""
 
-from cupel.page._notebook import notebook_html
-from cupel.page._page import render_page, write_page
-from cupel.page._payload import page_payload
-from cupel.page._save import save_page
-from cupel.page._variant import Variant
-from cupel.page._words import excluded_words, included_words, reason_name, summary
+from cupel.page._page import (
+    excluded_words,
+    included_words,
+    notebook_html,
+    reason_name,
+    render_page,
+    save_page,
+    summary,
+    write_page,
+)
+from cupel.page._payload import Variant, page_payload
 
 __all__ = [
     "Variant",

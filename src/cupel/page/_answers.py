@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens, PinnedOverride, SelectionReport
 from cupel.errors import SelectionError
-from cupel.model import ContextBudget
-from cupel.page._positions import Positions
+from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import PreparedSelection
 
 _MODULUS: Final = 2_147_483_647
+
+
+class Positions:
+    """The input position of each item."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, items: Sequence[ContextItem]) -> None:
+        self._by_id = {id(item): position for position, item in enumerate(items)}
+
+    def of(self, item: ContextItem) -> int:
+        """Return the position of one of the items."""
+        return self._by_id[id(item)]
+
+    def all(self, items: Iterable[ContextItem]) -> list[int]:
+        """Return the positions of several of the items, in their order."""
+        return [self._by_id[id(item)] for item in items]
 
 
 def digest(positions: Iterable[int]) -> int:

@@ -1,4 +1,4 @@
-"""The page: one HTML file with its data inside."""
+"""Write the HTML page, and the summary for notebooks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,94 @@ import hashlib
 import html
 import json
 import os
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import cache
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import wrong_type
-from cupel.page._payload import GENERATOR
+from cupel._checks import as_text, as_tuple, wrong_type
+from cupel._text import percent, plural, preview, visible
+from cupel.diagnostics import KNOWN_REASONS, ExclusionReason, IncludedItem, InclusionReason, SelectionReport
+from cupel.errors import SelectionError
+from cupel.model import ContextBudget
+from cupel.page._payload import GENERATOR, Variant, page_payload
+from cupel.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cupel.model import ContextItem
+    from cupel.pipeline import Pipeline
+
+
+_INCLUDED: Final = {
+    InclusionReason.PINNED.value: "pinned",
+    InclusionReason.ZERO_TOKEN.value: "costs nothing",
+    InclusionReason.SCORED.value: "chosen for its score",
+}
+
+
+def reason_name(name: str) -> str:
+    """Return a short name for a reason; reasons of other makers keep their own.
+
+    >>> reason_name("BudgetExceeded"), reason_name("TooOld")
+    ('no room', 'TooOld')
+    """
+    return KNOWN_REASONS[name].title if name in KNOWN_REASONS else name
+
+
+def included_words(entry: IncludedItem) -> str:
+    """Say why an item is in.
+
+    >>> from cupel import ContextItem
+    >>> included_words(IncludedItem(ContextItem("rules", 9, pinned=True), 1.0, InclusionReason.PINNED))
+    'pinned'
+    """
+    return _INCLUDED.get(entry.reason.value, entry.reason.value)
+
+
+def excluded_words(reason: ExclusionReason) -> str:
+    """Say why an item is out, with the numbers behind it, so that a terminal can show it.
+
+    >>> from cupel.diagnostics import BudgetExceeded
+    >>> excluded_words(BudgetExceeded(item_tokens=400, available_tokens=50))
+    'needs 400, 50 left'
+    """
+    return visible(reason.say())
+
+
+def left_out(report: SelectionReport) -> str:
+    """Say how many items are out for which reason; nothing if none is.
+
+    >>> from cupel import ContextItem, presets
+    >>> left_out(presets.chat().pipeline().dry_run([ContextItem("a", 8), ContextItem("b", 7)], 10))
+    '1 no room'
+    """
+    reasons = Counter(entry.reason.name for entry in report.excluded)
+    return ", ".join(f"{count:,} {reason_name(name)}" for name, count in reasons.most_common())
+
+
+def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
+    """Sum a selection up in one line.
+
+    >>> from cupel import ContextItem, presets
+    >>> budget = ContextBudget(10, 10)
+    >>> report = presets.chat().pipeline().dry_run([ContextItem("a", 8), ContextItem("b", 7)], budget)
+    >>> summary(report, budget, "chat")
+    'chat: 1 of 2 items in, 8 of 10 tokens used (80.0 %); 1 out: 1 no room'
+    """
+    tokens = sum(entry.item.tokens for entry in report.included)
+    line = (
+        f"{policy}: {len(report.included):,} of {plural(report.total_candidates, 'item')} in, "
+        f"{tokens:,} of {plural(budget.target_tokens, 'token')} used ({percent(tokens, budget.target_tokens)})"
+    )
+    left = left_out(report)
+    return f"{line}; {len(report.excluded):,} out: {left}" if left else line
+
 
 _STYLES: Final = ("page.css", "turns.css")
 _SHARED: Final = ("words.js", "document.js")
@@ -102,3 +182,122 @@ def _hash(text: str) -> str:
 @cache
 def _asset(name: str) -> str:
     return files("cupel.page").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def save_page(
+    report: SelectionReport,
+    path: str | os.PathLike[str],
+    *,
+    policies: Iterable[Policy] = (),
+    title: str = "A selection",
+    on_progress: Callable[[int, int], object] | None = None,
+) -> None:
+    """Write the interactive page of a report that knows its run; `policies` are others to switch to.
+
+    The candidates are scored anew. `on_progress` is told after each policy how many of how many are done.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from cupel import ContextItem, Pipeline, RecencyScorer
+    >>> report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("hello", 2)], 10)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_page(report, Path(folder, "page.html"))
+    ...     Path(folder, "page.html").read_text(encoding="utf-8")[:15]
+    '<!doctype html>'
+    """
+    as_text("title", title)
+    others = as_tuple("policies", policies, Policy)
+    if report.origin is None:
+        msg = "save_page needs a report made by dry_run, select or a traced run; this one was read or copied"
+        raise SelectionError(msg)
+    prepared, budget = report.origin.prepared, report.origin.budget
+    variants = [
+        Variant(policy, policy.name or f"policy {number}", "")
+        for number, policy in enumerate([_policy_of(prepared.pipeline), *others], start=1)
+    ]
+    payload = page_payload(
+        prepared.items,
+        budget,
+        variants,
+        title=title,
+        source=None,
+        fixed_window=budget.max_tokens != budget.target_tokens,
+        on_progress=on_progress,
+    )
+    write_page(payload, path)
+
+
+def _policy_of(pipeline: Pipeline) -> Policy:
+    return Policy(
+        pipeline.scorer,
+        pipeline.slicer,
+        pipeline.placer,
+        deduplicate=pipeline.deduplicate,
+        overflow=pipeline.overflow,
+        name="this run",
+        pins=pipeline.pins,
+    )
+
+
+_ROWS: Final = 8
+_PREVIEW: Final = 90
+_COLOURS: Final = ("#0b6e7f", "#9a4b08", "#2c6e31", "#a12a68", "#4b49b8", "#6b6100")
+_LEFT: Final = "text-align:left"
+_RIGHT: Final = "text-align:right"
+
+
+def notebook_html(report: SelectionReport, budget: ContextBudget | None) -> str:
+    """Return the compact view of a report: what fills the window, the first items in it, the best of those left out.
+
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
+    >>> report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("<b>", 2)], 10)
+    >>> html = notebook_html(report, ContextBudget(10, 10))
+    >>> "&lt;b&gt;" in html, "<b>&lt;" in html
+    (True, False)
+    """
+    tokens = sum(entry.item.tokens for entry in report.included)
+    head = f"{len(report.included):,} of {plural(report.total_candidates, 'item')} in, {plural(tokens, 'token')}"
+    if budget is not None:
+        head += f" of {budget.target_tokens:,} ({percent(tokens, budget.target_tokens)})"
+    out = left_out(report)
+    included = [(entry.item, entry.score, included_words(entry)) for entry in report.included[:_ROWS]]
+    excluded = [(entry.item, entry.score, excluded_words(entry.reason)) for entry in report.excluded[:_ROWS]]
+    return (
+        f"<div><p><strong>{escape(head)}</strong></p>"
+        f"{_bar([entry.item for entry in report.included], budget)}"
+        f"{_table('In the window, in order', included, len(report.included))}"
+        f"{_table(f'Left out: {out}' if out else 'Nothing left out', excluded, len(report.excluded))}</div>"
+    )
+
+
+def _bar(items: Sequence[ContextItem], budget: ContextBudget | None) -> str:
+    """Draw the tokens of each kind beside each other."""
+    kinds: dict[str, tuple[str, int]] = {}
+    for item in items:
+        name, tokens = kinds.get(item.kind.key, (item.kind.value, 0))
+        kinds[item.kind.key] = (name, tokens + item.tokens)
+    used = sum(tokens for _, tokens in kinds.values())
+    whole = max(used, 1 if budget is None else budget.target_tokens, 1)
+    pieces: list[str] = []
+    names: list[str] = []
+    for number, (name, tokens) in enumerate(kinds.values()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        pieces.append(f'<span style="width:{100 * tokens / whole:.2f}%;background:{colour}"></span>')
+        names.append(f'<span style="color:{colour}">■</span> {escape(preview(name, 40))} {tokens:,}')
+    shell = "display:flex;height:12px;max-width:720px;background:#8883;border-radius:4px;overflow:hidden"
+    return f'<div style="{shell}">{"".join(pieces)}</div><p>{" &nbsp; ".join(names)}</p>' if pieces else ""
+
+
+def _table(title: str, rows: Iterable[tuple[ContextItem, float, str]], total: int) -> str:
+    cells = [
+        f'<tr><td style="{_LEFT}">{escape(preview(item.content, _PREVIEW)) or "(only white space)"}</td>'
+        f'<td style="{_LEFT}">{escape(preview(item.kind.value, 40))}</td><td style="{_RIGHT}">{item.tokens:,}</td>'
+        f'<td style="{_RIGHT}">{score:.3f}</td><td style="{_LEFT}">{escape(words)}</td></tr>'
+        for item, score, words in rows
+    ]
+    if not cells:
+        return f"<p>{escape(title)}</p>"
+    titles = (("item", _LEFT), ("kind", _LEFT), ("tokens", _RIGHT), ("score", _RIGHT), ("why", _LEFT))
+    heads = "".join(f'<th scope="col" style="{side}">{name}</th>' for name, side in titles)
+    more = f"<p>… and {total - len(cells):,} more</p>" if total > len(cells) else ""
+    return f"<p>{escape(title)}</p><table><thead><tr>{heads}</tr></thead><tbody>{''.join(cells)}</tbody></table>{more}"

@@ -1,16 +1,24 @@
-"""Everything the page shows, as plain JSON values."""
+"""The data that the page is drawn from."""
 
 from __future__ import annotations
 
+import copy
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
+
+from cupel._columns import Candidates, descending
 from cupel._documents import plain_number
+from cupel._ratios import ceil_quotient, scaled_score
 from cupel._relations import are_related, marks_of
 from cupel._text import CONTENT_LIMIT
 from cupel._version import __version__
-from cupel.diagnostics import vocabulary
+from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport, vocabulary
+from cupel.errors import PolicyConfigError, SelectionError
 from cupel.model import (
     EXCLUSIVE_KEY,
     GROUP_KEY,
@@ -20,11 +28,239 @@ from cupel.model import (
     ContextBudget,
     ContextItem,
     ContextKind,
+    OverflowStrategy,
 )
-from cupel.page._positions import distinct
-from cupel.page._probes import Probes
-from cupel.page._replay import bucket_size
-from cupel.page._variant import Variant, variant_payload
+from cupel.page._answers import Positions, answer, check, excluded_rows
+from cupel.page._scoring import scoring
+from cupel.pipeline import PreparedSelection
+from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
+from cupel.policy import Policy
+from cupel.slicers import GreedySlice
+
+
+def distinct(items: Iterable[ContextItem]) -> list[ContextItem]:
+    """Return the items as a list in which no object occurs twice, so that each has one position."""
+    seen: set[int] = set()
+    result: list[ContextItem] = []
+    for item in items:
+        one = copy.copy(item) if id(item) in seen else item
+        seen.add(id(one))
+        result.append(one)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """The budgets a page covers: targets from `lowest` to `highest`, under a fixed window or with it moving along."""
+
+    budget: ContextBudget
+    fixed_window: bool
+    lowest: int
+    highest: int
+
+    @classmethod
+    def covering(
+        cls, items: Sequence[ContextItem], budget: ContextBudget, buckets: Iterable[int], *, fixed_window: bool
+    ) -> Probes:
+        """Reach up to the window, or without a fixed one to where everything fits, counted in the coarsest buckets."""
+        if fixed_window:
+            return cls(budget, fixed_window, 0, budget.max_tokens)
+        sizes = [item.tokens for item in items if item.tokens > 0]
+        everything = max(sum(-(-size // bucket) * bucket for size in sizes) for bucket in {1, *buckets})
+        share = 1.0 - budget.estimation_safety_margin_percent / 100.0
+        needed = ceil_quotient(everything, share) if share > 0 else everything
+        needed = max(needed + budget.total_reserved, budget.target_tokens, 100)
+        step = 10 ** max(0, len(str(needed)) - 2)  # a round number reads better at the end of a scale
+        return cls(budget, fixed_window, budget.output_reserve, -(-needed // step) * step)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the page's script makes its budgets from."""
+        return {
+            "target": self.budget.target_tokens,
+            "max": self.budget.max_tokens,
+            "max_follows": not self.fixed_window,
+            "reserve": self.budget.output_reserve,
+            "slots": sum(self.budget.reserved_slots.values()),
+            "margin": self.budget.estimation_safety_margin_percent,
+        }
+
+    def at(self, target: int) -> ContextBudget:
+        """Return the budget that stands behind a position of the slider."""
+        window = self.budget.max_tokens if self.fixed_window else target
+        return msgspec.structs.replace(self.budget, max_tokens=window, target_tokens=target)
+
+    def spread(self, count: int) -> list[ContextBudget]:
+        """Return about `count` budgets over the whole slider, the opening one among them."""
+        span = self.highest - self.lowest
+        targets = {self.lowest + span * number // (count - 1) for number in range(count)}
+        return [self.at(target) for target in sorted(targets | {self.budget.target_tokens})]
+
+
+_PLACERS: Final[dict[type[Placer], str]] = {ChronologicalPlacer: "chronological", UShapedPlacer: "u_shaped"}
+_BEFORE_SLICING: Final = (NegativeTokens.__name__, Deduplicated.__name__)
+_SAFE_INTEGER: Final = 2**53
+_MOST_CELLS: Final = 2**31
+
+
+def replayable(
+    policy: Policy, prepared: PreparedSelection, kinds: dict[str, int], highest: int
+) -> dict[str, Any] | None:
+    """Describe the slicer to the script, if the script can do exactly what the policy does up to the highest budget."""
+    form, candidates = prepared.chooser.replay(kinds), prepared.candidates
+    if form is None or placing(policy.placer, kinds) is None:
+        return None
+    if not _has_knapsack(form):
+        return form
+    fits_a_double = sum(_values(candidates)) < _SAFE_INTEGER
+    fits_an_index = len(prepared.items) * (highest // bucket_size(form) + 1) < _MOST_CELLS
+    return form if fits_a_double and fits_an_index else None
+
+
+def placing(placer: Placer, kinds: Mapping[str, int]) -> dict[str, Any] | None:
+    """Describe the placer to the script; None if only Python can run it."""
+    if type(placer) is not SystemFirst:
+        return {"type": _PLACERS[type(placer)]} if type(placer) in _PLACERS else None
+    inner = placing(placer.inner, kinds)
+    return inner and {"type": "system_first", "kind": kinds.get(ContextKind.SYSTEM_PROMPT.key), "inner": inner}
+
+
+def bucket_size(form: dict[str, Any] | None) -> int:
+    """Return the bucket of the knapsack inside a slicer, 1 if there is none."""
+    if form is None:
+        return 1
+    return int(form.get("bucket_size", 0)) or bucket_size(form.get("inner"))
+
+
+def _has_knapsack(form: dict[str, Any]) -> bool:
+    return form["type"] == "knapsack" or ("inner" in form and _has_knapsack(form["inner"]))
+
+
+def ranks(
+    candidates: Candidates, everything: SelectionReport, positions: Positions, scores: list[float]
+) -> dict[str, Any]:
+    """Return whole numbers instead of scores, so that the script compares none where nothing was changed."""
+    dropped = [row for row in excluded_rows(everything, positions) if row["reason"] in _BEFORE_SLICING]
+    return {
+        "sorted": positions.all(candidates.items),
+        "density": GreedySlice().fit(Candidates(candidates.items, candidates.scores, candidates.tokens)).order,
+        "values": _values(candidates),
+        "score_rank": _score_ranks(scores),
+        # In the order of exclusion: stage by stage, and within a stage as the items came in (ruling 7.27).
+        "dropped": sorted(dropped, key=lambda row: (_BEFORE_SLICING.index(row["reason"]), row["position"])),
+    }
+
+
+def _values(candidates: Candidates) -> list[int]:
+    """Return scores as the knapsack sees them; the largest are too large for the script."""
+    return [scaled_score(score) for score in candidates.scores]
+
+
+def _score_ranks(scores: list[float]) -> list[int]:
+    """Number the distinct scores from the highest down; all NaN share the last number."""
+    numbers = [0] * len(scores)
+    rank = -1
+    previous: float | None = None
+    for position in descending(scores):
+        score = scores[position]
+        if previous is None or not (score == previous or (math.isnan(score) and math.isnan(previous))):
+            rank += 1
+            previous = score
+        numbers[position] = rank
+    return numbers
+
+
+_CHECKS: Final = (9, 33, 100_000)
+_ANSWERS: Final = (11, 101, 200_000)
+"""Fewest, most, and over how many items: each is a whole run, and a check runs again in the browser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A policy the page can switch to, and the words of a command line that choose it.
+
+    >>> from cupel import presets
+    >>> Variant(presets.chat(), "chat", "--policy chat").name
+    'chat'
+    """
+
+    policy: Policy
+    name: str
+    flags: str
+
+
+def variant_payload(
+    variant: Variant, prepared: PreparedSelection, items: list[ContextItem], kinds: dict[str, int], probes: Probes
+) -> dict[str, Any]:
+    """Compute what the page needs of one policy.
+
+    A policy that the script can replay comes with ranks to replay it and the library's answers to check the replay
+    against; any other comes with the library's answers at the budgets it was run at.
+    """
+    policy, positions = variant.policy, Positions(items)
+    everything = _generous(prepared, items)
+    found = {positions.of(entry.item): entry.score for entry in everything}
+    scores = [found[position] for position in range(len(items))]
+    slicer = replayable(policy, prepared, kinds, probes.highest)
+    payload: dict[str, Any] = {
+        "name": variant.name,
+        "flags": variant.flags,
+        "description": policy.description,
+        "document": _document(policy),
+        "overflow": policy.overflow.value,
+        "scores": list(map(plain_number, scores)),
+        "scoring": scoring(prepared, items, scores, replayed=slicer is not None),
+        "pinned": positions.all(prepared.pinned),
+        "stages": _stages(prepared, probes.at(probes.budget.target_tokens)),
+        "slicer": slicer,
+        "checks": [],
+        "answers": [],
+    }
+    if slicer is not None:
+        payload["checks"] = [check(prepared, budget, positions) for budget in probes.spread(_times(_CHECKS, items))]
+        payload["placer"] = placing(policy.placer, kinds)
+        return payload | ranks(prepared.candidates, everything, positions, scores)
+    payload["answers"] = [answer(prepared, budget, positions) for budget in probes.spread(_times(_ANSWERS, items))]
+    return payload
+
+
+def _times(bounds: tuple[int, int, int], items: Sequence[ContextItem]) -> int:
+    """Say at how many budgets the library is asked."""
+    fewest, most, work = bounds
+    return max(fewest, min(most, work // max(1, len(items))))
+
+
+def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> SelectionReport:
+    """Report a run that refuses nothing and leaves out only what no budget lets in; it shows every score."""
+    room = sum(item.tokens for item in items if item.tokens > 0) + 1
+    # The same preparation and not a second one: a scorer with a clock would give other scores.
+    own = prepared.pipeline
+    generous = replace(own, slicer=GreedySlice(), overflow=OverflowStrategy.PROCEED, on_overflow=None)
+    return prepared.with_pipeline(generous).dry_run(ContextBudget(room, room))
+
+
+def _document(policy: Policy) -> str:
+    try:
+        return policy.to_json(indent=2)
+    except PolicyConfigError:  # a strategy nobody registered has no document; the page still has the rest
+        return repr(policy)
+
+
+def _stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str, Any]]:
+    """Return each stage's counts and time; pinned items step aside after Classify and come back for Place."""
+    try:
+        report = prepared.dry_run(budget)
+    except SelectionError:
+        return []
+    entering = report.total_candidates
+    aside = {"Score": -len(prepared.pinned), "Place": len(prepared.pinned)}
+    rows: list[dict[str, Any]] = []
+    for event in report.events:
+        name = event.stage.value
+        entering += aside.get(name, 0)
+        rows.append({"name": name, "in": entering, "out": event.item_count, "ms": event.duration_ms})
+        entering = event.item_count
+    return rows
+
 
 GENERATOR: Final = f"cupel {__version__}"
 _METADATA_LIMIT: Final = 2_000

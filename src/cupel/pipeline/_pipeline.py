@@ -1,4 +1,4 @@
-"""The pipeline and its three strategies."""
+"""The pipeline: three strategies, pin rules and an overflow strategy, as one value."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from cupel._checks import as_function, as_instance, as_tuple
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
+from cupel.pipeline._observer import Recorder, listening
 from cupel.pipeline._pins import PinRule, pinned_positions
 from cupel.pipeline._prepared import complete, observe, prepare
-from cupel.pipeline._watch import Recorder, listening
 from cupel.placers import ChronologicalPlacer, Placer
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 
     from cupel.diagnostics import ExcludedItem, OverflowEvent, SelectionReport, TraceSink
-    from cupel.pipeline._arun import GatheredResult, OnError, Sources, Timeout
-    from cupel.pipeline._prepared import PreparedSelection
-    from cupel.pipeline._result import ContextResult
-    from cupel.pipeline._sources import ItemSource
-    from cupel.pipeline._stream import StreamResult
+    from cupel.pipeline._prepared import ContextResult, PreparedSelection
+    from cupel.pipeline._sources import GatheredResult, ItemSource, OnError, Sources, StreamResult, Timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +153,7 @@ class Pipeline:
         >>> [item.content for item in result], [str(failure) for failure in result.source_errors]
         (['Prefers tabs.'], ['search: timed out after 0.01 s'])
         """
-        from cupel.pipeline._arun import GatheredResult, gather  # brings asyncio
+        from cupel.pipeline._sources import GatheredResult, gather  # brings asyncio
 
         budget = ContextBudget.of(budget)
         items, failures = await gather(sources, timeout, on_error)
@@ -193,8 +190,7 @@ class Pipeline:
         >>> len(result), result.consumed, result.excluded
         (5, 8, {'BudgetExceeded': 3})
         """
-        from cupel.pipeline._sources import streamed
-        from cupel.pipeline._stream import stream
+        from cupel.pipeline._sources import stream, streamed
 
         budget = ContextBudget.of(budget)
         return await stream(

@@ -1,8 +1,9 @@
-"""Everything about a run that does not depend on the budget, and what a budget makes of it."""
+"""The part of a run that does not depend on the budget, and its result for one budget."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -12,24 +13,69 @@ from cupel._checks import as_instance, as_tuple
 from cupel._columns import Candidates
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline._classify import Classified, check_pinned, classify
-from cupel.pipeline._place import place, settle
-from cupel.pipeline._result import ContextResult
-from cupel.pipeline._slice import effective_budget
-from cupel.pipeline._stages import rank
-from cupel.pipeline._watch import SILENCE, Recorder, Watch
+from cupel.pipeline._observer import SILENCE, Recorder, Watch
+from cupel.pipeline._stages import Classified, check_pinned, classify, effective_budget, place, rank, settle
 from cupel.scorers import ScoreBreakdown
 from cupel.slicers import Chooser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import os
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cupel.diagnostics import SelectionReport
     from cupel.pipeline._pipeline import Pipeline
-    from cupel.pipeline._place import Placed
+    from cupel.pipeline._stages import Placed
+    from cupel.policy import Policy
     from cupel.slicers import Selection
-else:
-    Pipeline = "Pipeline"  # `help` looks the annotations of a struct up; the class would be imported in a circle
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ContextResult:
+    """What `Pipeline.select` returns: the items in placed order, and why each candidate is in or out.
+
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
+    >>> result = Pipeline(scorer=RecencyScorer()).select([ContextItem("hi", 1)], ContextBudget(10, 10))
+    >>> result
+    <ContextResult: 1 item, 1 of 10 target tokens>
+    >>> len(result), result.total_tokens
+    (1, 1)
+    """
+
+    items: list[ContextItem]
+    report: SelectionReport
+    budget: ContextBudget
+
+    @property
+    def total_tokens(self) -> int:
+        """The tokens of the selected items."""
+        return sum(item.tokens for item in self.items)
+
+    def save_page(
+        self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
+    ) -> None:
+        """Write the interactive page: the window, what was left out, a slider, and other policies to switch to."""
+        self.report.save_page(path, policies=policies, title=title)
+
+    def _repr_html_(self) -> str:
+        from cupel.page import notebook_html  # a higher layer, for notebooks only
+
+        return notebook_html(self.report, self.budget)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[ContextItem]:
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.items, self.budget)
+
+
+def short_repr(result: object, items: Sequence[ContextItem], budget: ContextBudget) -> str:
+    """Return what a result holds in numbers."""
+    tokens = sum(item.tokens for item in items)
+    count = f"{len(items)} item{'' if len(items) == 1 else 's'}"
+    return f"<{type(result).__name__}: {count}, {tokens} of {budget.target_tokens} target tokens>"
 
 
 _tokens = attrgetter("tokens")

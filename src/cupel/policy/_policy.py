@@ -1,31 +1,125 @@
-"""A policy: everything a pipeline is made of, as one value that can be compared, written down and read back."""
+"""Pipelines as documents: JSON, TOML and a JSON Schema."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_tuple, shown, wrong_type
-from cupel._documents import RefusedError, check_depth, decode_json, decode_toml
+from cupel._checks import as_integer, as_tuple, shown, wrong_type
+from cupel._documents import RefusedError, at_index, at_key, check_depth, decode_json, decode_toml, plain
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import ChronologicalPlacer, Placer
-from cupel.policy._containers import ListOf, MapOf, read_object
-from cupel.policy._errors import malformed, placed
-from cupel.policy._forms import BOOLEAN, SCALAR, Choice, Integer, Json, Text
-from cupel.policy._placers import PLACERS
-from cupel.policy._record import Key, record
-from cupel.policy._scorers import SCORERS
-from cupel.policy._slicers import SLICERS
-from cupel.policy._text import format_json, format_toml
+from cupel.policy._builtins import PLACERS, SCORERS, SLICERS
+from cupel.policy._forms import (
+    BOOLEAN,
+    SCALAR,
+    Choice,
+    Integer,
+    Json,
+    Key,
+    ListOf,
+    MapOf,
+    Schema,
+    Text,
+    malformed,
+    placed,
+    read_object,
+    record,
+)
+from cupel.policy._registry import FAMILIES, load_plugins
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
 
 if TYPE_CHECKING:
     from cupel.diagnostics import OverflowEvent
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_MUST_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
+
+
+def format_json(document: dict[str, Json], indent: int | None) -> str:
+    """The document as JSON; numbers that JSON cannot express are refused."""
+    import json
+
+    if indent is not None:
+        indent = as_integer("indent", indent, least=0, expected="an integer or None")
+    try:
+        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise malformed("$", f"cannot be written as JSON: {error}") from error
+
+
+def format_toml(document: dict[str, Json]) -> str:
+    """The document as TOML: plain values first, then one table for each object, everything deeper inline."""
+    lines = _assignments({key: value for key, value in document.items() if not isinstance(value, dict)}, "$")
+    for key, value in document.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{_key(key)}]", *_assignments(value, at_key("$", key))]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _assignments(table: Mapping[str, Json], path: str) -> list[str]:
+    return [f"{_key(key)} = {_block(value, at_key(path, key))}" for key, value in table.items()]
+
+
+def _block(value: Json, path: str) -> str:
+    """A value on the right of `=`: a list of tables gets a line for each, the rest stays inline."""
+    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        rows = (f"    {_inline(entry, at_index(path, i))},\n" for i, entry in enumerate(value))
+        return f"[\n{''.join(rows)}]"
+    return _inline(value, path)
+
+
+def _inline(value: Json, path: str) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return _integer(value, path)
+        case float():
+            return _float(value)
+        case str():
+            return _string(value)
+        case list():
+            return f"[{', '.join(_inline(entry, at_index(path, i)) for i, entry in enumerate(value))}]"
+        case dict():
+            members = (f"{_key(key)} = {_inline(entry, at_key(path, key))}" for key, entry in value.items())
+            return f"{{ {', '.join(members)} }}" if value else "{}"
+        case None:
+            raise malformed(path, "TOML has no null; leave the key out or use JSON")
+
+
+def _integer(value: int, path: str) -> str:
+    try:
+        return str(plain(value))
+    except RefusedError as error:
+        raise malformed(path, str(error)) from None
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return "nan"
+    return repr(value)  # inf and -inf are TOML as they stand; an exponent needs no point
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _string(key)
+
+
+def _string(text: str) -> str:
+    return '"' + _MUST_ESCAPE.sub(lambda found: _escape(found[0]), text) + '"'
+
+
+def _escape(character: str) -> str:
+    return _ESCAPES.get(character) or f"\\u{ord(character):04x}"
 
 
 _GREEDY: Final = GreedySlice()
@@ -208,3 +302,24 @@ def _read(document: object) -> Policy:
     if "$schema" in members:  # what editors look for; it says nothing about the policy
         Text().read(members.pop("$schema"), '$["$schema"]')
     return DOCUMENT.read(members, "$")
+
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> Schema:
+    """A JSON Schema (draft 2020-12) of the policy document, with every strategy registered at this moment.
+
+    >>> from cupel.policy import json_schema
+    >>> sorted(json_schema()["$defs"])
+    ['curve', 'placer', 'scorer', 'slicer']
+    """
+    load_plugins()
+    document = DOCUMENT.schema()
+    return {
+        "$schema": _DIALECT,
+        "title": "cupel policy",
+        **document,
+        "properties": {"$schema": {"type": "string"}, **document["properties"]},
+        "$defs": {registry.family: registry.definition() for registry in FAMILIES},
+    }

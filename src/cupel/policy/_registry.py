@@ -1,24 +1,66 @@
-"""Which tag stands for which strategy: one registry a family, filled by the library and by third parties alike."""
+"""Registered strategies: which tag stands for which class."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import cache
 from threading import Lock
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from cupel._checks import as_text, shown
 from cupel._documents import at_key
 from cupel.errors import PolicyConfigError
+from cupel.model import ContextKind, ContextSource
 from cupel.placers import Placer
-from cupel.policy._containers import read_object
-from cupel.policy._errors import malformed, mismatch, unknown_word
-from cupel.policy._forms import Json, Schema
-from cupel.policy._plugins import GROUP, load_plugins
-from cupel.policy._record import Key, record
+from cupel.policy._forms import (
+    BOOLEAN,
+    AnyValue,
+    Choice,
+    Instant,
+    Integer,
+    Json,
+    Key,
+    ListOf,
+    MapOf,
+    Number,
+    OneOf,
+    OrNone,
+    Record,
+    Schema,
+    Seconds,
+    Text,
+    ValueForm,
+    construct,
+    malformed,
+    mismatch,
+    read_object,
+    record,
+    unknown_word,
+)
 from cupel.scorers import Curve, Scorer
 from cupel.slicers import Slicer
+
+GROUP = "cupel.strategies"
+
+
+@cache
+def load_plugins() -> tuple[str, ...]:
+    """Import every plug-in module once, so that its decorators run; returns one line for each that failed to load."""
+    from importlib.metadata import entry_points
+
+    failures: list[str] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        try:
+            point.load()
+        except Exception as error:  # noqa: BLE001 - a broken plug-in must not hide the document's own problem
+            failures.append(f"the plug-in {point.name} = {point.value} failed to load: {type(error).__name__}: {error}")
+    return tuple(failures)
+
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -145,7 +187,7 @@ def registered() -> dict[str, dict[str, RegisteredStrategy]]:
     >>> list(registered())
     ['scorer', 'curve', 'slicer', 'placer']
     >>> registered()["placer"]["u_shaped"].strategy
-    <class 'cupel.placers._u_shaped.UShapedPlacer'>
+    <class 'cupel.placers.UShapedPlacer'>
     """
     return {registry.family: dict(registry.by_tag) for registry in FAMILIES}
 
@@ -185,8 +227,6 @@ def register_placer(tag: str) -> Callable[[C], C]:
 
 
 def _registering(registry: Registry[T], tag: str) -> Callable[[C], C]:
-    from cupel.policy._annotations import document_of
-
     def register(strategy: C) -> C:
         given = cast("object", strategy)  # a decorator is easily put on something else
         if not (isinstance(given, type) and issubclass(given, registry.base)):
@@ -196,3 +236,142 @@ def _registering(registry: Registry[T], tag: str) -> Callable[[C], C]:
         return strategy
 
     return register
+
+
+def document_of(strategy: Any) -> Document[Any]:
+    """How to read and write a class: its own `to_dict`/`from_dict`, else its dataclass fields, else nothing at all."""
+    if callable(getattr(strategy, "to_dict", None)) and callable(getattr(strategy, "from_dict", None)):
+        return _OwnMethods(strategy)
+    if is_dataclass(strategy):
+        return _Derived(cast("type", strategy))
+    if strategy.__init__ is object.__init__:
+        return Record(strategy)
+    raise PolicyConfigError(
+        f"{strategy.__name__} cannot be serialised: "
+        "make it a dataclass, or give it to_dict() and a class method from_dict(fields)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """A dataclass; its annotations are resolved at first use, when every name they mention exists."""
+
+    strategy: type
+
+    def read(self, value: object, path: str, /) -> Any:
+        return construct(_record_of, path, self.strategy).read(value, path)
+
+    def write(self, value: Any, path: str, /) -> dict[str, Json]:
+        return construct(_record_of, path, self.strategy).write(value, path)
+
+    def schema(self) -> Schema:
+        try:
+            return _record_of(self.strategy).schema()
+        except PolicyConfigError:  # whoever uses it is told; the schema of everything else stands
+            return {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnMethods:
+    """A class that converts itself; what it returns must be plain JSON values."""
+
+    strategy: Any
+
+    def read(self, value: object, path: str, /) -> Any:
+        return construct(self.strategy.from_dict, path, read_object(value, path))
+
+    def write(self, value: Any, path: str, /) -> dict[str, Json]:
+        return cast("dict[str, Json]", AnyValue().write(construct(lambda: dict(value.to_dict()), path), path))
+
+    def schema(self) -> Schema:
+        return {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A kind or a source, by its spelling."""
+
+    build: Callable[[str], ContextKind | ContextSource]
+
+    def read(self, value: object, path: str, /) -> ContextKind | ContextSource:
+        return construct(self.build, path, Text().read(value, path))
+
+    def write(self, value: ContextKind | ContextSource, _path: str, /) -> Json:
+        return str(value)
+
+    def schema(self) -> Schema:
+        return Text(can_be_blank=False).schema()
+
+
+_PLAIN: Final[dict[object, ValueForm[Any]]] = {
+    bool: BOOLEAN,
+    int: Integer(),
+    float: Number(),
+    str: Text(),
+    timedelta: Seconds(),
+    datetime: Instant(),
+    ContextKind: _Name(ContextKind),
+    ContextSource: _Name(ContextSource),
+}
+
+
+@cache
+def _record_of(strategy: type) -> Record[Any]:
+    try:
+        hints = get_type_hints(strategy)
+    except Exception as error:
+        raise PolicyConfigError(
+            f"{strategy.__name__}: an annotation cannot be resolved: {type(error).__name__}: {error}"
+        ) from error
+    members: list[Key] = []
+    for member in fields(strategy):
+        if not member.init:
+            continue
+        if member.name == "type":
+            raise PolicyConfigError(f"{strategy.__name__}.type cannot be serialised: the key 'type' holds the tag")
+        members.append(Key(member.name, form_of(hints[member.name], f"{strategy.__name__}.{member.name}")))
+    return record(strategy, *members)
+
+
+def form_of(annotation: Any, where: str) -> ValueForm[Any]:
+    """The form for one annotation; `where` names the field if there is none."""
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    if annotation in (Any, object):
+        return AnyValue()
+    if isinstance(annotation, type):
+        found = _form_of_class(cast("type[Any]", annotation))
+        if found is not None:
+            return found
+    found = _form_of_generic(annotation, where)
+    if found is None:
+        raise PolicyConfigError(
+            f"{where}: the annotation {annotation!r} has no policy form; "
+            "give the class to_dict() and a class method from_dict(fields) instead"
+        )
+    return found
+
+
+def _form_of_class(annotation: type[Any]) -> ValueForm[Any] | None:
+    for registry in FAMILIES:
+        if issubclass(annotation, registry.base):
+            return registry
+    if issubclass(annotation, Enum):
+        return Choice(annotation)
+    return _record_of(annotation) if is_dataclass(annotation) else None
+
+
+def _form_of_generic(annotation: Any, where: str) -> ValueForm[Any] | None:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return OneOf(arguments)
+    if origin in (Union, types.UnionType) and type(None) in arguments:
+        rest = [argument for argument in arguments if argument is not type(None)]
+        return OrNone(form_of(rest[0], where)) if len(rest) == 1 else None
+    if origin in (list, Sequence):
+        return ListOf(form_of(arguments[0], where))
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004 - tuple[X, ...]
+        return ListOf(form_of(arguments[0], where), tuple)
+    if origin in (dict, Mapping) and arguments[0] is str:
+        return MapOf(form_of(arguments[1], where))
+    return None

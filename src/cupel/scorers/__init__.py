@@ -1,22 +1,12 @@
 """Scorers decide how relevant each item is."""
 
 from cupel.scorers._base import Scorer
-from cupel.scorers._breakdown import ScoreBreakdown, ScorePart
-from cupel.scorers._composite import CompositeScorer
-from cupel.scorers._curves import Curve, Exponential, Step, Window
-from cupel.scorers._decay import Clock, DecayScorer, FixedClock, SystemClock
+from cupel.scorers._composite import CompositeScorer, ScaledScorer, ScoreBreakdown, ScorePart
+from cupel.scorers._decay import Clock, Curve, DecayScorer, Exponential, FixedClock, Step, SystemClock, Window
 from cupel.scorers._embedding import EmbeddingScorer
-from cupel.scorers._frequency import FrequencyScorer
-from cupel.scorers._kind import DEFAULT_KIND_WEIGHTS, KindScorer
-from cupel.scorers._metadata_key import MetadataKeyScorer
-from cupel.scorers._metadata_trust import MetadataTrustScorer
-from cupel.scorers._priority import PriorityScorer
-from cupel.scorers._recency import RecencyScorer
-from cupel.scorers._reflexive import ReflexiveScorer
-from cupel.scorers._relevance import RelevanceScorer
-from cupel.scorers._scaled import ScaledScorer
-from cupel.scorers._tag import TagScorer
-from cupel.scorers._words import ENGLISH
+from cupel.scorers._ranks import FrequencyScorer, PriorityScorer, RecencyScorer, ReflexiveScorer
+from cupel.scorers._relevance import ENGLISH, RelevanceScorer
+from cupel.scorers._weights import DEFAULT_KIND_WEIGHTS, KindScorer, MetadataKeyScorer, MetadataTrustScorer, TagScorer
 
 __all__ = [
     "DEFAULT_KIND_WEIGHTS",

@@ -1,19 +1,36 @@
-"""The contract of a scorer, and what the built-ins share."""
+"""The contract of a scorer, and the checks that built-in scorers share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from math import inf
 from operator import countOf
 from typing import TYPE_CHECKING, ClassVar
 
-from cupel._checks import as_instance, as_tuple, shown
+from cupel._checks import as_finite, as_instance, as_number, as_text, as_tuple, shown
 from cupel._strategy import Strategy
-from cupel.errors import StrategyContractError
+from cupel.errors import ScorerConfigError, StrategyContractError
 from cupel.model import ContextItem
-from cupel.scorers._query import checked_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+def checked_query(query: object) -> str:
+    """Return a query that says something."""
+    text = as_text("query", query)
+    if not text.strip():
+        msg = f"query must not be empty, got {shown(query)}"
+        raise ScorerConfigError(msg)
+    return text
+
+
+def required_query(scorer: Scorer, query: str | None) -> str:
+    """Return the query a scorer is bound to, or say how to give it one."""
+    if query is None:
+        msg = f"{type(scorer).__name__} needs a query: pass query=... to the run, or --query to the command"
+        raise ScorerConfigError(msg)
+    return query
 
 
 class Scorer(Strategy):
@@ -125,3 +142,27 @@ def _as_score(scorer: str, score: object) -> float:
         return float(to_float(score))
     except OverflowError:
         raise StrategyContractError(scorer, "a score must fit a double, got a larger integer") from None
+
+
+def as_weight(value: object, field: str) -> float:
+    """Convert a real number of any type; a bool counts as one here, unlike in an item (ruling 4.9)."""
+    return as_number(field, value, error=ScorerConfigError, flags=True)
+
+
+def non_negative(value: object, field: str) -> float:
+    """Check a weight that may be zero: finite and not negative."""
+    return as_finite(field, value, error=ScorerConfigError, least=0.0, flags=True)
+
+
+def positive(value: object, field: str) -> float:
+    """Check a weight that must count: finite and above zero."""
+    weight = as_weight(value, field)
+    if not 0.0 < weight < inf:
+        msg = f"{field} must be finite and > 0, got {shown(value)}"
+        raise ScorerConfigError(msg)
+    return weight
+
+
+def unit_interval(value: object, field: str) -> float:
+    """Check a score that stands in for a missing one: from 0 to 1, which NaN is not."""
+    return as_finite(field, value, error=ScorerConfigError, least=0.0, most=1.0, flags=True)

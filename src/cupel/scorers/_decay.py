@@ -2,22 +2,117 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from math import isnan
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from cupel._checks import wrong_type
+from cupel._checks import as_list, as_pair, wrong_type
 from cupel.errors import ScorerConfigError
-from cupel.scorers._base import PeerlessScorer
-from cupel.scorers._curves import Curve
-from cupel.scorers._weights import as_weight, unit_interval
+from cupel.scorers._base import PeerlessScorer, as_weight, unit_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from cupel.model import ContextItem
 
+
 _ZERO = timedelta(0)
+
+
+class Curve(ABC):
+    """Turns an age, never negative, into a score."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def at(self, age: timedelta) -> float:
+        """Return the score of an item of this age."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(Curve):
+    """Halves the score with every `half_life`.
+
+    >>> Exponential(timedelta(hours=24)).at(timedelta(hours=48))
+    0.25
+    """
+
+    half_life: timedelta
+
+    def __post_init__(self) -> None:
+        _positive_duration(self.half_life, "half_life (halfLife)")
+
+    def at(self, age: timedelta) -> float:
+        """Return the score of an item of this age."""
+        return float(2.0 ** -(age.total_seconds() / self.half_life.total_seconds()))
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Curve):
+    """Scores 1 below `max_age` and 0 from there on.
+
+    >>> Window(timedelta(hours=6)).at(timedelta(hours=6))
+    0.0
+    """
+
+    max_age: timedelta
+
+    def __post_init__(self) -> None:
+        _positive_duration(self.max_age, "max_age (maxAge)")
+
+    def at(self, age: timedelta) -> float:
+        """Return the score of an item of this age."""
+        return 1.0 if age < self.max_age else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Curve):
+    """Scores by the first window, in the order given, whose `max_age` is above the age; the last one when none is.
+
+    >>> Step([(timedelta(hours=1), 0.9), (timedelta(hours=24), 0.5)]).at(timedelta(hours=1))
+    0.5
+    """
+
+    windows: tuple[tuple[timedelta, float], ...]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, windows: Iterable[tuple[timedelta, float]]) -> None: ...
+
+    def __post_init__(self) -> None:
+        pairs = as_list("windows", self.windows, "an iterable of (max_age, score) pairs")
+        windows = tuple(_checked_window(position, window) for position, window in enumerate(pairs))
+        if not windows:
+            msg = "windows must hold at least one (max_age, score) pair, got none"
+            raise ScorerConfigError(msg)
+        object.__setattr__(self, "windows", windows)
+
+    def at(self, age: timedelta) -> float:
+        """Return the score of an item of this age."""
+        for max_age, score in self.windows:
+            if max_age > age:
+                return score
+        return self.windows[-1][1]
+
+
+def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:
+    max_age, raw = as_pair(f"windows[{position}]", window, "a (max_age, score) pair")
+    _positive_duration(max_age, f"windows[{position}] max_age (maxAge)")
+    score = as_weight(raw, f"windows[{position}] score")
+    if isnan(score):
+        msg = f"windows[{position}] score must be a number, got nan"
+        raise ScorerConfigError(msg)
+    return max_age, score
+
+
+def _positive_duration(value: object, field: str) -> None:
+    if not isinstance(value, timedelta):
+        raise wrong_type(field, "a timedelta", value)
+    if value <= _ZERO:
+        msg = f"{field} must be longer than zero, got {value}"
+        raise ScorerConfigError(msg)
 
 
 @runtime_checkable

@@ -1,23 +1,53 @@
-"""Scores by the meaning of a query, as somebody's model sees it."""
+"""Scores by the meaning of a query, through the caller's embedding model."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from math import isfinite, sqrt
 from operator import mul
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from cupel._checks import as_function, as_text, shown
 from cupel.errors import ScorerConfigError, StrategyContractError
-from cupel.scorers._base import PassScorer
-from cupel.scorers._query import checked_query, required_query
-from cupel.scorers._vectors import Vectors
+from cupel.scorers._base import PassScorer, checked_query, required_query
 
 if TYPE_CHECKING:
     from cupel.model import ContextItem
+
+
+_MOST: Final = 20_000
+"""Vectors that are kept, or those of one pass if they are more: 768 numbers each make 120 MB."""
+
+
+class Vectors:
+    """The unit vectors of the texts met last, by content. Copies start empty."""
+
+    __slots__ = ("_known", "_lock")
+
+    def __init__(self) -> None:
+        self._known: dict[str, Sequence[float]] = {}
+        self._lock = Lock()
+
+    def of(self, texts: Iterable[str]) -> dict[str, Sequence[float] | None]:
+        """Return the vector of each text, None for one that is not known."""
+        with self._lock:
+            return {text: self._known.get(text) for text in texts}
+
+    def keep(self, vectors: Mapping[str, Sequence[float]], room: int) -> None:
+        """Remember vectors, and forget the oldest beyond the limit or, if it is more, `room`."""
+        with self._lock:
+            self._known.update(vectors)
+            surplus = len(self._known) - max(_MOST, room)
+            for text in list(self._known)[: max(0, surplus)]:
+                del self._known[text]
+
+    def __reduce__(self) -> tuple[type[Vectors], tuple[()]]:
+        return Vectors, ()
+
 
 Vector: TypeAlias = Sequence[float]
 Embed: TypeAlias = "Callable[[list[str]], Sequence[Vector] | Awaitable[Sequence[Vector]]]"

@@ -1,21 +1,334 @@
-"""Scores by the words of a query."""
+"""Scores by the words of a query (BM25)."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal, Self
+from functools import cache
+from itertools import chain, pairwise
+from math import log
+from operator import is_
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from unicodedata import normalize
 
 from cupel._checks import as_finite, as_flag, as_text, as_tuple, shown, wrong_type
-from cupel.errors import ScorerConfigError
-from cupel.scorers._base import PassScorer
-from cupel.scorers._bm25 import Indexes, Weighting
-from cupel.scorers._query import checked_query, required_query
-from cupel.scorers._words import ENGLISH, check_language, stop_words, terms_for
+from cupel.errors import MissingExtraError, ScorerConfigError
+from cupel.scorers._base import PassScorer, checked_query, required_query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cupel.model import ContextItem
+
+
+_ENGLISH: Final = """
+    a about also am an and any are as at be been being but by can could d did do does done for from had has have having
+    he her hers him his how i if in into is it its just ll m me might more most must my no not of on or other our re s
+    shall she should so some such t than that the their them then there these they this to too us ve very was we were
+    what when where which who whom whose why will with would you your yours
+"""
+ENGLISH: Final = frozenset(_ENGLISH.split())
+"""English words that say nothing about a subject; "may" is not among them, because it is also a month."""
+
+_SPACELESS: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Scripts that do not put spaces between words: their characters and pairs of characters are the terms."""
+_MARKS: Final = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+)
+"""Vowel signs and accents, which `\\w` leaves out and which would tear words of many scripts apart."""
+_WORD: Final = re.compile(rf"[\w{_MARKS}{_SPACELESS}]+(?:\.[\w{_MARKS}]+)*")
+_SPACELESS_RUN: Final = re.compile(f"[{_SPACELESS}]+")
+_PART: Final = re.compile(r"U+(?!l)|U?l+|0+")
+_LONGEST: Final = 100
+"""Longer words are data (keys, hashes, encoded files): looked up whole, never split, stemmed or remembered."""
+_MOST_WORDS: Final = 200_000
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text as they are written; dots and underscores inside a word belong to it.
+
+    >>> words_of("Call os.path.join, then my_helper.")
+    ['Call', 'os.path.join', 'then', 'my_helper']
+    """
+    found: list[str] = _WORD.findall(text if text.isascii() else normalize("NFKC", text))
+    return found
+
+
+class Terms(dict[str, tuple[str, ...]]):
+    """The terms of each word met so far, found once for all pools.
+
+    >>> Terms(str, frozenset({"is"}))["is_HTTPServer2"]
+    ('is_httpserver2', 'http', 'server', '2')
+    """
+
+    __slots__ = ("_lock", "_stem", "_stop")
+
+    def __init__(self, stem: Callable[[str], str], stop: frozenset[str]) -> None:
+        super().__init__()
+        self._stem = stem
+        self._stop = stop
+        self._lock = Lock()  # a stemmer works in fields of its own
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        if len(word) > _LONGEST and not _SPACELESS_RUN.search(word):
+            return (word.lower(),)
+        with self._lock:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            terms = tuple(map(self._stem, dict.fromkeys(part for part in _parts(word) if part not in self._stop)))
+            if len(word) <= _LONGEST:
+                self[word] = terms
+        return terms
+
+
+def _parts(word: str) -> list[str]:
+    """Return a word in lower case and, if it is made of several, its parts."""
+    if word.isascii() and word.isalpha() and (word[1:].islower() or word.islower() or word.isupper()):
+        return [word.lower()]
+    parts: list[str] = []
+    rest = word
+    for run in _SPACELESS_RUN.findall(word):
+        parts += [*run, *map("".join, pairwise(run))]
+    if parts:
+        rest = _SPACELESS_RUN.sub(".", word)
+    shape = "".join(map(_shape, rest))
+    pieces = [rest[found.start() : found.end()].lower() for found in _PART.finditer(shape)]
+    whole = [] if parts or pieces == [word.lower()] else [word.lower()]
+    return whole + pieces + parts
+
+
+def _shape(character: str) -> str:
+    if character in "._":
+        return "."
+    return "0" if character.isdigit() else "U" if character.isupper() else "l"
+
+
+def stop_words(words: frozenset[str]) -> frozenset[str]:
+    """Return stop words in the spelling that words are compared in."""
+    return frozenset(normalize("NFKC", word).lower() for word in words)
+
+
+@cache
+def terms_for(language: str | None, stop: frozenset[str]) -> Terms:
+    """Return the one collection of terms for a language and its stop words."""
+    return Terms(_plain if language is None else _stemmer(language), stop)
+
+
+def check_language(language: str) -> None:
+    """Raise when words of this language cannot be stemmed."""
+    terms_for(language, frozenset[str]())
+
+
+def _plain(word: str) -> str:
+    return word
+
+
+def _stemmer(language: str) -> Callable[[str], str]:
+    try:
+        import snowballstemmer  # pyright: ignore[reportMissingTypeStubs] - an extra, and slow to import
+    except ImportError:
+        raise MissingExtraError("snowballstemmer", "relevance") from None
+    untyped: Any = snowballstemmer
+    known: list[str] = sorted(untyped.algorithms())
+    if language not in known:
+        msg = f"stem must be True, False or one of {', '.join(known)}, got {shown(language)}"
+        raise ScorerConfigError(msg)
+    stem: Callable[[str], str] = untyped.stemmer(language).stemWord
+    return stem
+
+
+_MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+
+
+class Weighting(NamedTuple):
+    """What turns an index into scores."""
+
+    k1: float
+    b: float
+    neighbours: float
+
+
+class Index:
+    """How often each term stands in which item of one pool.
+
+    Counts are kept, not weights: they do not change when the pool grows. A pool that ends otherwise than the last one
+    costs no more than the difference.
+    """
+
+    __slots__ = ("_dates", "_items", "_lanes", "_lengths", "_lock", "_norms", "_postings", "_terms", "_twins")
+
+    def __init__(self, terms: Terms, *, dates: bool) -> None:
+        self._terms = terms
+        self._dates = dates
+        self._items: list[ContextItem] = []
+        self._lengths: list[int] = []
+        self._postings: dict[str, tuple[list[int], list[int]]] = {}
+        self._lanes: list[list[int]] | None = None
+        self._twins: list[int] | None = None
+        """Where an object listed twice stands last, for every item; None if there is none such."""
+        self._norms: tuple[float, float, list[float]] | None = None
+        self._lock = Lock()
+
+    def scores(self, items: Sequence[ContextItem], query: str, weighting: Weighting) -> list[float] | None:
+        """Score a pool, the best item 1; None if it has too little in common with the pool that was indexed last."""
+        with self._lock:
+            if not self._follow(items):
+                return None
+            scores = self._own(query, weighting.k1, weighting.b)
+            if weighting.neighbours:
+                scores = self._spread(scores, weighting.neighbours)
+        best = max(scores, default=0.0)
+        return [score / best for score in scores] if best > 0.0 else scores
+
+    def _follow(self, items: Sequence[ContextItem]) -> bool:
+        known = self._items
+        if all(map(is_, known, items)):
+            kept = min(len(known), len(items))
+            if kept == len(known) == len(items):
+                return True
+        else:
+            kept = next(at for at, (old, new) in enumerate(zip(known, items, strict=False)) if old is not new)
+        if len(known) - kept > kept:
+            return False
+        while len(known) > kept:
+            self._remove_last()
+        for item in items[kept:]:
+            self._add(item)
+        self._lanes = self._norms = None
+        return True
+
+    def _add(self, item: ContextItem) -> None:
+        position, postings = len(self._items), self._postings
+        terms = self._terms_of(item)
+        for term, count in Counter(terms).items():
+            posting = postings.get(term)
+            if posting is None:
+                postings[term] = ([position], [count])
+            else:
+                posting[0].append(position)
+                posting[1].append(count)
+        self._items.append(item)
+        self._lengths.append(len(terms))
+
+    def _remove_last(self) -> None:
+        self._lengths.pop()
+        for term in set(self._terms_of(self._items.pop())):
+            positions, counts = self._postings[term]
+            positions.pop()
+            counts.pop()
+            if not positions:
+                del self._postings[term]
+
+    def _terms_of(self, item: ContextItem) -> list[str]:
+        terms = self._terms
+        found = list(chain.from_iterable(map(terms.__getitem__, words_of(item.content))))
+        if self._dates and (when := item.timestamp) is not None:
+            found += terms[_MONTHS[when.month - 1]]
+            found += (str(when.day), str(when.year))
+        return found
+
+    def _own(self, query: str, k1: float, b: float) -> list[float]:
+        count = len(self._items)
+        own, norms = [0.0] * count, self._length_norms(k1, b)
+        wanted = Counter(chain.from_iterable(map(self._terms.__getitem__, words_of(query))))
+        for term, times in wanted.items():
+            positions, counts = self._postings.get(term, ((), ()))
+            found = len(positions)
+            weight = times * log(1.0 + (count - found + 0.5) / (found + 0.5)) * (k1 + 1.0)
+            for position, frequency in zip(positions, counts, strict=True):
+                own[position] += weight * frequency / (frequency + norms[position])
+        return own
+
+    def _length_norms(self, k1: float, b: float) -> list[float]:
+        if self._norms is None or self._norms[:2] != (k1, b):
+            lengths = self._lengths
+            mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
+            self._norms = (k1, b, [k1 * (1.0 - b + b * length / mean) for length in lengths])
+        return self._norms[2]
+
+    def _spread(self, own: list[float], share: float) -> list[float]:
+        """Let each score decay into the items before and after it, in two passes over each lane."""
+        if self._lanes is None:
+            self._lanes, self._twins = _lanes(self._items), _twins(self._items)
+        scores = own.copy()
+        for lane in self._lanes:
+            # In a column of its own: back and forth over a large pool in another order, every step misses the cache.
+            column = [own[position] for position in lane]
+            before, after = _carried(column, share), _carried(column[::-1], share)
+            for position, one, left, right in zip(lane, column, before, reversed(after), strict=True):
+                scores[position] = one + left + right
+        # An object listed twice has one score, that of its last place.
+        return scores if self._twins is None else [scores[position] for position in self._twins]
+
+
+def _carried(column: list[float], share: float) -> list[float]:
+    """Return, for each score, what those before it pass on to it."""
+    found: list[float] = []
+    carried = 0.0
+    for score in column:
+        found.append(carried)
+        carried = share * (carried + score)
+    return found
+
+
+def _twins(items: list[ContextItem]) -> list[int] | None:
+    last = {id(item): position for position, item in enumerate(items)}
+    return None if len(last) == len(items) else [last[id(item)] for item in items]
+
+
+def _lanes(items: list[ContextItem]) -> list[list[int]]:
+    """Return the positions of each source in the order of time; undated items follow each other as they were given."""
+    dated: dict[str, list[int]] = {}
+    undated: dict[str, list[int]] = {}
+    for position, item in enumerate(items):
+        lanes = undated if item.timestamp is None else dated
+        lanes.setdefault(item.source.key, []).append(position)
+    for lane in dated.values():
+        lane.sort(key=lambda position: items[position].timestamp)  # type: ignore[arg-type, return-value]
+    return [*dated.values(), *undated.values()]
+
+
+class Indexes:
+    """Where a scorer finds its index again.
+
+    A scorer that knows no query has the index of the pool it saw last; each binding starts from that and keeps its own,
+    so that prepared selections over different pools do not take it from each other. Copies start without one.
+    """
+
+    __slots__ = ("_parent", "index")
+
+    def __init__(self, parent: Indexes | None = None) -> None:
+        self._parent = parent
+        self.index: Index | None = None
+
+    def scores(
+        self, items: Sequence[ContextItem], query: str, weighting: Weighting, terms: Terms, *, dates: bool
+    ) -> list[float]:
+        """Score a pool with an index that fits it, or with a new one."""
+        for holder in (self, self._parent):
+            if holder is not None and holder.index is not None:
+                scores = holder.index.scores(items, query, weighting)
+                if scores is not None:
+                    self.index = holder.index
+                    return scores
+        index = Index(terms, dates=dates)
+        scores = index.scores(items, query, weighting) or []  # a new index takes any pool
+        self.index = index
+        if self._parent is not None:
+            self._parent.index = index
+        return scores
+
+    def __reduce__(self) -> tuple[type[Indexes], tuple[()]]:
+        return Indexes, ()
+
 
 _LARGEST_K1: Final = 1000.0
 

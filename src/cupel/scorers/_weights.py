@@ -1,32 +1,193 @@
-"""The one check that scorer weights go through."""
+"""Scorers that look up a weight: by kind, tag or metadata."""
 
 from __future__ import annotations
 
-from math import inf
+import re
+from dataclasses import dataclass, field
+from math import isfinite, isinf
+from numbers import Real
+from typing import TYPE_CHECKING
 
-from cupel._checks import as_finite, as_number, shown
+from cupel._checks import as_flag, as_mapping, as_text, shown
+from cupel._folded import fold_ascii, folded_map
+from cupel._frozen import FrozenDict
 from cupel.errors import ScorerConfigError
+from cupel.model import TRUST_KEY, ContextKind
+from cupel.scorers._base import PeerlessScorer, non_negative, positive, unit_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cupel.model import ContextItem
 
 
-def as_weight(value: object, field: str) -> float:
-    """Convert a real number of any type; a bool counts as one here, unlike in an item (ruling 4.9)."""
-    return as_number(field, value, error=ScorerConfigError, flags=True)
+DEFAULT_KIND_WEIGHTS: FrozenDict[ContextKind, float] = FrozenDict(
+    {
+        ContextKind.SYSTEM_PROMPT: 1.0,
+        ContextKind.MEMORY: 0.8,
+        ContextKind.TOOL_OUTPUT: 0.6,
+        ContextKind.DOCUMENT: 0.4,
+        ContextKind.MESSAGE: 0.2,
+    }
+)
+"""What `KindScorer()` uses: the five well-known kinds and no others."""
 
 
-def non_negative(value: object, field: str) -> float:
-    """Check a weight that may be zero: finite and not negative."""
-    return as_finite(field, value, error=ScorerConfigError, least=0.0, flags=True)
+@dataclass(frozen=True, slots=True)
+class KindScorer(PeerlessScorer):
+    """Scores by kind: the kind's weight, or 0 for a kind without one.
+
+    Given weights replace the defaults, they are not merged with them; they may exceed 1.
+
+    >>> from cupel import ContextItem
+    >>> KindScorer({"Document": 2}).score_all([ContextItem("a", 1, kind="document"), ContextItem("b", 1)])
+    [2.0, 0.0]
+    """
+
+    weights: Mapping[ContextKind, float] | Mapping[str, float] | None = None
+    _by_key: dict[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        weights = DEFAULT_KIND_WEIGHTS
+        if self.weights is not None:
+            weights = folded_map(
+                self.weights,  # type: ignore[arg-type]
+                ContextKind,
+                non_negative,
+                field="weights",
+                error=ScorerConfigError,
+            )
+            object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "_by_key", {kind.key: weight for kind, weight in weights.items()})
+
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        weight_of = self._by_key.get
+        return [weight_of(item.kind.key, 0.0) for item in items]
 
 
-def positive(value: object, field: str) -> float:
-    """Check a weight that must count: finite and above zero."""
-    weight = as_weight(value, field)
-    if not 0.0 < weight < inf:
-        msg = f"{field} must be finite and > 0, got {shown(value)}"
-        raise ScorerConfigError(msg)
-    return weight
+_SMALLER = 2.0**-64
 
 
-def unit_interval(value: object, field: str) -> float:
-    """Check a score that stands in for a missing one: from 0 to 1, which NaN is not."""
-    return as_finite(field, value, error=ScorerConfigError, least=0.0, most=1.0, flags=True)
+@dataclass(frozen=True, slots=True)
+class TagScorer(PeerlessScorer):
+    """Scores by tags: the weights of the item's tags over the sum of all weights, at most 1.
+
+    A tag an item lists twice counts twice. Tags match exactly unless `case_sensitive=False`, which folds ASCII case.
+
+    >>> from cupel import ContextItem
+    >>> TagScorer({"urgent": 3, "docs": 1}).score(ContextItem("x", 1, tags=["urgent", "other"]), [])
+    0.75
+    """
+
+    weights: Mapping[str, float]
+    case_sensitive: bool = field(default=True, kw_only=True)
+    _by_key: dict[str, float] = field(init=False, repr=False, compare=False)
+    _total: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        as_flag("case_sensitive", self.case_sensitive)
+        weights: dict[str, float] = {}
+        by_key: dict[str, float] = {}
+        total = 0.0
+        for tag, raw in as_mapping("weights", self.weights).items():
+            as_text("a key of weights", tag)
+            weight = non_negative(raw, f"weights[{shown(tag)}]")
+            key = tag if self.case_sensitive else fold_ascii(tag)
+            if key in by_key:
+                msg = f"weights: {shown(tag)} is the same tag as another key when case is ignored; keep one"
+                raise ScorerConfigError(msg)
+            weights[tag] = by_key[key] = weight
+            total += weight
+        object.__setattr__(self, "weights", FrozenDict(weights))
+        if isinf(total):
+            # A power of two changes no ratio, and leaves room for as many weights as there can be.
+            by_key = {key: weight * _SMALLER for key, weight in by_key.items()}
+            total = sum(by_key.values())
+        object.__setattr__(self, "_by_key", by_key)
+        object.__setattr__(self, "_total", total)
+
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        return [self._share(item.tags) for item in items]
+
+    def _share(self, tags: tuple[str, ...]) -> float:
+        if self._total == 0.0 or not tags:
+            return 0.0
+        matched = 0.0
+        for tag in tags:
+            matched += self._by_key.get(tag if self.case_sensitive else fold_ascii(tag), 0.0)
+        return min(matched / self._total, 1.0)
+
+
+NEUTRAL = 1.0
+"""The score of items that do not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataKeyScorer(PeerlessScorer):
+    """Scores `boost` when `metadata[key]` is `value`, and 1 otherwise.
+
+    A metadata value that is not a string is compared by its `str`; None never matches. In a composite the boost is
+    *averaged* with the other scores like any score; it does not multiply them.
+
+    >>> from cupel import ContextItem
+    >>> scorer = MetadataKeyScorer("cupel:priority", "high", 1.5)
+    >>> scorer.score(ContextItem("x", 1, metadata={"cupel:priority": "high"}), [])
+    1.5
+    """
+
+    key: str
+    value: str
+    boost: float
+
+    def __post_init__(self) -> None:
+        as_text("key", self.key)
+        as_text("value", self.value)
+        object.__setattr__(self, "boost", positive(self.boost, "boost"))
+
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        key, value, boost = self.key, self.value, self.boost
+        return [
+            boost if (found := item.metadata.get(key)) is not None and str(found) == value else NEUTRAL
+            for item in items
+        ]
+
+
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTrustScorer(PeerlessScorer):
+    """Passes on `metadata["cupel:trust"]`, a number or a decimal string, clamped to 0 to 1.
+
+    Anything else (missing, not a plain ASCII decimal, not finite, a bool) scores `default_score`.
+
+    >>> from cupel import ContextItem
+    >>> MetadataTrustScorer().score(ContextItem("x", 1, metadata={"cupel:trust": "0.85"}), [])
+    0.85
+    """
+
+    default_score: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "default_score", unit_interval(self.default_score, "default_score"))
+
+    def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        return [self._trust(item.metadata.get(TRUST_KEY)) for item in items]
+
+    def _trust(self, raw: object) -> float:
+        trust = _parsed(raw)
+        if trust is None or not isfinite(trust):
+            return self.default_score
+        return min(max(trust, 0.0), 1.0)
+
+
+def _parsed(raw: object) -> float | None:
+    """Read a number strictly: `float` alone would take underscores, blanks and other scripts' digits (ruling 4.13)."""
+    if isinstance(raw, str):
+        return float(raw) if _DECIMAL.fullmatch(raw) else None
+    if isinstance(raw, bool) or not isinstance(raw, Real):
+        return None
+    try:
+        return float(raw)
+    except OverflowError:
+        return None

@@ -1,25 +1,29 @@
-"""Most score per token first."""
+"""Slicers that take candidates in a fixed order: by density, by score, from a stream."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from functools import cached_property
 from sys import float_info
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from cupel._columns import descending
+from cupel._checks import as_integer
+from cupel._columns import Candidates, descending
 from cupel._ratios import quotient
+from cupel._relations import check_batch
+from cupel._streams import fill, next_batch, opened
+from cupel.errors import SlicerConfigError
+from cupel.model import ContextBudget
 from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
-from cupel.slicers._ladders import Ladders
-from cupel.slicers._steps import StepChooser
+from cupel.slicers._related import Ladders, StepChooser
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
 
-    from cupel._columns import Candidates
     from cupel._targets import Targets, Wanted, Work
-    from cupel.model import ContextBudget
-    from cupel.slicers._fill_back import BackwardFill
+    from cupel.model import ContextItem, ScoredItem
+    from cupel.slicers._targets import BackwardFill
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class GreedyChooser(Chooser):
     @cached_property
     def _backward(self) -> tuple[BackwardFill, dict[int, int]]:
         """The fill from its end, and the rank of each position."""
-        from cupel.slicers._fill_back import BackwardFill  # brings NumPy
+        from cupel.slicers._targets import BackwardFill  # brings NumPy
 
         fill = BackwardFill([self._tokens[position] for position in self._ranking])
         return fill, {position: rank for rank, position in enumerate(self._ranking)}
@@ -126,3 +130,105 @@ def _densities(scores: list[float], tokens: list[int]) -> list[float]:
     except OverflowError:  # somebody counts more tokens than a double can say
         pairs = zip(scores, tokens, strict=True)
         return [quotient(score, cost) if cost else float_info.max for score, cost in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class BestFirstSlice(FittingSlicer):
+    """Takes items from the best score down, each one that still fits; size does not count against an item.
+
+    The choice for scores that already speak of the whole item, such as relevance to a query or recency. `GreedySlice`
+    weighs score against size: it would trade the long tool result that is about to be answered for many greetings.
+
+    >>> from cupel import ContextBudget, ContextItem, ScoredItem
+    >>> scored = [ScoredItem(ContextItem("long and new", 60), 1.0), ScoredItem(ContextItem("short and old", 5), 0.1)]
+    >>> [item.content for item in BestFirstSlice().slice(scored, ContextBudget(64, 64))]
+    ['long and new']
+    """
+
+    def _fit(self, candidates: Candidates) -> BestFirstChooser | StepChooser:
+        """See the candidates once; related ones are taken in steps: all in their smallest forms before larger ones."""
+        if candidates.relations is not None:
+            ladders = Ladders(candidates.relations)
+            return StepChooser(ladders, ladders.by_score())
+        return BestFirstChooser(candidates.scores, candidates.tokens)
+
+
+class BestFirstChooser(GreedyChooser):
+    """Fills budgets in the order of the scores."""
+
+    def _merits(self) -> list[float]:
+        return self._scores
+
+    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
+        """The script's candidates are in this order."""
+        del kinds
+        return {"type": "best_first"}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSlice(FittingSlicer):
+    """Takes scored items as they come, `batch_size` at a time, and stops reading once the budget is full.
+
+    Each batch is taken by score, highest first, skipping what no longer fits; items without tokens always fit, but no
+    more is read once there are as many items as the budget has tokens. Awaiting `slice` reads an asynchronous iterable
+    and closes it. Everything that has its candidates at hand, such as
+    `Pipeline.run`, gets the choice of `GreedySlice`.
+
+    >>> import asyncio
+    >>> from cupel import ContextBudget, ContextItem, ScoredItem
+    >>> async def endless():
+    ...     while True:
+    ...         yield ScoredItem(ContextItem("again", 40), 0.5)
+    >>> len(asyncio.run(StreamSlice(batch_size=4).slice(endless(), ContextBudget(80, 80))))
+    2
+    """
+
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        size = as_integer("batch_size", self.batch_size, least=1, error=SlicerConfigError)
+        object.__setattr__(self, "batch_size", size)
+
+    @overload
+    def slice(
+        self, scored: AsyncIterable[ScoredItem], budget: ContextBudget
+    ) -> Coroutine[Any, Any, list[ContextItem]]: ...
+    @overload
+    def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]: ...
+    def slice(
+        self, scored: AsyncIterable[ScoredItem] | Sequence[ScoredItem], budget: ContextBudget
+    ) -> Coroutine[Any, Any, list[ContextItem]] | list[ContextItem]:
+        """Choose items for one budget: to be awaited when `scored` is asynchronous."""
+        if isinstance(scored, AsyncIterable):
+            return self._read(scored, budget)
+        return GreedySlice().slice(scored, budget)
+
+    fit = FittingSlicer.fit  # its own `slice` chooses the same
+
+    def _fit(self, candidates: Candidates) -> Chooser:
+        """See the candidates once; with all of them at hand there is nothing to wait for (ruling 14.2)."""
+        return GreedySlice().fit(candidates)
+
+    async def _read(self, scored: AsyncIterable[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
+        remaining = budget.target_tokens
+        chosen: list[ContextItem] = []
+        async with opened(scored) as entries:
+            # A last, partial batch is not looked at when the budget is full; items without tokens alone never fill it.
+            seen: set[tuple[str, str]] = set()
+            while remaining > 0 and len(chosen) < budget.target_tokens:
+                batch = await next_batch(entries, self.batch_size)
+                check_batch((entry.item for entry in batch), seen)
+                candidates = Candidates.of(batch)
+                for position in _fitting(candidates, remaining):
+                    chosen.append(candidates.items[position])
+                    remaining -= candidates.tokens[position]
+                if len(batch) < self.batch_size:
+                    break
+        return chosen
+
+
+def _fitting(candidates: Candidates, remaining: int) -> list[int]:
+    """Return the positions of one batch that fit, from the highest score down."""
+    if candidates.relations is None:
+        return fill(candidates.scores, candidates.tokens, remaining)
+    return BestFirstSlice().fit(candidates)(ContextBudget(remaining, remaining)).chosen

@@ -4,24 +4,131 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from math import fsum, gcd, inf, isfinite
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cupel._checks import as_integer
 from cupel._ratios import scaled_score
+from cupel._relations import lawful
 from cupel.errors import SlicerConfigError, TableTooLargeError
 from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
-from cupel.slicers._bucket_choice import BUCKETS, COARSEST, solve_finest
 from cupel.slicers._greedy import GreedySlice
-from cupel.slicers._knapsack_solver import solve
-from cupel.slicers._related_knapsack import RelatedKnapsackChooser
+from cupel.slicers._related import Ladders, StepChooser, total
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
 
     from cupel._columns import Candidates
+    from cupel._relations import Form, Relations
     from cupel._targets import Stretches, Targets, Wanted, Work
     from cupel.model import ContextBudget
-    from cupel.slicers._knapsack_table import CapacityTable
+    from cupel.slicers._knapsack_core import CapacityTable
+
+
+def solve(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[int]:
+    """Positions chosen by the specification's dynamic program, its choice among ties included, in ascending order.
+
+    Values are integers from 0 to 2**63 - 1, whose sum may be larger; weights and the capacity are positive integers.
+
+    >>> solve([60, 100, 120], [10, 20, 30], 50)
+    [1, 2]
+    >>> solve([5, 5, 5], [2, 2, 2], 4)
+    [0, 1]
+    """
+    positions, values, weights, capacity = _simplify(values, weights, capacity)
+    if sum(weights) <= capacity:
+        return list(positions)
+    from cupel.slicers._knapsack_core import choose
+
+    return [positions[i] for i in choose(values, weights, capacity)]
+
+
+def table_cells(values: Sequence[int], weights: Sequence[int], capacity: int) -> int:
+    """The most cells that :func:`solve` computes after its reductions: what an answer costs, without a clock.
+
+    >>> table_cells([60, 100, 120], [10, 20, 30], 60)
+    0
+    """
+    _, values, weights, capacity = _simplify(values, weights, capacity)
+    if sum(weights) <= capacity:
+        return 0
+    from cupel.slicers._knapsack_core import count_cells
+
+    return count_cells(values, weights, capacity)
+
+
+def _simplify(
+    values: Sequence[int], weights: Sequence[int], capacity: int
+) -> tuple[Sequence[int], Sequence[int], Sequence[int], int]:
+    """The positions that can be chosen at all, with their values and weights in the largest common units."""
+    positions: Sequence[int] = range(len(values))
+    if len(values) != len(weights) or min(values, default=1) <= 0 or max(weights, default=0) > capacity:
+        # Only a strict improvement is kept (ruling 5.7), so worthless items are never chosen.
+        positions = [i for i, (v, w) in enumerate(zip(values, weights, strict=True)) if v > 0 and w <= capacity]
+        values, weights = [values[i] for i in positions], [weights[i] for i in positions]
+    # Common factors change no comparison; without them the integer bound is tighter and the table narrower.
+    if (unit := gcd(*weights)) > 1:
+        weights, capacity = [w // unit for w in weights], capacity // unit
+    if (unit := gcd(*values)) > 1:
+        values = [v // unit for v in values]
+    return positions, values, weights, capacity
+
+
+COARSEST = 100
+"""The specification's default; every other choice divides it."""
+
+BUCKETS = (1, 2, 5, 10, 20, 50)
+MOST_CELLS = 4_000_000  # a few milliseconds
+_MOST_CAPACITY = 2_000_000  # keeps single rows small, however large the budget
+
+
+def finest_bucket(values: Sequence[int], tokens: Sequence[int], target: int) -> int:
+    """The finest of 1, 2, 5, 10, 20, 50 and 100 that leaves a small table after the solver's reductions.
+
+    The choice depends on the pool alone, never on a clock. Because each size divides 100, whatever fits in buckets of
+    100 fits in the finer ones too: in the integer values the finer optimum is never worse.
+
+    >>> finest_bucket([5_000, 4_000], [70, 80], 100)
+    1
+    """
+    for bucket in BUCKETS:
+        if target // bucket <= _MOST_CAPACITY:
+            weights = [-(-count // bucket) for count in tokens]
+            if table_cells(values, weights, target // bucket) <= MOST_CELLS:
+                return bucket
+    return COARSEST
+
+
+def solve_finest(
+    scores: Sequence[float], values: Sequence[int], tokens: Sequence[int], target: int, greedy: Sequence[int]
+) -> list[int]:
+    """Positions with the greatest sum of scores among the finest knapsack, the coarsest and the greedy choice.
+
+    The knapsack sees scores rounded down to integer values, so its optimum may miss by that rounding. Comparing the
+    sums themselves makes it certain that the result is worth no less than either of the other two. On equal sums the
+    earlier in this list wins. All token counts are positive; ``greedy`` lists the positions that greedy would take.
+
+    >>> solve_finest([0.9, 0.8], [9_000, 8_000], [30, 70], 100, greedy=[0, 1])
+    [0, 1]
+    """
+    bucket = finest_bucket(values, tokens, target)
+    choices = [_solve_in_buckets(values, tokens, target, bucket), sorted(greedy)]
+    if bucket != COARSEST:
+        choices.insert(1, _solve_in_buckets(values, tokens, target, COARSEST))
+    return max(choices, key=lambda chosen: _worth([scores[i] for i in chosen]))
+
+
+def _solve_in_buckets(values: Sequence[int], tokens: Sequence[int], target: int, bucket: int) -> list[int]:
+    return solve(values, [-(-count // bucket) for count in tokens], target // bucket)
+
+
+def _worth(scores: Sequence[float]) -> tuple[int, float]:
+    """A sum of scores that any float may be part of: infinities count first, what is not a number counts nothing."""
+    finite = fsum(score * 2.0**-64 for score in scores if isfinite(score))  # scaled, lest the sum overflow
+    return scores.count(inf) - scores.count(-inf), finite
+
 
 DEFAULT_BUCKET_SIZE = 100
 DEFAULT_MAX_CELLS = 50_000_000
@@ -133,7 +240,7 @@ class KnapsackChooser(Chooser):
     def targets(self, wanted: Wanted, highest: int, work: Work) -> Stretches:
         """Read the specification's table back from every capacity at the same time."""
         from cupel._targets import Stretches
-        from cupel.slicers._knapsack_table import CapacityTable  # brings NumPy
+        from cupel.slicers._knapsack_core import CapacityTable  # brings NumPy
 
         refused = self._refused_from()
         needed = highest if refused is None else min(highest, refused - 1)
@@ -214,3 +321,154 @@ class FinestKnapsackChooser(Chooser):
             self._knapsacks += [KnapsackChooser(self._costly, size, None) for size in (*BUCKETS, COARSEST)]
         sets = [chooser.targets(alone, highest, work) for chooser in (self._greedy, *self._knapsacks)]
         return AnyOf([found for found in sets if found is not None])
+
+
+_LARGEST_SUM = 2**62
+_ROW, _CELL = 12_000, 3  # nanoseconds
+_MOST_AUTOMATIC = 50_000_000
+"""Cells of the largest table that is filled without being asked for by its bucket size."""
+
+Table: TypeAlias = "np.ndarray[Any, Any]"
+"""A number for each capacity."""
+
+
+class RelatedKnapsackChooser(Chooser):
+    """Finds the forms and groups of the greatest total value.
+
+    Requirements and exclusive sets are not in the table: what they do not allow is left out of its answer, and the
+    greedy choice is taken where it is worth more. Buckets that fit the work are compared with greedy as well; where not
+    even the coarsest do, greedy's choice is the answer.
+    """
+
+    def __init__(self, relations: Relations, bucket_size: int | Literal["auto"], max_cells: int | None) -> None:
+        ladders = Ladders(relations)
+        self._relations = relations
+        self._bucket_size: int | None = None if bucket_size == "auto" else bucket_size
+        self._max_cells = None if bucket_size == "auto" else max_cells
+        self._forms = {form.position: form for thing in relations.things for form in thing.forms}
+        self._rows = sum(form.tokens > 0 for form in self._forms.values())
+        self._greedy = StepChooser(ladders, ladders.by_density())
+        self._is_loose = bool(relations.exclusive) or any(unit.requires for unit in relations.units)
+
+    def __call__(self, budget: ContextBudget) -> Selection:
+        """Take the best choice; of equal ones the table's."""
+        target = budget.target_tokens
+        if target <= 0:
+            return Selection([])
+        choices = [lawful(self._relations, self._solved(target, bucket)) for bucket in self._buckets(target)]
+        if self._is_loose or self._bucket_size is None:
+            choices.append(self._greedy(budget).chosen)
+        best = max(choices, key=lambda chosen: total(self._forms[position] for position in chosen))
+        return Selection(best)
+
+    def span(self, budget: ContextBudget) -> Span:
+        """Cover the whole bucket the target lies in, unless greedy has a say."""
+        target, bucket = budget.target_tokens, self._bucket_size
+        if bucket is None or self._is_loose or target < bucket:
+            return super().span(budget)
+        return Span(target // bucket * bucket, (target // bucket + 1) * bucket)
+
+    def reach(self) -> Reach:
+        """Everything fits into the sum of the largest forms in whole buckets."""
+        bucket = self._bucket_size or COARSEST
+        largest = (max((form.tokens for form in thing.forms), default=0) for thing in self._relations.things)
+        return Reach(sum(-(-tokens // bucket) * bucket for tokens in largest))
+
+    def refused(self, work: Work) -> Stretches | None:
+        """Every table from a certain size on is too large."""
+        del work
+        if self._bucket_size is None or self._max_cells is None or not self._rows:
+            return None
+        from cupel._targets import Stretches
+
+        return Stretches([max(1, self._max_cells // self._rows) * self._bucket_size])
+
+    def effort(self, target: int) -> int:
+        """Each form goes over the table once, in a few steps."""
+        cells = max((target // bucket for bucket in self._buckets(target)), default=0)
+        return self._rows * (_ROW + _CELL * cells)
+
+    def _buckets(self, target: int) -> list[int]:
+        if self._bucket_size is not None:
+            return [self._bucket_size]
+        if self._cells(target, COARSEST) > _MOST_AUTOMATIC:
+            return []
+        fine = (bucket for bucket in BUCKETS if self._cells(target, bucket) <= MOST_CELLS)
+        return list(dict.fromkeys((next(fine, COARSEST), COARSEST)))
+
+    def _cells(self, target: int, bucket: int) -> int:
+        return self._rows * (target // bucket + 1)
+
+    def _solved(self, target: int, bucket: int) -> list[int]:
+        capacity = target // bucket
+        cells = self._cells(target, bucket)
+        if capacity > 0 and self._max_cells is not None and cells > self._max_cells:
+            raise TableTooLargeError(self._rows, capacity, cells, self._max_cells)
+        things, units = self._relations.things, self._relations.units
+        return solve_related(
+            [[things[thing].forms for thing in unit.things] for unit in units if unit.is_open], bucket, capacity
+        )
+
+
+def solve_related(units: list[list[tuple[Form, ...]]], bucket: int, capacity: int) -> list[int]:
+    """Return the positions of the best choice: of each unit nothing, or one form of each of its things.
+
+    Tokens are rounded up to buckets. A unit that costs nothing is always in; among equal choices the one that leaves
+    later units out, or has smaller forms, wins.
+
+    >>> from cupel._relations import Form
+    >>> solve_related([[(Form(1, 2, 0.3), Form(0, 9, 0.9))], [(Form(2, 5, 0.5),)]], 1, 8)
+    [1, 2]
+    """
+    import numpy as np  # only where there is a table
+
+    every = [forms for things in units for forms in things]
+    capacity = min(capacity, sum(max(_weight(form, bucket) for form in forms) for forms in every))
+    most = sum(max(scaled_score(form.value) for form in forms) for forms in every)
+    kind: Any = np.int64 if most < _LARGEST_SUM else object  # beyond, Python's own integers
+    best: Table = np.zeros(capacity + 1, kind)
+    rows: list[tuple[Table, list[Table]]] = []
+    for things in units:
+        reached = best
+        picks: list[Table] = []
+        for forms in things:
+            reached, pick = _with_one_of(reached, forms, bucket, most)
+            picks.append(pick)
+        taken: Table = reached >= best if all(forms[0].tokens == 0 for forms in things) else reached > best
+        best = np.where(taken, reached, best)
+        rows.append((taken, picks))
+    return _traced(units, rows, bucket, capacity)
+
+
+def _with_one_of(before: Table, forms: tuple[Form, ...], bucket: int, most: int) -> tuple[Table, Table]:
+    """Add exactly one form of a thing; what cannot be reached is below zero."""
+    import numpy as np
+
+    after: Table = np.full_like(before, -most - 1)
+    pick: Table = np.zeros(len(before), np.int32)
+    for place, form in enumerate(forms):
+        weight, value = _weight(form, bucket), scaled_score(form.value)
+        if weight < len(before):
+            source = before[: len(before) - weight]
+            better: Table = (source >= 0) & (source + value > after[weight:])
+            after[weight:][better] = source[better] + value
+            pick[weight:][better] = place
+    return after, pick
+
+
+def _traced(
+    units: list[list[tuple[Form, ...]]], rows: list[tuple[Table, list[Table]]], bucket: int, left: int
+) -> list[int]:
+    """Read the choice for so many buckets back from the last unit to the first."""
+    chosen: list[int] = []
+    for things, (taken, picks) in zip(reversed(units), reversed(rows), strict=True):
+        if taken[left]:
+            for forms, pick in zip(reversed(things), reversed(picks), strict=True):
+                form = forms[int(pick[left])]
+                chosen.append(form.position)
+                left -= _weight(form, bucket)
+    return chosen[::-1]
+
+
+def _weight(form: Form, bucket: int) -> int:
+    return -(-form.tokens // bucket)

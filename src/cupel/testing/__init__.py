@@ -4,9 +4,14 @@
 `cupel.testing.strategies` need Hypothesis: install `cupel[testing]`.
 """
 
-from cupel.testing._assertions import SelectionReportAssertionChain, should
+from cupel.testing._assertions import (
+    ContractViolation,
+    SelectionReportAssertionChain,
+    SelectionReportAssertionException,
+    SnapshotMismatchError,
+    should,
+)
 from cupel.testing._contracts import check_placer, check_scorer, check_slicer
-from cupel.testing._exceptions import ContractViolation, SelectionReportAssertionException, SnapshotMismatchError
 
 __all__ = [
     "ContractViolation",

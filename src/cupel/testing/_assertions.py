@@ -1,23 +1,153 @@
-"""The thirteen assertions about a report."""
+"""Assertions about reports."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from cupel._checks import as_function, as_instance, as_integer, as_number, shown
+from cupel._columns import descending
 from cupel.analytics import budget_utilization
-from cupel.diagnostics import BudgetExceeded, ExclusionReason, SelectionReport
+from cupel.diagnostics import BudgetExceeded, ExcludedItem, ExclusionReason, SelectionReport
 from cupel.model import ContextBudget, ContextKind
-from cupel.testing._edges import Edges
-from cupel.testing._exceptions import SelectionReportAssertionException
-from cupel.testing._wording import budget_details, distinct_kinds, distinct_reasons, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from cupel.diagnostics import IncludedItem
     from cupel.model import ContextItem
+
+
+class SelectionReportAssertionException(AssertionError):  # noqa: N818  (the specification's name)
+    """A report is not what a test expects; test runners show it as a failure, not as an error.
+
+    The message follows the specification's template. What goes beyond it is a note (`__notes__`), and `report` is the
+    report in question, which the pytest plugin prints as a table.
+
+    >>> str(SelectionReportAssertionException("HaveAtLeastNExclusions(1) failed: …"))
+    'HaveAtLeastNExclusions(1) failed: …'
+    """
+
+    __module__ = "cupel.testing"
+
+    def __init__(self, message: str, *, report: SelectionReport | None = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class SnapshotMismatchError(SelectionReportAssertionException):
+    """A report differs from its snapshot; the message is a unified diff of the two texts."""
+
+    __module__ = "cupel.testing"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        report: SelectionReport | None = None,
+        name: str = "",
+        path: Path | None = None,
+        expected: str | None = None,
+        actual: str = "",
+    ) -> None:
+        super().__init__(message, report=report)
+        self.name = name
+        self.path = path
+        self.expected = expected
+        """The stored text; None when a snapshot was required and there was none."""
+        self.actual = actual
+
+
+class ContractViolation(AssertionError):  # noqa: N818  (what was found, not what went wrong)
+    """A strategy breaks a law of its contract; the message shows the smallest case found.
+
+    `law` names the law, `strategy` is the repr of the culprit.
+    """
+
+    __module__ = "cupel.testing"
+
+    def __init__(self, message: str, *, law: str = "", strategy: str = "") -> None:
+        super().__init__(message)
+        self.law = law
+        self.strategy = strategy
+
+
+def distinct_kinds(entries: Iterable[IncludedItem]) -> str:
+    """List the kinds in the order in which they first occur."""
+    # A dict keeps the first spelling of kinds that differ in case only (ruling 12.6).
+    return ", ".join(str(kind) for kind in dict.fromkeys(entry.item.kind for entry in entries))
+
+
+def distinct_reasons(entries: Iterable[ExcludedItem]) -> str:
+    """List the names of the reasons in the order in which they first occur."""
+    return ", ".join(dict.fromkeys(entry.reason.name for entry in entries))
+
+
+def budget_details(reason: BudgetExceeded) -> str:
+    """Return the two numbers of a budget exclusion."""
+    return f"item_tokens={reason.item_tokens}, available_tokens={reason.available_tokens}"
+
+
+def summary(title: str, entries: Sequence[IncludedItem | ExcludedItem], most: int = 5) -> str:
+    """Return kind, score and reason of the first entries; a note, because the specification's template is exact."""
+    if not entries:
+        return ""
+    lines = [f"  kind={entry.item.kind}, score={entry.score:.4f}, reason={_reason(entry)}" for entry in entries[:most]]
+    if len(entries) > most:
+        lines.append(f"  … and {len(entries) - most} more")
+    return "\n".join([f"{title}:", *lines])
+
+
+def _reason(entry: IncludedItem | ExcludedItem) -> str:
+    if not isinstance(entry, ExcludedItem):
+        return entry.reason.value
+    reason = entry.reason
+    return f"{reason.name}, {budget_details(reason)}" if isinstance(reason, BudgetExceeded) else reason.name
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """The `n` outermost positions, the `n` highest scores, and how many of the latter are not at the former.
+
+    Items that tie with the n-th highest score are interchangeable: any of them may hold the edges that the strictly
+    higher ones leave (ruling 12.11).
+
+    >>> Edges([0.9, 0.5, 0.5, 0.9], 3).misplaced
+    0
+    >>> Edges([0.5, 0.9, 0.5], 2).misplaced
+    1
+    """
+
+    scores: list[float]
+    n: int
+    positions: list[int] = field(init=False)
+    top: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        inward = (side for left in range(len(self.scores)) for side in (left, len(self.scores) - 1 - left))
+        object.__setattr__(self, "positions", list(dict.fromkeys(inward))[: self.n])
+        object.__setattr__(self, "top", descending(self.scores)[: self.n])
+
+    @property
+    def misplaced(self) -> int:
+        """How many of the highest scores are not at an edge."""
+        if not self.top:
+            return 0
+        cutoff = self.scores[self.top[-1]]
+        edges = set(self.positions)
+        # `top` ends with the first of those that tie with the cutoff; NaN, which ranks last, ties with NaN only.
+        above = {
+            index for index in self.top if self.scores[index] != cutoff and not _both_nan(self.scores[index], cutoff)
+        }
+        tied = {index for index, score in enumerate(self.scores) if score == cutoff or _both_nan(score, cutoff)}
+        return len(above - edges) + max(0, self.n - len(above) - len(tied & edges))
+
+
+def _both_nan(left: float, right: float) -> bool:
+    return left != left and right != right  # noqa: PLR0124
+
 
 __tracebackhide__ = True  # pytest leaves these frames out of a failure
 

@@ -1,19 +1,30 @@
-"""Checks for people who write their own strategies."""
+"""Check the contracts of custom strategies."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_instance
+from cupel.errors import MissingExtraError
 from cupel.placers import Placer
 from cupel.scorers import Scorer
 from cupel.slicers import Slicer
-from cupel.testing._extra import require_hypothesis
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from cupel.model import ContextItem
+
+
+def require_hypothesis() -> None:
+    """Raise if Hypothesis is not installed, saying which extra brings it."""
+    try:
+        found = find_spec("hypothesis")
+    except ValueError:  # a module that stands in for it and has no spec
+        found = None
+    if found is None:
+        raise MissingExtraError("hypothesis", "testing")
 
 
 __tracebackhide__ = True  # pytest leaves these frames out of a failure

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
 from hypothesis.errors import Flaky, Unsatisfiable, UnsatisfiedAssumption
 
 from cupel.errors import SelectionError, StrategyContractError
-from cupel.testing._exceptions import ContractViolation
+from cupel.testing._assertions import ContractViolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence

@@ -6,12 +6,8 @@ A counter is anything with `count(text) -> int`. `TiktokenCounter` is exact for 
 """
 
 from cupel._counter import TokenCounter
-from cupel.tokens._cached import CachedCounter
-from cupel.tokens._calibrated import CalibratedCounter
-from cupel.tokens._counter import with_token_count
-from cupel.tokens._default import counter_or_default, default_counter
-from cupel.tokens._estimate import CharacterEstimate
-from cupel.tokens._tiktoken import TiktokenCounter
+from cupel.tokens._counters import CachedCounter, CalibratedCounter, CharacterEstimate, with_token_count
+from cupel.tokens._tiktoken import TiktokenCounter, counter_or_default, default_counter
 
 __all__ = [
     "CachedCounter",

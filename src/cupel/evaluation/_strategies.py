@@ -1,0 +1,171 @@
+"""Strategies for filling a window, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cupel._checks import as_finite, as_list
+from cupel.evaluation._cases import EvaluationError
+from cupel.evaluation._recordings import Reader, Recording
+from cupel.evaluation._spoken import costing
+from cupel.messages import Fitted, MessageSession, fit
+from cupel.messages import Turn as SessionTurn
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from cupel.pipeline import Pipeline
+    from cupel.policy import Policy
+    from cupel.sessions import Prices
+    from cupel.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Why some messages of the history do not stand in a request as they stood in the one before."""
+
+    positions: tuple[int, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The messages of a request, where they stood in the recording, and what the way says about them."""
+
+    messages: tuple[Any, ...]
+    positions: tuple[int | None, ...]
+    """The place of each message in the recording; None for one that the way brought itself."""
+    reason: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], before: Request | None) -> Request:
+    """Return the request that a way filled for a history; `before` is the last one of the conversation."""
+    if not isinstance(filled, Fitted):
+        places = {id(message): at for at, message in enumerate(history)}
+        messages = tuple(as_list("what a way filled", filled, "a list of messages, or what fit returned"))
+        return Request(messages, tuple(places.get(id(message)) for message in messages))
+    dropped = {at for unit in filled.dropped for at in unit.positions}
+    kept = tuple(at for at in range(len(history)) if at not in dropped)
+    if isinstance(filled, SessionTurn):
+        notes = tuple(Note(change.positions, str(change)) for change in filled.changes)
+        return Request(tuple(filled.messages), kept, filled.reason, notes)
+    stood: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
+    return Request(tuple(filled.messages), kept, notes=tuple(_leaving(filled, stood)))
+
+
+def _leaving(fitted: Fitted[Any], stood: Collection[int | None]) -> Iterator[Note]:
+    """Yield the reason of each unit that stood in the last request and does not in this one."""
+    for unit in fitted.dropped:
+        if any(at in stood for at in unit.positions):
+            yield Note(unit.positions, unit.reason.say())
+
+
+Fill: TypeAlias = Callable[[list[Any]], Sequence[Any] | Fitted[Any]]
+"""Returns the messages to send for a history, or a `Fitted`, whose reasons the page of a replay shows."""
+Way: TypeAlias = Callable[[Recording, int], Fill]
+"""Begins a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendWay:
+    """Sends everything, whatever the budget: what the other ways are measured against."""
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        del recording, budget
+        return list
+
+
+@dataclass(frozen=True, slots=True)
+class FitWay:
+    """Calls `fit` anew on every turn, with the first user message pinned; the newest is a policy's query."""
+
+    policy: Policy | Pipeline | None = None
+    counter: TokenCounter | None = None
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        reader = Reader(recording)
+
+        def fill(history: list[Any]) -> Fitted[Any]:
+            said = [message for message in history if reader.read(message).role == "user"]
+            task = said[0] if said else None
+            query = reader.read(said[-1]).text.strip() if said and self.policy is not None else ""
+            return fit(
+                history,
+                budget,
+                self.policy,
+                self.counter,
+                recording.tools,
+                provider=recording.provider,
+                system=recording.system,
+                pin=lambda message: message is task,
+                query=query or None,
+            )
+
+        return fill
+
+
+@dataclass(frozen=True, slots=True)
+class TailWay:
+    """Keeps the opening, up to the first user message, and the newest messages; cuts to the share `low` when full."""
+
+    low: float = 0.7
+    counter: TokenCounter | None = None
+
+    def __post_init__(self) -> None:
+        as_finite("low", self.low, least=0.0, most=1.0, error=EvaluationError)
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        return _Tail(recording, budget, self.low, self.counter)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWay:
+    """Keeps a `MessageSession` for each conversation, with these options."""
+
+    policy: Policy | Pipeline | None = None
+    prices: Prices | None = None
+    worth: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Further options of `MessageSession`."""
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Begin a conversation."""
+        known = {"provider": recording.provider, "system": recording.system, "tools": recording.tools}
+        given: dict[str, Any] = {"prices": self.prices, "worth": self.worth, **known, **self.options}
+        session: MessageSession[Any] = MessageSession(budget, self.policy, **given)
+        return session.fit
+
+
+class _Tail:
+    """One conversation, cut from the old end."""
+
+    def __init__(self, recording: Recording, budget: int, low: float, counter: TokenCounter | None) -> None:
+        self._reader = Reader(recording)
+        self._cost = costing(counter)
+        self._budget = budget
+        self._low = low
+        self._start = 0
+        self._opening = sum(map(self._cost, self._reader.opening))
+
+    def __call__(self, history: list[Any]) -> list[Any]:
+        """Return the opening and what is left of the rest."""
+        said = [self._reader.read(message) for message in history]
+        costs = list(map(self._cost, said))
+        head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
+        fixed = self._opening + sum(costs[:head])
+        self._start = max(self._start, head)
+        if fixed + sum(costs[self._start :]) > self._budget:
+            room, at = self._low * self._budget - fixed, len(history)
+            while at > self._start and room >= costs[at - 1]:
+                at -= 1
+                room -= costs[at]
+            while at < len(history) and said[at].answers:  # its call is gone
+                at += 1
+            self._start = at
+        return history[:head] + history[self._start :]

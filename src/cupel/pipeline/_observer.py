@@ -1,0 +1,391 @@
+"""Observe a run: time its stages and turn dropped items into reasons."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING, NamedTuple
+
+from cupel._checks import wrong_type
+from cupel._columns import descending
+from cupel._relations import closure
+from cupel.diagnostics import (
+    BudgetExceeded,
+    Conflict,
+    Deduplicated,
+    ExcludedItem,
+    IncludedItem,
+    InclusionReason,
+    NegativeTokens,
+    PinnedOverride,
+    PipelineStage,
+    RequirementMissing,
+    SelectionReport,
+    StageSnapshot,
+    Superseded,
+    TraceCollector,
+    TraceDetailLevel,
+    TraceEvent,
+)
+from cupel.pipeline._stages import effective_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cupel._columns import Candidates
+    from cupel._relations import Relations
+    from cupel.diagnostics import ExclusionReason, TraceSink
+    from cupel.model import ContextBudget, ContextItem
+    from cupel.pipeline._prepared import Completed, PreparedSelection
+    from cupel.pipeline._stages import Classified, Copies, Placed
+    from cupel.slicers import Selection
+
+
+class Origin(NamedTuple):
+    """The run that a report is about, so that it can be asked what another budget would have done."""
+
+    prepared: PreparedSelection
+    budget: ContextBudget
+    stages: tuple[StageSnapshot, ...]
+
+
+class RelationReasons:
+    """Knows what is in, and says which relation keeps a candidate out and how many tokens it would bring along."""
+
+    __slots__ = ("_candidates", "_inside", "_relations", "_smallest")
+
+    def __init__(self, candidates: Candidates, relations: Relations, chosen: Iterable[int]) -> None:
+        self._candidates = candidates
+        self._relations = relations
+        self._inside = {relations.thing_of[position]: candidates.items[position].content for position in chosen}
+        self._smallest = [min((form.tokens for form in thing.forms), default=0) for thing in relations.things]
+
+    def reason(self, position: int) -> ExclusionReason | None:
+        """Return what keeps a candidate out: another form, a rival, something missing; None if only the budget does."""
+        place = self._relations.thing_of[position]
+        thing = self._relations.things[place]
+        if place in self._inside:
+            return Superseded(self._inside[place])
+        if thing.id is not None and thing.id in self._relations.pins.things:
+            return Superseded(self._relations.pins.things[thing.id])
+        unit = self._relations.units[self._relations.unit_of[place]]
+        mates = sorted(unit.things, key=lambda mate: mate != place)
+        found = (find(mate) for find in (self._rival, self._missing) for mate in mates)
+        return next((reason for reason in found if reason is not None), None) or self._impossible(place)
+
+    def needs(self, position: int) -> int:
+        """Return the tokens that a candidate costs with the rest of its unit and whatever else it requires."""
+        place = self._relations.thing_of[position]
+        units = closure(self._relations, self._relations.unit_of[place])
+        things = (thing for unit in units for thing in self._relations.units[unit].things)
+        others = (self._smallest[thing] for thing in things if thing != place and thing not in self._inside)
+        return self._candidates.tokens[position] + sum(others)
+
+    def _rival(self, place: int) -> ExclusionReason | None:
+        thing = self._relations.things[place]
+        if thing.exclusive is None:
+            return None
+        rivals = (self._inside[rival] for rival in self._relations.exclusive[thing.exclusive] if rival in self._inside)
+        rival = self._relations.pins.exclusive.get(thing.exclusive) or next(rivals, None)
+        return None if rival is None else Conflict(rival)
+
+    def _missing(self, place: int) -> ExclusionReason | None:
+        """Name the first thing that is required and out, unless the two are only in together anyway."""
+        things, unit_of = self._relations.things, self._relations.unit_of
+        for required in things[place].requires:
+            if required not in self._inside and unit_of[required] != unit_of[place]:
+                return RequirementMissing(things[required].id or "")
+        return None
+
+    def _impossible(self, place: int) -> ExclusionReason | None:
+        """Say why a thing that needs nothing from outside its unit can never be in."""
+        unit = self._relations.units[self._relations.unit_of[place]]
+        if unit.is_open:
+            return None
+        claims: dict[str, int] = {}
+        for mate in unit.things:
+            thing = self._relations.things[mate]
+            if thing.positions and thing.exclusive is not None and claims.setdefault(thing.exclusive, mate) != mate:
+                rival = next(other for other in (claims[thing.exclusive], mate) if other != place)
+                return Conflict(self._candidates.items[self._relations.things[rival].positions[0]].content)
+        thing = self._relations.things[place]
+        return RequirementMissing(thing.group or thing.id or "")
+
+
+def classified_out(negative: list[ContextItem]) -> list[ExcludedItem]:
+    """Explain items with a negative count; they were never scored, so their score is 0."""
+    return [ExcludedItem(item, 0.0, NegativeTokens(item.tokens)) for item in negative]
+
+
+def deduplicated_out(candidates: Candidates, dropped: list[int]) -> list[ExcludedItem]:
+    """Explain items whose content another item has; both contents are the same string (ruling 3.10)."""
+    items, scores = candidates.items, candidates.scores
+    return [
+        ExcludedItem(items[position], scores[position], Deduplicated(items[position].content)) for position in dropped
+    ]
+
+
+def sliced_out(
+    candidates: Candidates,
+    chosen: list[int],
+    selection: Selection,
+    pinned: Sequence[ContextItem],
+    targets: tuple[int, int],
+) -> list[ExcludedItem]:
+    """Explain the candidates the slicer left, from the highest score down.
+
+    `targets` are what the slicer had to fill, and what it would have had without the pinned items.
+    """
+    items, scores, tokens = candidates.items, candidates.scores, candidates.tokens
+    target, target_without_pins = targets
+    # One number for the whole run: what the complete selection leaves, not what was left at some moment (ruling 7.19).
+    available = target - sum(tokens[position] for position in chosen)
+    explain = selection.explain
+    related = _related(candidates, chosen)
+    taken = set(chosen)
+    excluded: list[ExcludedItem] = []
+    for position, cost in enumerate(tokens):
+        if position in taken:
+            continue
+        reason: ExclusionReason | None = None
+        if related is not None:
+            reason, cost = related.reason(position), related.needs(position)  # noqa: PLW2901
+        if reason is None and explain is not None:
+            reason = explain(position)
+        if reason is None and target < cost <= target_without_pins:
+            reason = displaced_by(pinned)
+        if reason is None:
+            reason = BudgetExceeded(cost, available)
+        excluded.append(ExcludedItem(items[position], scores[position], reason))
+    return excluded
+
+
+def truncated_out(placed: Placed, target_tokens: int) -> list[ExcludedItem]:
+    """Explain the items truncation removed: by the pins if each would have stayed without them (ruling 7.17)."""
+    settled = placed.settled
+    if not settled.truncated:
+        return []
+    merged = settled.merged
+    available = target_tokens - sum(settled.selected.tokens)
+    removed = set(settled.truncated)
+    first = len(settled.pinned)
+    kept = [position - first for position in range(first, len(merged)) if position not in removed]
+    related = _related(settled.chosen, kept)
+    pins_cost = any(item.tokens > 0 for item in settled.pinned)
+    kept_beside_pins = 0
+    excluded: list[ExcludedItem] = []
+    for position in range(len(settled.pinned), len(merged)):
+        cost = merged.tokens[position]
+        if position not in removed:
+            kept_beside_pins += cost
+            continue
+        reason = None if related is None else related.reason(position - first)
+        if reason is None and pins_cost and kept_beside_pins + cost <= target_tokens:
+            reason = displaced_by(settled.pinned)
+        if reason is None:
+            reason = BudgetExceeded(cost if related is None else related.needs(position - first), available)
+        excluded.append(ExcludedItem(merged.items[position], merged.scores[position], reason))
+    return excluded
+
+
+def _related(candidates: Candidates, chosen: list[int]) -> RelationReasons | None:
+    relations = candidates.relations
+    return None if relations is None else RelationReasons(candidates, relations, chosen)
+
+
+def placed_in(placed: Placed) -> list[IncludedItem]:
+    """Explain the selected items in their final order."""
+    selected, pinned_count = placed.settled.selected, len(placed.settled.pinned)
+    items, scores, tokens = selected.items, selected.scores, selected.tokens
+    pinned, free, scored = InclusionReason.PINNED, InclusionReason.ZERO_TOKEN, InclusionReason.SCORED
+    return [
+        IncludedItem(
+            items[position],
+            scores[position],
+            pinned if position < pinned_count else scored if tokens[position] else free,
+        )
+        for position in placed.order
+    ]
+
+
+def displaced_by(pinned: Sequence[ContextItem]) -> PinnedOverride:
+    """Blame the first pinned item that takes any room."""
+    return PinnedOverride(next(item.content for item in pinned if item.tokens > 0))
+
+
+_NANOSECONDS_A_MILLISECOND = 1e6
+
+
+class Watch:
+    """Sees a run go by, stage after stage; this one looks away, so that a run nobody observes costs nothing more."""
+
+    __slots__ = ()
+
+    def classified(self, classified: Classified) -> None:
+        """See the three groups."""
+
+    def scored(self, candidates: Candidates) -> None:
+        """See the scores."""
+
+    def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
+        """See which of the candidates are copies."""
+
+    def sliced(
+        self, prepared: PreparedSelection, budget: ContextBudget, chosen: list[int], selection: Selection
+    ) -> None:
+        """See what the slicer chose."""
+
+    def placed(self, completed: Completed) -> None:
+        """See the final order."""
+
+    def paused(self) -> None:
+        """Learn that a preparation ends here."""
+
+    def resumed(self) -> Recorder:
+        """Record the rest of a run that was prepared."""
+        return Recorder()
+
+    def finished(self, completed: Completed) -> SelectionReport | None:
+        """Learn that the run has succeeded."""
+
+
+SILENCE = Watch()
+
+
+class Recorder(Watch):
+    """Records one run: five stages with their times, counts and exclusions, and the events made from them.
+
+    Sorting and fitting have no stage of their own: their time is part of Slice, also when they happened in a
+    preparation. What a collector does with an event is part of no stage.
+    """
+
+    __slots__ = ("_item_trace", "_offset", "_pending", "_trace", "events", "mark", "stages")
+
+    def __init__(self, trace: TraceSink | None = None) -> None:
+        self._trace = trace
+        self._item_trace = trace if _wants_items(trace) else None
+        self.stages: list[StageSnapshot] = []
+        self.events: list[TraceEvent] = []
+        self._pending = 0
+        hook = getattr(trace, "on_pipeline_started", None)
+        if hook is not None:
+            hook()
+        self.mark = perf_counter_ns()
+        self._offset = time_ns() - self.mark
+
+    def classified(self, classified: Classified) -> None:
+        """Record the items with a negative count."""
+        excluded = classified_out(classified.negative)
+        self._stage(PipelineStage.CLASSIFY, len(classified) + len(excluded), len(classified), excluded)
+
+    def scored(self, candidates: Candidates) -> None:
+        """Record the scores."""
+        self._stage(PipelineStage.SCORE, len(candidates), len(candidates), scores=candidates.scores)
+
+    def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
+        """Record the copies."""
+        excluded = [] if copies is None else deduplicated_out(candidates, copies.dropped)
+        self._stage(PipelineStage.DEDUPLICATE, len(candidates), len(candidates) - len(excluded), excluded)
+
+    def sliced(
+        self, prepared: PreparedSelection, budget: ContextBudget, chosen: list[int], selection: Selection
+    ) -> None:
+        """Record what the slicer left."""
+        target = effective_budget(budget, prepared.pinned_tokens).target_tokens
+        roomier = effective_budget(budget, 0).target_tokens if prepared.pinned_tokens > 0 else target
+        excluded = sliced_out(prepared.candidates, chosen, selection, prepared.pinned, (target, roomier))
+        self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded)
+
+    def placed(self, completed: Completed) -> None:
+        """Record what truncation removed."""
+        placed = completed.placed
+        excluded = truncated_out(placed, completed.budget.target_tokens)
+        self._stage(PipelineStage.PLACE, len(placed.settled.merged), len(placed.items), excluded)
+
+    def paused(self) -> None:
+        """Keep the time since the last stage, for the report of whoever goes on from here."""
+        self._pending += perf_counter_ns() - self.mark
+
+    def resumed(self) -> Recorder:
+        """Go on after the stages recorded so far, leaving this recorder as it is."""
+        copy = super().resumed()
+        copy.stages = list(self.stages)
+        copy.events = list(self.events)
+        copy.mark -= self._pending
+        return copy
+
+    def finished(self, completed: Completed) -> SelectionReport:
+        """Make the report, and tell the collector that the run has succeeded."""
+        stages, selection = tuple(self.stages), completed.selection
+        included = placed_in(completed.placed)
+        by_time = [entry for stage in stages for entry in stage.excluded]
+        # Highest score first; of equal scores the one that was dropped earlier (ruling 7.27).
+        excluded = [by_time[position] for position in descending([entry.score for entry in by_time])]
+        report = SelectionReport(
+            tuple(self.events),
+            tuple(included),
+            tuple(excluded),
+            len(included) + len(excluded),
+            sum([entry.item.tokens for entry in included]) + sum([entry.item.tokens for entry in excluded]),
+            selection.shortfalls,
+            selection.certificate,
+            origin=Origin(completed.prepared, completed.budget, stages),
+        )
+        hook = getattr(self._trace, "on_pipeline_completed", None)
+        if hook is not None:
+            hook(report, completed.budget, stages)
+        return report
+
+    def _stage(
+        self,
+        stage: PipelineStage,
+        entered: int,
+        left: int,
+        excluded: Sequence[ExcludedItem] = (),
+        scores: Sequence[float] = (),
+    ) -> None:
+        """Record a stage that has finished: events of its items first, then its own."""
+        end = perf_counter_ns()
+        start = self.mark
+        self.stages.append(
+            StageSnapshot(stage, entered, left, start + self._offset, end + self._offset, tuple(excluded))
+        )
+        if self._item_trace is not None:
+            for message in (*(f"Score: {score!r}" for score in scores), *map(_message, excluded)):
+                item_event = TraceEvent(stage, 0.0, 1, message)
+                self.events.append(item_event)
+                self._item_trace.record_item_event(item_event)
+        event = TraceEvent(stage, (end - start) / _NANOSECONDS_A_MILLISECOND, left)
+        self.events.append(event)
+        if self._trace is not None:
+            self._trace.record_stage_event(event)
+        self.mark = perf_counter_ns()
+
+
+def listening(trace: TraceSink | None, budget: ContextBudget) -> Watch:
+    """Start a recorder if the collector listens; `is_enabled` may be a property or, duck-typed, a method."""
+    if trace is None:
+        return SILENCE
+    if isinstance(trace, type) or not all(
+        callable(getattr(trace, name, None)) for name in ("record_stage_event", "record_item_event")
+    ):
+        raise wrong_type("trace", "a trace collector", trace)
+    if isinstance(trace, TraceCollector):
+        trace = trace.for_run(budget)
+    enabled: object = getattr(trace, "is_enabled", False)
+    return Recorder(trace) if (enabled() if callable(enabled) else enabled) else SILENCE
+
+
+def _wants_items(trace: TraceSink | None) -> bool:
+    """Tell whether to make an event for every item; a duck-typed collector may say how much it wants in any form."""
+    level: object = getattr(trace, "detail_level", TraceDetailLevel.ITEM)
+    if isinstance(level, int):
+        return trace is not None and level >= TraceDetailLevel.ITEM
+    return str(getattr(level, "name", level)).upper() != TraceDetailLevel.STAGE.name
+
+
+def _message(entry: ExcludedItem) -> str:
+    reason = entry.reason
+    if isinstance(reason, BudgetExceeded):
+        return f"BudgetExceeded: {reason.item_tokens} tokens requested, {reason.available_tokens} available"
+    fields = ", ".join(f"{name}={value!r}" for name, value in reason.to_dict().items() if name != "reason")
+    return f"{reason.name}: {fields}"

@@ -1,0 +1,163 @@
+"""Eight ready pipelines for common jobs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cupel.model import OverflowStrategy
+from cupel.pipeline import PinRule
+from cupel.placers import Placer, SystemFirst, UShapedPlacer
+from cupel.policy import Policy
+from cupel.scorers import (
+    CompositeScorer,
+    FrequencyScorer,
+    KindScorer,
+    PriorityScorer,
+    RecencyScorer,
+    ReflexiveScorer,
+    RelevanceScorer,
+    Scorer,
+)
+from cupel.slicers import BestFirstSlice
+
+__all__ = ["agent", "chat", "code_review", "debugging", "document_qa", "long_running", "rag", "tool_use"]
+
+
+__all__ = ["agent", "chat", "code_review", "debugging", "document_qa", "long_running", "rag", "tool_use"]
+
+_PINS: Final = (PinRule.system_prompts(), PinRule.newest_user_message(), PinRule.newest_tool_result())
+
+
+def agent() -> Policy:
+    """For agents that work on a task with tools: what is relevant to the task first, then what is recent.
+
+    It keeps .96 of a coding agent's steps whole in 16,000 tokens, where the newest messages alone keep .93, and .98 of
+    an airline agent's in 3,500, where those keep .73.
+    It hurts when the query is not the task: only words that it shares with an item count.
+
+    >>> from cupel import presets
+    >>> presets.agent().name
+    'agent'
+    """
+    return _preset("agent", (_relevance(), 2.0), (RecencyScorer(), 1.0))
+
+
+def chat() -> Policy:
+    """For conversations: what is relevant to the query, and what was said around it; without one, the newest first.
+
+    It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000;
+    without the question, .06 and .14.
+    It hurts when there is no query and something decisive was said long ago and not pinned.
+
+    >>> from cupel import presets
+    >>> presets.chat().name
+    'chat'
+    """
+    return _preset("chat", (_relevance(0.5), 60.0), (RecencyScorer(), 3.0), (KindScorer(), 1.0))
+
+
+def code_review() -> Policy:
+    """For reviewing changes: relevance to the query, the caller's priorities and the kind of item; age last.
+
+    It keeps .65 of the functions that a sentence describes in 2,000 of 200,000 tokens of code, and .73 in 4,000.
+    It hurts when there is neither a query nor priorities: then kinds decide, and items of one kind by age alone.
+    """
+    return _preset(
+        "code-review",
+        (_relevance(0.2), 4.0),
+        (KindScorer(), 2.0),
+        (PriorityScorer(), 2.0),
+        (RecencyScorer(), 0.25),
+    )
+
+
+def rag() -> Policy:
+    """For retrieval: the retriever's scores and the query's words together, the best passages at both ends.
+
+    It keeps .66 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .73 in 4,000,
+    by the words alone; a retriever's scores were not measured.
+    It hurts when there is no query and `future_relevance_hint` is not filled in: then only the kinds differ. Not for
+    conversations, since the U-shaped order is not chronological.
+    """
+    return _preset(
+        "rag",
+        (ReflexiveScorer(), 3.0),
+        (_relevance(), 3.0),
+        (KindScorer(), 1.0),
+        placer=UShapedPlacer(),
+    )
+
+
+def document_qa() -> Policy:
+    """For questions about documents in pieces: the query's words, with the pieces beside, best pieces at both ends.
+
+    It keeps .75 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .65 of the
+    functions that a sentence describes in 2,000 of 200,000 tokens of code.
+    It hurts when the pieces are not given in the order of their document, or not with one source for each document.
+    """
+    return _preset(
+        "document-qa",
+        (_relevance(0.2), 4.0),
+        (KindScorer(), 2.0),
+        (ReflexiveScorer(), 2.0),
+        (PriorityScorer(), 1.0),
+        placer=UShapedPlacer(),
+    )
+
+
+def tool_use() -> Policy:
+    """For assistants that call tools for a user: what is relevant to the query, then recent turns and tool output.
+
+    It keeps .98 of an airline agent's steps whole in 3,500 tokens, where the newest messages alone keep .73.
+    It hurts when one tool returns a flood: nothing caps a kind. Wrap the slicer in a count quota then.
+    """
+    return _preset(
+        "tool-use", (_relevance(), 8.0), (RecencyScorer(), 2.0), (KindScorer(), 1.0), (PriorityScorer(), 1.0)
+    )
+
+
+def long_running() -> Policy:
+    """For sessions of many hours: what is relevant to the query, then recent items and those whose tags recur.
+
+    It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000.
+    It hurts when there is no query and items carry no tags: it then goes by age and kind alone.
+    """
+    return _preset(
+        "long-running", (_relevance(0.5), 60.0), (RecencyScorer(), 3.0), (FrequencyScorer(), 1.0), (KindScorer(), 1.0)
+    )
+
+
+def debugging() -> Policy:
+    """For hunting a fault: what is relevant to the query and what the caller marked as important, then kind and age.
+
+    It keeps .94 of a coding agent's steps whole in 16,000 tokens, and .76 of what answers a question about a long
+    conversation in 2,000 of its 20,000.
+    It hurts when there is no query and everything has the same priority: kinds decide then.
+    """
+    return _preset(
+        "debugging",
+        (_relevance(0.3), 8.0),
+        (PriorityScorer(), 3.0),
+        (KindScorer(), 2.0),
+        (RecencyScorer(), 0.5),
+    )
+
+
+def _relevance(neighbours: float = 0.0) -> RelevanceScorer:
+    """Relevance that needs no extra and no query."""
+    return RelevanceScorer(neighbours=neighbours, stem=False, optional=True)
+
+
+def _preset(name: str, *scorers: tuple[Scorer, float], placer: Placer | None = None) -> Policy:
+    """Best score first, system prompts in front, and pinned what the next answer cannot do without.
+
+    Whatever is pinned may go over the target, up to the window.
+    """
+    return Policy(
+        CompositeScorer(scorers),
+        slicer=BestFirstSlice(),
+        placer=SystemFirst() if placer is None else SystemFirst(placer),
+        overflow=OverflowStrategy.TRUNCATE,
+        name=name,
+        pins=_PINS,
+    )

@@ -1,0 +1,152 @@
+"""Token counters: estimated, cached, calibrated."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from threading import Lock
+
+from cupel._checks import as_instance, as_integer, as_number, shown
+from cupel._counter import TokenCounter, as_counter
+from cupel.errors import ConfigurationError
+from cupel.model import ContextItem
+
+
+def with_token_count(item: ContextItem, counter: TokenCounter) -> ContextItem:
+    """Return a copy of `item` whose `tokens` is the counter's count of its content; every other field is kept.
+
+    >>> from cupel import ContextItem
+    >>> from cupel.tokens import CharacterEstimate
+    >>> with_token_count(ContextItem("twelve chars", 0, tags=["kept"]), CharacterEstimate()).tokens
+    3
+    """
+    as_instance("item", item, ContextItem)
+    return item.replace(tokens=as_counter("counter", counter).count(item.content))
+
+
+_DIGEST_FROM = 64
+"""Longer texts are remembered by digest, so the cache's memory is bounded by its entries, not by their texts."""
+
+
+class CachedCounter:
+    """Counts each distinct text once, keeping the `max_entries` most recently used counts.
+
+    Agents count the same history again on every step; with this, only the new messages are tokenised. Safe to share
+    between threads.
+
+    >>> from cupel.tokens import CharacterEstimate
+    >>> counter = CachedCounter(CharacterEstimate(), max_entries=1000)
+    >>> counter.count("same text"), counter.count("same text"), counter.hits
+    (3, 3, 1)
+    """
+
+    def __init__(self, inner: TokenCounter, *, max_entries: int = 65_536) -> None:
+        self.inner = as_counter("inner", inner)
+        self.max_entries = as_integer("max_entries", max_entries, least=1, error=ConfigurationError)
+        self.hits = 0
+        self.misses = 0
+        self._counts: OrderedDict[str | bytes, int] = OrderedDict()
+        self._lock = Lock()
+
+    def count(self, text: str, /) -> int:
+        """Return the inner counter's count of `text`, remembered."""
+        key: str | bytes = text
+        if len(text) > _DIGEST_FROM:
+            key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        with self._lock:
+            known = self._counts.get(key)
+            if known is not None:
+                self._counts.move_to_end(key)
+                self.hits += 1
+                return known
+        counted = self.inner.count(text)  # outside the lock: tokenising is the slow part
+        with self._lock:
+            self.misses += 1
+            self._counts[key] = counted
+            if len(self._counts) > self.max_entries:
+                self._counts.popitem(last=False)
+        return counted
+
+    def __reduce__(self) -> tuple[Callable[..., CachedCounter], tuple[TokenCounter]]:
+        # A copy starts empty: the lock cannot travel, and the counts are quickly found again.
+        return partial(CachedCounter, max_entries=self.max_entries), (self.inner,)
+
+    def __repr__(self) -> str:
+        return f"CachedCounter({self.inner!r}, max_entries={self.max_entries})"
+
+
+class CalibratedCounter:
+    """Corrects another counter by the ratio between what it said and what the provider then charged.
+
+    After each request, hand `observe` the total that was estimated (`fitted.total_tokens`) and the input tokens the
+    provider reported; later counts are scaled by everything seen so far, weighted by size, and rounded up. The
+    ratio depends only on the observations and their order. Use it together with a budget's
+    `estimation_safety_margin_percent`: the ratio removes the systematic error, the margin covers the rest.
+
+    >>> from cupel.tokens import CharacterEstimate
+    >>> counter = CalibratedCounter(CharacterEstimate())
+    >>> counter.count("a" * 400)
+    100
+    >>> counter.observe(estimated=1000, reported=1250)
+    >>> counter.ratio, counter.count("a" * 400)
+    (1.25, 125)
+    """
+
+    def __init__(self, inner: TokenCounter) -> None:
+        self.inner = as_counter("inner", inner)
+        self._ratio = 1.0
+        self._uncorrected = 0.0
+        self._reported = 0
+
+    @property
+    def ratio(self) -> float:
+        """Reported tokens for each token the inner counter counts; 1.0 until the first observation."""
+        return self._ratio
+
+    def count(self, text: str, /) -> int:
+        """Return the inner counter's count of `text`, times the ratio, rounded up."""
+        return math.ceil(self.inner.count(text) * self._ratio)
+
+    def observe(self, estimated: int, reported: int) -> None:
+        """Learn from one request: `estimated` is what this counter added up to, `reported` what the provider said."""
+        estimated = as_integer("estimated", estimated, least=1, error=ConfigurationError)
+        reported = as_integer("reported", reported, least=1, error=ConfigurationError)
+        # The estimate already contains the ratio of its time; taking it out keeps later observations comparable.
+        self._uncorrected += estimated / self._ratio
+        self._reported += reported
+        self._ratio = self._reported / self._uncorrected
+
+    def __repr__(self) -> str:
+        return f"CalibratedCounter({self.inner!r}, ratio={self._ratio!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterEstimate:
+    """Estimates tokens from the text's length: one token for each `bytes_per_token` bytes of UTF-8, rounded up.
+
+    Bytes rather than characters, so that one rule holds across scripts: four Latin letters, one emoji, or one and a
+    third Chinese characters make a token at the default of 4.0. English prose usually has a little more than four
+    bytes to the token, source code and JSON a little less; combine it with a budget's safety margin, or with
+    `CalibratedCounter`.
+
+    >>> CharacterEstimate().count("The build failed on step 3.")
+    7
+    """
+
+    bytes_per_token: float = 4.0
+
+    def __post_init__(self) -> None:
+        ratio = self.bytes_per_token
+        if not 0.0 < as_number("bytes_per_token", ratio, error=ConfigurationError) < math.inf:
+            msg = f"bytes_per_token must be positive and finite, got {shown(ratio)}"
+            raise ConfigurationError(msg)
+
+    def count(self, text: str, /) -> int:
+        """Return the estimate for `text`; 0 only for the empty string."""
+        # A lone surrogate, as broken JSON escapes produce, has no UTF-8; it still costs its three bytes.
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        return math.ceil(size / self.bytes_per_token)
