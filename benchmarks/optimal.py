@@ -19,7 +19,7 @@ from cupel import ContextBudget, ContextItem, GreedySlice, KindLimit, OptimalSli
 from cupel._columns import Candidates
 from cupel._ratios import scaled_score
 from cupel.slicers import Slicer
-from cupel.slicers import _optimal_chooser as chooser_module
+from cupel.slicers import _optimal as chooser_module
 from cupel.slicers._optimum import Model, Problem, branch, reduced, rows_of
 
 SIZES = (200, 500, 2_000)

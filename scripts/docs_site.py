@@ -23,6 +23,7 @@ NAMESPACES = (
     "cupel.evaluation",
     "cupel.tokens",
     "cupel.shorten",
+    "cupel.messages",
     "cupel.sessions",
     "cupel.testing",
     "cupel.testing.strategies",

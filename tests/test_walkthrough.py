@@ -38,8 +38,7 @@ def text(path: str) -> str:
 
 def its_module(family, strategy):
     file = Path(inspect.getfile(strategy))
-    assert file.parent == ROOT / "src/cupel" / family
-    assert file.name.startswith("_")
+    assert file.is_relative_to(ROOT / "src/cupel" / family) or file == ROOT / f"src/cupel/{family}.py"
     assert dataclasses.is_dataclass(strategy)
     assert strategy.__dataclass_params__.frozen
     assert "__slots__" in vars(strategy)
@@ -56,7 +55,7 @@ def its_exports(family, strategy):
 
 def its_declaration(family, strategy):
     tag = TAGS[family][strategy]
-    assert f'.declare("{tag}"' in re.sub(r"\(\s+", "(", text(f"src/cupel/policy/_{family}.py"))
+    assert f'.declare("{tag}"' in re.sub(r"\(\s+", "(", text("src/cupel/policy/_builtins.py"))
     assert f'"const": "{tag}"' in text("docs/reference/policy.schema.json")
 
 

@@ -49,7 +49,7 @@ class Placer(Strategy):
         return positions
 
 
-class ArrangingPlacer(Placer):
+class _ArrangingPlacer(Placer):
     """Base of the built-ins: both methods come from `_arrange`."""
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class ArrangingPlacer(Placer):
 
 
 @dataclass(frozen=True, slots=True)
-class ChronologicalPlacer(ArrangingPlacer):
+class ChronologicalPlacer(_ArrangingPlacer):
     """Orders by timestamp, oldest first; items without one come last. Ties keep their order.
 
     >>> from datetime import UTC, datetime
@@ -89,7 +89,7 @@ class ChronologicalPlacer(ArrangingPlacer):
 
 
 @dataclass(frozen=True, slots=True)
-class UShapedPlacer(ArrangingPlacer):
+class UShapedPlacer(_ArrangingPlacer):
     """Puts the highest scores at the two ends, where models attend most, and the lowest in the middle.
 
     >>> from cupel import ContextItem, ScoredItem
@@ -105,7 +105,7 @@ class UShapedPlacer(ArrangingPlacer):
 
 
 @dataclass(frozen=True, slots=True)
-class SystemFirst(ArrangingPlacer):
+class SystemFirst(_ArrangingPlacer):
     """Puts items of kind SystemPrompt first, in the order they came in, and lets `inner` order the rest.
 
     Without it, a system prompt has no timestamp and `ChronologicalPlacer` puts it last.

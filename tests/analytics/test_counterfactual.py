@@ -23,7 +23,7 @@ from cupel import (
     Slicer,
 )
 from cupel.analytics import counterfactual, counterfactuals, find_min_budget_for
-from cupel.slicers import _bucket_choice
+from cupel.slicers import _knapsack
 from tests.analytics.counting import CountingScorer
 from tests.analytics.pools import FarAway, small_items, small_slicers
 from tests.laws.generators import law
@@ -290,7 +290,7 @@ def test_all_items_at_once(slicer, tokens, overflow):
 @pytest.mark.parametrize("cells", [50, 400, 4_000_000])
 def test_a_knapsack_that_chooses_its_buckets(monkeypatch, cells):
     """Whichever bucket size the work allows at a budget, no budget below the answer selects the item."""
-    monkeypatch.setattr(_bucket_choice, "MOST_CELLS", cells)
+    monkeypatch.setattr(_knapsack, "MOST_CELLS", cells)
     items = [item(str(n), 5 + n * 7 % 30, n * 29 % 20 / 20) for n in range(24)]
     prepared = Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice("auto")).prepare(items)
     budget = ContextBudget(60, 60)

@@ -301,7 +301,7 @@ def full_disk(*_arguments):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("where", ["_jsonl.LineFile.write", "_jsonl.LineFile.add", "_course.sync_directory"])
+@pytest.mark.parametrize("where", ["_jsonl.LineFile.write", "_jsonl.LineFile.add", "_run.sync_directory"])
 def test_a_full_disk_has_its_own_exit_code_and_the_job_goes_on(path, out, requests, monkeypatch, capsys, where):
     with monkeypatch.context() as patched:
         patched.setattr(f"cupel.batch.{where}", full_disk)

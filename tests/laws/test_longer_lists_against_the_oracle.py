@@ -7,9 +7,8 @@ from random import Random
 
 import pytest
 
-from cupel import ContextBudget, ContextItem, Policy
-from cupel._columns import _order
-from cupel.scorers import _rank
+from cupel import ContextBudget, ContextItem, Policy, _columns
+from cupel.scorers import _ranks
 from tests import oracle
 from tests.laws.generators import KINDS, NOW, TAGS
 from tests.laws.policies import build_scorer
@@ -49,7 +48,7 @@ SLICERS = {
 @pytest.fixture(autouse=True, params=["as small pools", "as large pools"])
 def size(request, monkeypatch):
     if request.param == "as large pools":
-        for module in (_order, _rank):
+        for module in (_columns, _ranks):
             monkeypatch.setattr(module, "LARGE", 1)
 
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 PACKAGES = ("model", "scorers", "slicers", "placers", "diagnostics", "pipeline")
 # Forms are filled while a report is read, and a stream's selection grows until the stream ends.
-CHANGING = {"_EntryForm", "_EventForm", "_ItemForm", "_ReportForm", "StreamSelection"}
+CHANGING = {"Answer", "Core", "Priced", "_EntryForm", "_EventForm", "_ItemForm", "_ReportForm", "StreamSelection"}
 
 
 def records() -> Iterator[type]:
     """Every dataclass and struct of the core, private ones too."""
     for package in (import_module(f"cupel.{name}") for name in PACKAGES):
-        for found in iter_modules(package.__path__, f"{package.__name__}."):
+        for found in iter_modules(getattr(package, "__path__", ()), f"{package.__name__}."):
             module = import_module(found.name)
             for _, value in inspect.getmembers(module, inspect.isclass):
                 is_record = is_dataclass(value) or issubclass(value, msgspec.Struct)

@@ -11,7 +11,7 @@ import pytest
 
 from cupel import ChronologicalPlacer, ContextItem, Placer, ScoredItem, StrategyContractError, UShapedPlacer
 from cupel._columns import Candidates
-from cupel.placers import ArrangingPlacer
+from cupel.placers import _ArrangingPlacer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ def test_a_custom_placer_may_order_hundreds() -> None:
     assert Custom(*order).arrange(selected) == order
 
 
-@pytest.mark.parametrize("base", [Placer, ArrangingPlacer])
+@pytest.mark.parametrize("base", [Placer, _ArrangingPlacer])
 def test_a_placer_that_orders_nothing_cannot_be_built(base: type[Placer]) -> None:
     with pytest.raises(TypeError, match="abstract"):
         type("Idle", (base,), {})()

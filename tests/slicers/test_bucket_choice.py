@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cupel.slicers import _bucket_choice
+from cupel.slicers import _knapsack
 from cupel.slicers._knapsack import finest_bucket, solve, solve_finest, table_cells
 
 
@@ -71,7 +71,7 @@ def test_the_first_bucket_with_a_small_table_is_chosen(monkeypatch, bucket, weig
         asked.append((weights, capacity))
         return 4_000_000 if capacity == 40_099 // bucket else 4_000_001
 
-    monkeypatch.setattr(_bucket_choice, "table_cells", cells)
+    monkeypatch.setattr(_knapsack, "table_cells", cells)
     assert finest_bucket([1, 1], [1, 999], 40_099) == bucket
     if weights:
         assert asked[-1] == (weights, 40_099 // bucket)
@@ -106,7 +106,7 @@ def test_on_equal_sums_the_finest_bucket_decides():
 
 
 def test_buckets_of_100_count_when_the_search_ends_there(monkeypatch):
-    monkeypatch.setattr(_bucket_choice, "MOST_CELLS", -1)
+    monkeypatch.setattr(_knapsack, "MOST_CELLS", -1)
     assert solve_finest([0.9, 0.5], [9_000, 5_000], [150, 100], 200, greedy=[1]) == [0]
 
 

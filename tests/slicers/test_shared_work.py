@@ -18,21 +18,21 @@ from cupel import (
     analytics,
 )
 from cupel._targets import Wanted, Work
-from cupel.slicers import _fill_back
+from cupel.slicers import _targets
 from cupel.slicers._knapsack_core import CapacityTable
 from cupel.slicers._targets import BackwardFill
 
 
 def test_a_fill_without_hope_is_not_followed_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 0
-    before = _fill_back._before
+    before = _targets._before
 
     def counted(*args: Any) -> Any:
         nonlocal steps
         steps += 1
         return before(*args)
 
-    monkeypatch.setattr(_fill_back, "_before", counted)
+    monkeypatch.setattr(_targets, "_before", counted)
     fill = BackwardFill([10] * 1000)
     targets = fill.targets(999, frozenset(range(999)), 20, 100, Work(10**12))
     assert targets.next(1) is None

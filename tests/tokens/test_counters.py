@@ -23,7 +23,7 @@ from cupel.tokens import (
     default_counter,
     with_token_count,
 )
-from cupel.tokens import _encodings as encodings
+from cupel.tokens import _tiktoken as encodings
 
 
 class Words:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from cupel.pipeline._stages import Placed
     from cupel.policy import Policy
     from cupel.slicers import Selection
+else:
+    Pipeline = "Pipeline"  # `help` looks the annotations of a struct up; the class would be imported in a circle
 
 
 @dataclass(frozen=True, slots=True, repr=False)
