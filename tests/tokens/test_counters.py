@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from cupel import ConfigurationError, ContextItem, MissingExtraError, shorten
+from cupel import ConfigurationError, ContextItem, InvalidItemError, MissingExtraError, shorten
 from cupel.messages import fit
 from cupel.tokens import (
     CachedCounter,
@@ -311,3 +311,58 @@ def test_what_only_looks_like_a_counter_is_refused(call, wrong):
     """Strings and sequences have a `count` of their own, which counts something else."""
     with pytest.raises(TypeError, match=r"(counter|inner) must be a TokenCounter"):
         call(wrong)
+
+
+class Panic(BaseException):
+    """Stands for the panic of an extension written in Rust, which is no `Exception`."""
+
+
+class Panicking:
+    def count(self, text: str, /) -> int:
+        raise Panic("stack overflow")
+
+
+SPACES = " " * 1_000_000
+"""More consecutive spaces than tiktoken can split: it panics."""
+
+
+def test_a_text_that_tiktoken_panics_on_is_an_invalid_item() -> None:
+    with pytest.raises(InvalidItemError, match=r"1,000,000 characters cannot be counted by .*give its token count"):
+        TiktokenCounter().count(SPACES)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda: CachedCounter(Panicking()).count("x"),
+        lambda: ContextItem.counted("x", Panicking()),
+        lambda: with_token_count(ContextItem("x", 1), Panicking()),
+    ],
+    ids=["cached", "counted", "with_token_count"],
+)
+def test_a_panicking_counter_is_an_error_that_can_be_caught(count) -> None:
+    with pytest.raises(InvalidItemError, match="Panic: stack overflow"):
+        count()
+
+
+def test_fit_names_the_message_that_cannot_be_counted() -> None:
+    messages = [{"role": "user", "content": "hello"}, {"role": "user", "content": "x"}]
+
+    class Picky:
+        def count(self, text: str, /) -> int:
+            if text == "x":
+                raise Panic("stack overflow")
+            return len(text)
+
+    with pytest.raises(InvalidItemError, match=r"messages\[1\].*Panic: stack overflow"):
+        fit(messages, 1000, counter=Picky())
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interrupted_count_is_no_panic(stop) -> None:
+    class Stopping:
+        def count(self, text: str, /) -> int:
+            raise stop
+
+    with pytest.raises(stop):
+        CachedCounter(Stopping()).count("x")

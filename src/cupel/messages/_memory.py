@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from cupel._counter import count_tokens
+from cupel.errors import InvalidItemError
 from cupel.messages._formats import unmarked
 from cupel.messages._plain import JSON, compact_json, plain_message
 
@@ -47,13 +49,16 @@ class ParsedMessage:
         """Read and weigh the message, once for as long as the conversation is taken to be in one format."""
         if self._info is None or self._format is not fmt:
             self._info, self._format = fmt.read(self.view, path, images), fmt
-            self.tokens = weigh(self._info, counter)
+            try:
+                self.tokens = weigh(self._info, counter)
+            except InvalidItemError as error:
+                raise InvalidItemError(f"{path}: {error}") from error
         return self._info
 
 
 def weigh(info: MessageInfo, counter: TokenCounter) -> int:
     """Return the tokens of one message."""
-    return info.extra + sum(counter.count(text) for text in info.texts if text)
+    return info.extra + sum(count_tokens(counter, text) for text in info.texts if text)
 
 
 class Memory:

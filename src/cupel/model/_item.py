@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from cupel._checks import as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
-from cupel._counter import TokenCounter, as_counter
+from cupel._counter import TokenCounter, as_counter, count_tokens
 from cupel._frozen import EMPTY, FrozenDict
 from cupel._portable import Portable
 from cupel.errors import InvalidItemError
@@ -125,7 +125,7 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         >>> ContextItem.counted("The build failed on step 3.", CharacterEstimate(), kind="ToolOutput").tokens
         7
         """
-        return cls(content, as_counter("counter", counter).count(as_text("content", content)), **fields)
+        return cls(content, count_tokens(as_counter("counter", counter), as_text("content", content)), **fields)
 
     def replace(self, **changes: Any) -> Self:
         """Make a copy with some fields changed, checked like any item.

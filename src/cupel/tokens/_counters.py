@@ -11,7 +11,7 @@ from hashlib import blake2b
 from threading import Lock
 
 from cupel._checks import as_instance, as_integer, as_number, shown
-from cupel._counter import TokenCounter, as_counter
+from cupel._counter import TokenCounter, as_counter, count_tokens
 from cupel.errors import ConfigurationError
 from cupel.model import ContextItem
 
@@ -25,7 +25,7 @@ def with_token_count(item: ContextItem, counter: TokenCounter) -> ContextItem:
     3
     """
     as_instance("item", item, ContextItem)
-    return item.replace(tokens=as_counter("counter", counter).count(item.content))
+    return item.replace(tokens=count_tokens(as_counter("counter", counter), item.content))
 
 
 _DIGEST_FROM = 64
@@ -63,7 +63,7 @@ class CachedCounter:
                 self._counts.move_to_end(key)
                 self.hits += 1
                 return known
-        counted = self.inner.count(text)  # outside the lock: tokenising is the slow part
+        counted = count_tokens(self.inner, text)  # outside the lock: tokenising is the slow part
         with self._lock:
             self.misses += 1
             self._counts[key] = counted
