@@ -137,7 +137,7 @@ def test_what_a_callback_raises_reaches_the_caller() -> None:
 
 def test_a_report_needs_a_run_that_succeeded() -> None:
     trace = DiagnosticTraceCollector()
-    with pytest.raises(SelectionError, match="has not seen a run succeed"):
+    with pytest.raises(SelectionError, match="has not recorded a successful run"):
         trace.build_report()
     PIPELINE.run(pool(), BUDGET, trace=trace)
     with pytest.raises(PinnedExceedsBudgetError):

@@ -271,7 +271,7 @@ class TestExplain:
             (NegativeTokens(-1), "is dropped at Classify (score 0): token count is -1."),
             (ScoredTooLow(0.1, 0.2), "score 0.1 is under the threshold of 0.2."),
             (QuotaCapExceeded("T", 3, 4), "with it, kind T would take 4, more than its cap of 3."),
-            (QuotaRequireDisplaced("T"), "what kind T requires took the room."),
+            (QuotaRequireDisplaced("T"), "kind T requires the room."),
             (Filtered("age"), "the filter “age” removed it."),
             (CountRequireCandidatesExhausted("T"), "kind T has fewer candidates than required."),
             (UnknownReason("Eaten", FrozenDict({"by": "dog"})), "Eaten (by='dog')."),
@@ -323,12 +323,12 @@ class TestExplain:
     def test_every_known_reason_is_in_the_vocabulary(self) -> None:
         words = vocabulary()
         assert list(words) == list(KNOWN_REASONS)
-        assert all(entry["title"] and entry["sayings"] for entry in words.values())
+        assert all(entry["title"] and entry["templates"] for entry in words.values())
         for name, entry in words.items():
             fields = {field.encode_name for field in msgspec.structs.fields(KNOWN_REASONS[name])}
-            used = {found for saying in entry["sayings"] for found in re.findall(r"\{-?(\w+)\}", saying["text"])}
+            used = {found for saying in entry["templates"] for found in re.findall(r"\{-?(\w+)\}", saying["text"])}
             assert used <= fields
-            assert entry["sayings"][-1]["when"] is None
+            assert entry["templates"][-1]["when"] is None
 
     def test_an_inclusion_reason_from_the_future(self) -> None:
         entry = IncludedItem(ContextItem("x", 1), 0.5, UnknownInclusionReason("Lucky"))

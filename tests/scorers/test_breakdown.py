@@ -66,7 +66,7 @@ def test_what_was_not_scored_has_no_breakdown():
     assert [found is None for found in report.breakdowns(ITEMS)] == [False, True, True, True]
     assert len(report.breakdowns()) == 4
     assert Pipeline(scorer=SCORER).dry_run(ITEMS[2:], 100).breakdown(ITEMS[2]) is None
-    with pytest.raises(SelectionError, match="read or copied"):
+    with pytest.raises(SelectionError, match="read from a document or copied"):
         pickle.loads(pickle.dumps(report)).breakdown(ITEMS[0])
 
 

@@ -17,30 +17,30 @@ _FIELD: Final = re.compile(r"\{(-?)(\w+)\}")
 _SHOWN: Final = 24
 
 
-class Saying(NamedTuple):
-    """A short account of an exclusion, for as long as `when` holds: two fields, or a field and a number, compared.
+class Template(NamedTuple):
+    """A short sentence about an exclusion, used if `when` holds: it compares two fields, or a field and a number.
 
-    Fields go by their names on the wire, since whoever says them elsewhere has only these.
+    Fields have their names of the JSON document, so that the page can use the same templates.
     """
 
     text: str
-    """Fields stand in braces; a minus before one turns its sign."""
+    """Fields are in braces; a minus inside the brace negates a number."""
     when: tuple[str, str, str | int] | None = None
 
     def holds(self, fields: Mapping[str, Any]) -> bool:
-        """Whether this is what to say."""
+        """Return whether the condition holds for these fields."""
         if self.when is None:
             return True
         field, comparison, other = self.when
         return _COMPARISONS[comparison](fields[field], fields[other] if isinstance(other, str) else other)
 
-    def said(self, fields: Mapping[str, Any]) -> str:
-        """Return the text with the fields in it."""
+    def fill(self, fields: Mapping[str, Any]) -> str:
+        """Return the text with the fields filled in."""
         return _FIELD.sub(lambda found: _shown(fields[found[2]], found[1]), self.text)
 
 
 def _shown(value: object, sign: str) -> str:
-    """Write a field: numbers in groups, contents on one short line."""
+    """Format a field: numbers with separators, contents on one short line."""
     if isinstance(value, int):
         return f"{-value if sign else value:,}"
     if isinstance(value, float):
@@ -49,7 +49,7 @@ def _shown(value: object, sign: str) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return the beginning of a text as one line of at most so many characters."""
+    """Return the beginning of a text on one line of at most `most` characters."""
     line = " ".join(text[: most * 4].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
@@ -69,47 +69,47 @@ class UnknownInclusionReason(msgspec.Struct, frozen=True):
 
 
 class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason", tag=True, forbid_unknown_fields=True):
-    """Base of the exclusion reasons; each carries the numbers behind the decision.
+    """Base of the exclusion reasons; each carries the numbers of the decision.
 
     >>> BudgetExceeded(item_tokens=400, available_tokens=50).to_dict()
     {'reason': 'BudgetExceeded', 'item_tokens': 400, 'available_tokens': 50}
     """
 
     title: ClassVar[str] = ""
-    """The reason in two or three words; its name where it has none."""
-    sayings: ClassVar[tuple[Saying, ...]] = ()
-    """What is said of an item, from the special to the general; the first that holds is the one."""
+    """The reason in two or three words."""
+    templates: ClassVar[tuple[Template, ...]] = ()
+    """Sentences about an item, from the special to the general; the first whose condition holds is used."""
     stage: ClassVar[str | None] = None
-    """The one stage that gives this reason, if there is only one."""
+    """The stage that gives this reason, if only one does."""
 
     @property
     def name(self) -> str:
-        """The reason's name on the wire."""
+        """The reason's name in a document."""
         return type(self).__name__
 
     def say(self) -> str:
-        """Say in a few words why the item is out, with the numbers behind it.
+        """Return a short sentence with the numbers that kept the item out.
 
         >>> BudgetExceeded(item_tokens=1400, available_tokens=50).say()
         'needs 1,400, 50 left'
         """
         fields = self.to_dict()
-        return next((saying.said(fields) for saying in self.sayings if saying.holds(fields)), self.name)
+        return next((template.fill(fields) for template in self.templates if template.holds(fields)), self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the wire form: the name under `reason`, the fields beside it."""
+        """Return the document: the name under `reason`, and the fields."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         return fields
 
 
 class BudgetExceeded(ExclusionReason, frozen=True):
-    """The item was not chosen for the budget; `available_tokens` is what the whole selection left over."""
+    """The item was not chosen for the budget; `available_tokens` is the room that the whole selection leaves."""
 
     title = "no room"
-    sayings = (
-        Saying("needs {item_tokens}, already {-available_tokens} over", ("available_tokens", "<", 0)),
-        Saying("needs {item_tokens}, {available_tokens} left unspent", ("available_tokens", ">=", "item_tokens")),
-        Saying("needs {item_tokens}, {available_tokens} left"),
+    templates = (
+        Template("needs {item_tokens}, already {-available_tokens} over", ("available_tokens", "<", 0)),
+        Template("needs {item_tokens}, {available_tokens} left unspent", ("available_tokens", ">=", "item_tokens")),
+        Template("needs {item_tokens}, {available_tokens} left"),
     )
 
     item_tokens: int
@@ -120,7 +120,7 @@ class ScoredTooLow(ExclusionReason, frozen=True):
     """The score is under a threshold; reserved for custom strategies."""
 
     title = "score too low"
-    sayings = (Saying("score {score} is under the threshold of {threshold}"),)
+    templates = (Template("score {score} is under the threshold of {threshold}"),)
 
     score: float
     threshold: float
@@ -130,17 +130,17 @@ class Deduplicated(ExclusionReason, frozen=True):
     """Another item with the same content, named here, scored at least as high."""
 
     title = "duplicate"
-    sayings = (Saying("same text as another item"),)
+    templates = (Template("same text as another item"),)
     stage = "Deduplicate"
 
     deduplicated_against: str
 
 
 class QuotaCapExceeded(ExclusionReason, frozen=True):
-    """With the item, its kind would have exceeded its cap; given by limits, and by quotas that share what is left."""
+    """With the item, its kind would exceed its cap; given by limits, and by quotas that share leftover tokens."""
 
     title = "over the cap of its kind"
-    sayings = (Saying("with it, kind {kind} would take {actual}, more than its cap of {cap}"),)
+    templates = (Template("with it, kind {kind} would take {actual}, more than its cap of {cap}"),)
 
     kind: str
     cap: int
@@ -151,7 +151,7 @@ class QuotaRequireDisplaced(ExclusionReason, frozen=True):
     """Another kind's requirement took the room; reserved for custom strategies."""
 
     title = "displaced by a requirement"
-    sayings = (Saying("what kind {displaced_by_kind} requires took the room"),)
+    templates = (Template("kind {displaced_by_kind} requires the room"),)
 
     displaced_by_kind: str
 
@@ -160,17 +160,17 @@ class NegativeTokens(ExclusionReason, frozen=True):
     """The token count is negative, so the item cannot be budgeted."""
 
     title = "no valid token count"
-    sayings = (Saying("token count is {tokens}"),)
+    templates = (Template("token count is {tokens}"),)
     stage = "Classify"
 
     tokens: int
 
 
 class PinnedOverride(ExclusionReason, frozen=True):
-    """The item would have fitted but for the pinned items; `displaced_by` is the first of them that costs tokens."""
+    """The item would fit without the pinned items; `displaced_by` is the first of them that costs tokens."""
 
     title = "displaced by pins"
-    sayings = (Saying("fits without the pinned “{displaced_by}”"),)
+    templates = (Template("fits without the pinned “{displaced_by}”"),)
 
     displaced_by: str
 
@@ -179,16 +179,16 @@ class Filtered(ExclusionReason, frozen=True):
     """A named filter removed the item; reserved for custom strategies and integrations."""
 
     title = "filtered"
-    sayings = (Saying("the filter “{filter_name}” removed it"),)
+    templates = (Template("the filter “{filter_name}” removed it"),)
 
     filter_name: str
 
 
 class CountCapExceeded(ExclusionReason, frozen=True):
-    """The kind reached the most items its count quota or limit allows."""
+    """The kind has as many items as its count quota or limit allows."""
 
     title = "enough of its kind"
-    sayings = (Saying("{cap} of kind {kind} are enough"),)
+    templates = (Template("{cap} of kind {kind} are enough"),)
     stage = "Slice"
 
     kind: str
@@ -200,16 +200,16 @@ class CountRequireCandidatesExhausted(ExclusionReason, frozen=True):
     """A count requirement ran out of candidates; reserved for custom strategies."""
 
     title = "none left of its kind"
-    sayings = (Saying("kind {kind} has fewer candidates than required"),)
+    templates = (Template("kind {kind} has fewer candidates than required"),)
 
     kind: str
 
 
 class Superseded(ExclusionReason, frozen=True):
-    """Another form of the same thing, named here, is in."""
+    """Another form of the same entity is in; `by` is its content."""
 
     title = "in another form"
-    sayings = (Saying("in as “{by}”"),)
+    templates = (Template("in as “{by}”"),)
 
     by: str
 
@@ -218,7 +218,7 @@ class RequirementMissing(ExclusionReason, frozen=True):
     """The item requires a thing, named here by its id, that is not in."""
 
     title = "what it requires is out"
-    sayings = (Saying("requires “{id}”, which is out"),)
+    templates = (Template("requires “{id}”, which is out"),)
 
     id: str
 
@@ -227,7 +227,7 @@ class Conflict(ExclusionReason, frozen=True, rename={"with_": "with"}):
     """Another thing of the same exclusive set, named here, is in; `with` is the field's name on the wire."""
 
     title = "a rival is in"
-    sayings = (Saying("only one of a set, and “{with}” is in"),)
+    templates = (Template("only one of a set, and “{with}” is in"),)
 
     with_: str
 
@@ -244,7 +244,7 @@ class UnknownReason(ExclusionReason, frozen=True):
         return self.unknown_name
 
     def say(self) -> str:
-        """Return the name and the fields, which is all there is to say."""
+        """Return the name and the fields."""
         fields = ", ".join(f"{key}={value!r}" for key, value in self.fields.items())
         return f"{self.unknown_name}{f' ({fields})' if fields else ''}"
 
@@ -260,11 +260,11 @@ KNOWN_REASONS: FrozenDict[str, type[ExclusionReason]] = FrozenDict(
 
 
 def vocabulary() -> dict[str, dict[str, Any]]:
-    """Return the words of all known reasons as plain values, for those who say them in another language."""
+    """Return the titles and templates of all known reasons as plain values, for the page."""
     return {
         name: {
             "title": reason.title,
-            "sayings": [{"text": saying.text, "when": saying.when and list(saying.when)} for saying in reason.sayings],
+            "templates": [{"text": one.text, "when": one.when and list(one.when)} for one in reason.templates],
         }
         for name, reason in KNOWN_REASONS.items()
     }

@@ -59,13 +59,13 @@ class TraceEvent(msgspec.Struct, Portable, frozen=True):
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel.diagnostics._documents import EVENT  # only when one travels
+        from cupel.diagnostics._documents import EVENT  # loaded on first use
 
         return EVENT
 
 
 class OverflowEvent(msgspec.Struct, Portable, frozen=True):
-    """What `on_overflow` receives: by how much the selection exceeds the target, with which items, of which budget.
+    """The argument of `on_overflow`: tokens above the target, the selected items, and the budget.
 
     >>> budget = ContextBudget(4096, 3072)
     >>> OverflowEvent(384, (ContextItem("one too many", 3456),), budget).to_dict()["budget"]
@@ -78,13 +78,13 @@ class OverflowEvent(msgspec.Struct, Portable, frozen=True):
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel.diagnostics._documents import OVERFLOW  # only when one travels
+        from cupel.diagnostics._documents import OVERFLOW  # loaded on first use
 
         return OVERFLOW
 
 
 class CountRequirementShortfall(msgspec.Struct, frozen=True):
-    """A count quota that asked for more items of a kind than there were candidates."""
+    """A count quota that requires more items of a kind than there are candidates."""
 
     kind: str
     required_count: int
@@ -95,7 +95,7 @@ Proof: TypeAlias = Literal["optimal", "within gap", "limit"]
 
 
 class TokenRequirementShortfall(msgspec.Struct, frozen=True):
-    """A kind of which fewer tokens could be in than its limit asks for."""
+    """A limit that requires more tokens of a kind than could be selected."""
 
     kind: str
     required_tokens: int
@@ -105,8 +105,8 @@ class TokenRequirementShortfall(msgspec.Struct, frozen=True):
 class Certificate(msgspec.Struct, frozen=True):
     """A selection's value and a bound that no other selection under the same rules exceeds.
 
-    Both are whole numbers: each item counts for its score times its worth in steps of 0.0001, rounded down, and nothing
-    when that is negative. Pinned items do not count.
+    Both are whole numbers: each item counts for its score times its worth in steps of 0.0001, rounded down and at least
+    0. Pinned items do not count.
 
     >>> Certificate(value=9_960, bound=10_000, proof="within gap").gap
     0.004
@@ -115,8 +115,8 @@ class Certificate(msgspec.Struct, frozen=True):
     value: int
     bound: int
     proof: Proof
-    """`optimal`: nothing is better. `within gap`: better by no more than the gap that was asked for. `limit`: the
-    search stopped before it could tell either, so only the bound is known."""
+    """`optimal`: no selection is better. `within gap`: none is better by more than the requested gap. `limit`: the
+    search stopped early, and only the bound is known."""
     token_shortfalls: tuple[TokenRequirementShortfall, ...] = ()
 
     @property
@@ -126,7 +126,7 @@ class Certificate(msgspec.Struct, frozen=True):
 
 
 class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
-    """A selected item, the score it was selected with, and why."""
+    """A selected item with its score and reason."""
 
     item: ContextItem
     score: float
@@ -134,13 +134,13 @@ class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel.diagnostics._documents import INCLUDED  # only when one travels
+        from cupel.diagnostics._documents import INCLUDED  # loaded on first use
 
         return INCLUDED
 
 
 class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
-    """An item that was left out, its score at that moment (0 if it was never scored), and why."""
+    """An excluded item with its score (0 if it was not scored) and reason."""
 
     item: ContextItem
     score: float
@@ -148,7 +148,7 @@ class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
 
     @classmethod
     def _form(cls) -> WireForm[Self]:
-        from cupel.diagnostics._documents import EXCLUDED  # only when one travels
+        from cupel.diagnostics._documents import EXCLUDED  # loaded on first use
 
         return EXCLUDED
 
@@ -157,8 +157,7 @@ class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
 class SelectionReport:
     """Every candidate of a run with the decision and its reason, the events of the stages, and the totals.
 
-    `included` is in placed order; `excluded` goes from the highest score down. Iterating gives both, one after the
-    other, and `len` counts both.
+    `included` is in placed order, `excluded` has the highest score first. Iteration and `len` cover both.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem("keep", 60, future_relevance_hint=0.9), ContextItem("drop", 60, future_relevance_hint=0.1)]
@@ -176,14 +175,14 @@ class SelectionReport:
     total_tokens_considered: int
     count_requirement_shortfalls: tuple[CountRequirementShortfall, ...] = ()
     certificate: Certificate | None = None
-    """What the slicer proved about its choice; only `OptimalSlice` does."""
+    """The slicer's proof about its choice; only `OptimalSlice` gives one."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False)
-    """The prepared selection and the budget the report comes from; None for a report that was read."""
+    """The prepared selection and the budget of the run; None for a report read from a document."""
     extra: Mapping[tuple[str | int, ...], Mapping[str, Any]] = field(default=EMPTY, kw_only=True, compare=False)
-    """Fields that a newer producer wrote, by path, to be written back."""
+    """Fields of a newer producer, by path, written back unchanged."""
 
     def why(self, item: ContextItem) -> IncludedItem | ExcludedItem:
-        """Return the decision on an item: by identity, or else on the first equal item."""
+        """Return the decision on an item, found by identity or else by equality."""
         entries = list(self)
         for entry in entries:
             if entry.item is item:
@@ -195,15 +194,15 @@ class SelectionReport:
         raise SelectionError(msg)
 
     def find(self, content_prefix: str) -> list[IncludedItem | ExcludedItem]:
-        """Return the decisions on all items whose content starts with this."""
+        """Return the decisions on all items whose content starts with a prefix."""
         prefix = as_text("content_prefix", content_prefix)
         return [entry for entry in self if entry.item.content.startswith(prefix)]
 
     def explain(self, item: ContextItem | str | None = None) -> str:
-        """Say in plain English why an item is in or out, or, without one, why each of them is.
+        """Explain in plain English why an item is in or out; without an item, explain all of them.
 
-        A text stands for the first item with that content, or else the first whose content starts with it. For a single
-        item that more budget would let in, the smallest such budget is looked up by re-running.
+        A string means the first item with that content, or else the first whose content starts with it. For one item
+        that a larger budget would include, the smallest such budget is found by running the pipeline again.
         """
         from cupel.diagnostics._explain import explain_all, explain_item  # words only on request
 
@@ -219,25 +218,25 @@ class SelectionReport:
         return next((entry.item for entry in found if entry.item.content == content), found[0].item)
 
     def counterfactual(self, item: ContextItem) -> Counterfactual:
-        """Find the smallest extra budget at which the pipeline would include an item it left out."""
+        """Find the smallest extra budget at which the pipeline would include an excluded item."""
         from cupel.analytics import counterfactual  # a higher layer: it re-runs the pipeline
 
         if self.origin is None:
-            msg = "counterfactual needs a report made by dry_run, select or a traced run; this one was read or copied"
+            msg = "counterfactual needs a report of dry_run, select or a traced run; this one was read from a document or copied"
             raise SelectionError(msg)
         return counterfactual(self.origin.prepared, self.origin.budget, self.why(item).item)
 
     def breakdown(self, item: ContextItem) -> ScoreBreakdown | None:
-        """Take an item's score apart into what each scorer said, with weights and score per token.
+        """Return the parts of an item's score, with weights and score per token.
 
         None for an item that was not scored, such as a pinned one.
         """
         return self.breakdowns([self.why(item).item])[0]
 
     def breakdowns(self, items: Iterable[ContextItem] | None = None) -> list[ScoreBreakdown | None]:
-        """Take the scores of items apart, or of all in the order of the report, asking each scorer once."""
+        """Return breakdowns of the items, or of all in the order of the report; each scorer runs once."""
         if self.origin is None:
-            msg = "breakdowns needs a report made by dry_run, select or a traced run; this one was read or copied"
+            msg = "breakdowns needs a report of dry_run, select or a traced run; this one was read from a document or copied"
             raise SelectionError(msg)
         wanted = [entry.item for entry in self] if items is None else items
         return list(self.origin.prepared.breakdowns(wanted))
@@ -251,7 +250,7 @@ class SelectionReport:
     def save_page(
         self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
     ) -> None:
-        """Write the interactive page: the window, what was left out, a slider, and other policies to switch to."""
+        """Write the interactive page: the window, the excluded items, a budget slider and other policies."""
         from cupel.page import save_page  # a higher layer: it re-runs the pipeline
 
         save_page(self, path, policies=policies, title=title)
@@ -262,28 +261,28 @@ class SelectionReport:
         return notebook_html(self, None if self.origin is None else self.origin.budget)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the wire form as plain values."""
-        from cupel.diagnostics._documents import report_to_dict  # only when a report travels
+        """Return the document as plain values."""
+        from cupel.diagnostics._documents import report_to_dict  # loaded on first use
 
         return report_to_dict(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the wire form as JSON."""
-        from cupel.diagnostics._documents import report_to_json  # only when a report travels
+        """Return the document as JSON."""
+        from cupel.diagnostics._documents import report_to_json  # loaded on first use
 
         return report_to_json(self, indent)
 
     @classmethod
     def from_dict(cls, form: Mapping[str, Any]) -> SelectionReport:
         """Read a report from plain values, as `from_json` does from text."""
-        from cupel.diagnostics._documents import report_from_dict  # only when a report travels
+        from cupel.diagnostics._documents import report_from_dict  # loaded on first use
 
         return report_from_dict(form)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SelectionReport:
-        """Read a report; unknown reasons and stages are kept, anything malformed or not adding up is refused."""
-        from cupel.diagnostics._documents import report_from_json  # only when a report travels
+        """Read a report; unknown reasons and stages are kept, malformed or inconsistent documents are refused."""
+        from cupel.diagnostics._documents import report_from_json  # loaded on first use
 
         return report_from_json(text)
 
@@ -303,7 +302,7 @@ class SelectionReport:
         return f"<SelectionReport: {len(self.included)} in ({tokens} tokens), {len(self.excluded)} out{listed}>"
 
     def __reduce__(self) -> tuple[Callable[..., SelectionReport], tuple[Any, ...]]:
-        # A copy leaves its origin behind: the pipeline may hold callbacks that cannot travel.
+        # Copies have no origin: the pipeline may hold callbacks that do not pickle.
         return _rebuild, (
             self.extra,
             self.events,

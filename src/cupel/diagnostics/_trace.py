@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class TraceDetailLevel(IntEnum):
-    """How much a collector records; each level includes the ones before it."""
+    """How much a collector records; each level includes the previous ones."""
 
     STAGE = 0
-    """One event a stage."""
+    """One event for each stage."""
     ITEM = 1
-    """Also one event for each score and each exclusion, together when their stage has finished."""
+    """Also one event for each score and each exclusion, when their stage has finished."""
 
 
 class StageSnapshot(msgspec.Struct, frozen=True):
@@ -44,52 +44,52 @@ class StageSnapshot(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class TraceSink(Protocol):
-    """The three members a collector needs; any object that has them can be passed as `trace`."""
+    """The members that a collector needs; any object that has them can be passed as `trace`."""
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anybody listens; read once a run."""
+        """Whether to record; read once for each run."""
         ...
 
     def record_stage_event(self, event: TraceEvent) -> None:
-        """Take the event of a stage that has finished."""
+        """Receive the event of a finished stage."""
         ...
 
     def record_item_event(self, event: TraceEvent) -> None:
-        """Take the event of one item; those of a stage come when it has finished, before its own event."""
+        """Receive the event of one item, sent before the event of its finished stage."""
         ...
 
 
 class TraceCollector:
     """Base for collectors: enabled, and every hook does nothing until overridden.
 
-    Besides the three members of `TraceSink` a collector may be told when a run starts and when it has succeeded, and
-    may hand each run to an observer of its own.
+    A collector may also implement `on_pipeline_started` and `on_pipeline_completed`, and return another object for each
+    run from `for_run`.
     """
 
     def for_run(self, budget: ContextBudget) -> TraceSink:
-        """Return what observes the run that begins: a collector that keeps a run's state apart returns a new object."""
+        """Return the collector of a new run; return a new object to keep runs apart."""
         del budget
         return self
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anybody listens; read once a run."""
+        """Whether to record; read once for each run."""
         return True
 
     def record_stage_event(self, event: TraceEvent) -> None:
-        """Take the event of a stage that has finished."""
+        """Receive the event of a finished stage."""
 
     def record_item_event(self, event: TraceEvent) -> None:
-        """Take the event of one item; it comes before its stage's event."""
+        """Receive the event of one item, sent before its stage's event."""
 
     def on_pipeline_started(self) -> None:
-        """Learn that a run begins."""
+        """Receive the start of a run."""
 
     def on_pipeline_completed(
         self, report: SelectionReport, budget: ContextBudget, stages: tuple[StageSnapshot, ...]
     ) -> None:
-        """Learn that a run has succeeded; called once, and never for a run that raised."""
+        """Receive the report of a successful run; not called for a run that raised."""
 
 
 class NullTraceCollector(TraceCollector):
@@ -106,9 +106,9 @@ class NullTraceCollector(TraceCollector):
 
 
 class DiagnosticTraceCollector(TraceCollector):
-    """Keeps the events of one run and gives its report; a new run starts it afresh.
+    """Keep the events of the latest run and build its report.
 
-    `on_event` is called with each event after it was kept; what it raises reaches the caller of the run.
+    `on_event` is called with each event; its exceptions reach the caller of the run.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
     >>> trace = DiagnosticTraceCollector()
@@ -132,7 +132,7 @@ class DiagnosticTraceCollector(TraceCollector):
 
     @property
     def events(self) -> tuple[TraceEvent, ...]:
-        """What the latest run has recorded so far, in order."""
+        """The events of the latest run so far, in order."""
         return tuple(self._events)
 
     def record_stage_event(self, event: TraceEvent) -> None:
@@ -140,12 +140,12 @@ class DiagnosticTraceCollector(TraceCollector):
         self._keep(event)
 
     def record_item_event(self, event: TraceEvent) -> None:
-        """Keep the event when the detail level asks for items."""
+        """Keep the event if the detail level includes items."""
         if self.detail_level >= TraceDetailLevel.ITEM:
             self._keep(event)
 
     def on_pipeline_started(self) -> None:
-        """Forget the run before."""
+        """Discard the previous run."""
         self._events = []
         self._report = None
 
@@ -159,7 +159,7 @@ class DiagnosticTraceCollector(TraceCollector):
     def build_report(self) -> SelectionReport:
         """Return the report of the run that was traced."""
         if self._report is None:
-            msg = "no report: this collector has not seen a run succeed; pass it as trace= to Pipeline.run first"
+            msg = "no report: this collector has not recorded a successful run; pass it as trace= to Pipeline.run first"
             raise SelectionError(msg)
         return self._report
 

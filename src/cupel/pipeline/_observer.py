@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """The run that a report is about, so that it can be asked what another budget would have done."""
+    """The run that a report is about; it answers questions about other budgets."""
 
     prepared: PreparedSelection
     budget: ContextBudget
@@ -112,12 +112,12 @@ class RelationReasons:
 
 
 def classified_out(negative: list[ContextItem]) -> list[ExcludedItem]:
-    """Explain items with a negative count; they were never scored, so their score is 0."""
+    """Return reasons for items with a negative count; they were not scored, so their score is 0."""
     return [ExcludedItem(item, 0.0, NegativeTokens(item.tokens)) for item in negative]
 
 
 def deduplicated_out(candidates: Candidates, dropped: list[int]) -> list[ExcludedItem]:
-    """Explain items whose content another item has; both contents are the same string (ruling 3.10)."""
+    """Return reasons for copies; both contents are the same string (ruling 3.10)."""
     items, scores = candidates.items, candidates.scores
     return [
         ExcludedItem(items[position], scores[position], Deduplicated(items[position].content)) for position in dropped
@@ -131,13 +131,18 @@ def sliced_out(
     pinned: Sequence[ContextItem],
     targets: tuple[int, int],
 ) -> list[ExcludedItem]:
-    """Explain the candidates the slicer left, from the highest score down.
+    """Return reasons for candidates that the slicer did not choose, highest score first.
 
-    `targets` are what the slicer had to fill, and what it would have had without the pinned items.
+    Args:
+        candidates: All candidates, sorted.
+        chosen: Positions that the slicer chose.
+        selection: The slicer's answer, which may explain exclusions itself.
+        pinned: The pinned items.
+        targets: The slicer's target, and the target it would have had without the pinned items.
     """
     items, scores, tokens = candidates.items, candidates.scores, candidates.tokens
     target, target_without_pins = targets
-    # One number for the whole run: what the complete selection leaves, not what was left at some moment (ruling 7.19).
+    # One number for the whole run: the tokens that the complete selection leaves free (ruling 7.19).
     available = target - sum(tokens[position] for position in chosen)
     explain = selection.explain
     related = _related(candidates, chosen)
@@ -160,30 +165,30 @@ def sliced_out(
 
 
 def truncated_out(placed: Placed, target_tokens: int) -> list[ExcludedItem]:
-    """Explain the items truncation removed: by the pins if each would have stayed without them (ruling 7.17)."""
-    settled = placed.settled
-    if not settled.truncated:
+    """Return reasons for truncated items; pins if it would have stayed without them (ruling 7.17)."""
+    merged = placed.merged
+    if not merged.truncated:
         return []
-    merged = settled.merged
-    available = target_tokens - sum(settled.selected.tokens)
-    removed = set(settled.truncated)
-    first = len(settled.pinned)
-    kept = [position - first for position in range(first, len(merged)) if position not in removed]
-    related = _related(settled.chosen, kept)
-    pins_cost = any(item.tokens > 0 for item in settled.pinned)
+    everything = merged.everything
+    available = target_tokens - sum(merged.selected.tokens)
+    removed = set(merged.truncated)
+    first = len(merged.pinned)
+    kept = [position - first for position in range(first, len(everything)) if position not in removed]
+    related = _related(merged.chosen, kept)
+    pins_cost = any(item.tokens > 0 for item in merged.pinned)
     kept_beside_pins = 0
     excluded: list[ExcludedItem] = []
-    for position in range(len(settled.pinned), len(merged)):
-        cost = merged.tokens[position]
+    for position in range(first, len(everything)):
+        cost = everything.tokens[position]
         if position not in removed:
             kept_beside_pins += cost
             continue
         reason = None if related is None else related.reason(position - first)
         if reason is None and pins_cost and kept_beside_pins + cost <= target_tokens:
-            reason = displaced_by(settled.pinned)
+            reason = displaced_by(merged.pinned)
         if reason is None:
             reason = BudgetExceeded(cost if related is None else related.needs(position - first), available)
-        excluded.append(ExcludedItem(merged.items[position], merged.scores[position], reason))
+        excluded.append(ExcludedItem(everything.items[position], everything.scores[position], reason))
     return excluded
 
 
@@ -193,8 +198,8 @@ def _related(candidates: Candidates, chosen: list[int]) -> RelationReasons | Non
 
 
 def placed_in(placed: Placed) -> list[IncludedItem]:
-    """Explain the selected items in their final order."""
-    selected, pinned_count = placed.settled.selected, len(placed.settled.pinned)
+    """Return the selected items with their reasons, in their final order."""
+    selected, pinned_count = placed.merged.selected, len(placed.merged.pinned)
     items, scores, tokens = selected.items, selected.scores, selected.tokens
     pinned, free, scored = InclusionReason.PINNED, InclusionReason.ZERO_TOKEN, InclusionReason.SCORED
     return [
@@ -208,54 +213,54 @@ def placed_in(placed: Placed) -> list[IncludedItem]:
 
 
 def displaced_by(pinned: Sequence[ContextItem]) -> PinnedOverride:
-    """Blame the first pinned item that takes any room."""
+    """Name the first pinned item that takes any room."""
     return PinnedOverride(next(item.content for item in pinned if item.tokens > 0))
 
 
 _NANOSECONDS_A_MILLISECOND = 1e6
 
 
-class Watch:
-    """Sees a run go by, stage after stage; this one looks away, so that a run nobody observes costs nothing more."""
+class Observer:
+    """Receive each stage of a run; this base class ignores them, so that an unobserved run costs nothing extra."""
 
     __slots__ = ()
 
     def classified(self, classified: Classified) -> None:
-        """See the three groups."""
+        """Receive the classified items."""
 
     def scored(self, candidates: Candidates) -> None:
-        """See the scores."""
+        """Receive the scored candidates."""
 
     def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
-        """See which of the candidates are copies."""
+        """Receive the copies among the candidates."""
 
     def sliced(
         self, prepared: PreparedSelection, budget: ContextBudget, chosen: list[int], selection: Selection
     ) -> None:
-        """See what the slicer chose."""
+        """Receive the slicer's choice."""
 
     def placed(self, completed: Completed) -> None:
-        """See the final order."""
+        """Receive the final order."""
 
     def paused(self) -> None:
-        """Learn that a preparation ends here."""
+        """Stop the clock at the end of a preparation."""
 
     def resumed(self) -> Recorder:
-        """Record the rest of a run that was prepared."""
+        """Return a recorder for the rest of a prepared run."""
         return Recorder()
 
     def finished(self, completed: Completed) -> SelectionReport | None:
-        """Learn that the run has succeeded."""
+        """Receive the completed run."""
 
 
-SILENCE = Watch()
+NULL_OBSERVER = Observer()
 
 
-class Recorder(Watch):
-    """Records one run: five stages with their times, counts and exclusions, and the events made from them.
+class Recorder(Observer):
+    """Record one run: five stages with their times, counts and exclusions, and the events made from them.
 
-    Sorting and fitting have no stage of their own: their time is part of Slice, also when they happened in a
-    preparation. What a collector does with an event is part of no stage.
+    Sorting and the slicer's preparation have no stage of their own: their time counts for Slice, even if they happened
+    in `Pipeline.prepare`. Time that a collector spends on an event counts for no stage.
     """
 
     __slots__ = ("_item_trace", "_offset", "_pending", "_trace", "events", "mark", "stages")
@@ -289,24 +294,24 @@ class Recorder(Watch):
     def sliced(
         self, prepared: PreparedSelection, budget: ContextBudget, chosen: list[int], selection: Selection
     ) -> None:
-        """Record what the slicer left."""
+        """Record the candidates that the slicer did not choose."""
         target = effective_budget(budget, prepared.pinned_tokens).target_tokens
         roomier = effective_budget(budget, 0).target_tokens if prepared.pinned_tokens > 0 else target
         excluded = sliced_out(prepared.candidates, chosen, selection, prepared.pinned, (target, roomier))
         self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded)
 
     def placed(self, completed: Completed) -> None:
-        """Record what truncation removed."""
+        """Record the items that truncation removed."""
         placed = completed.placed
         excluded = truncated_out(placed, completed.budget.target_tokens)
-        self._stage(PipelineStage.PLACE, len(placed.settled.merged), len(placed.items), excluded)
+        self._stage(PipelineStage.PLACE, len(placed.merged.everything), len(placed.items), excluded)
 
     def paused(self) -> None:
-        """Keep the time since the last stage, for the report of whoever goes on from here."""
+        """Keep the time since the last stage for the reports of later runs."""
         self._pending += perf_counter_ns() - self.mark
 
     def resumed(self) -> Recorder:
-        """Go on after the stages recorded so far, leaving this recorder as it is."""
+        """Return a copy that continues after the stages recorded so far."""
         copy = super().resumed()
         copy.stages = list(self.stages)
         copy.events = list(self.events)
@@ -314,7 +319,7 @@ class Recorder(Watch):
         return copy
 
     def finished(self, completed: Completed) -> SelectionReport:
-        """Make the report, and tell the collector that the run has succeeded."""
+        """Build the report and notify the collector."""
         stages, selection = tuple(self.stages), completed.selection
         included = placed_in(completed.placed)
         by_time = [entry for stage in stages for entry in stage.excluded]
@@ -343,7 +348,7 @@ class Recorder(Watch):
         excluded: Sequence[ExcludedItem] = (),
         scores: Sequence[float] = (),
     ) -> None:
-        """Record a stage that has finished: events of its items first, then its own."""
+        """Record a finished stage: events of its items first, then its own."""
         end = perf_counter_ns()
         start = self.mark
         self.stages.append(
@@ -361,10 +366,10 @@ class Recorder(Watch):
         self.mark = perf_counter_ns()
 
 
-def listening(trace: TraceSink | None, budget: ContextBudget) -> Watch:
-    """Start a recorder if the collector listens; `is_enabled` may be a property or, duck-typed, a method."""
+def observer_for(trace: TraceSink | None, budget: ContextBudget) -> Observer:
+    """Return a recorder if the collector is enabled; `is_enabled` may be a property or, duck-typed, a method."""
     if trace is None:
-        return SILENCE
+        return NULL_OBSERVER
     if isinstance(trace, type) or not all(
         callable(getattr(trace, name, None)) for name in ("record_stage_event", "record_item_event")
     ):
@@ -372,11 +377,11 @@ def listening(trace: TraceSink | None, budget: ContextBudget) -> Watch:
     if isinstance(trace, TraceCollector):
         trace = trace.for_run(budget)
     enabled: object = getattr(trace, "is_enabled", False)
-    return Recorder(trace) if (enabled() if callable(enabled) else enabled) else SILENCE
+    return Recorder(trace) if (enabled() if callable(enabled) else enabled) else NULL_OBSERVER
 
 
 def _wants_items(trace: TraceSink | None) -> bool:
-    """Tell whether to make an event for every item; a duck-typed collector may say how much it wants in any form."""
+    """Return whether the collector wants an event for every item; others may name the level as a string."""
     level: object = getattr(trace, "detail_level", TraceDetailLevel.ITEM)
     if isinstance(level, int):
         return trace is not None and level >= TraceDetailLevel.ITEM

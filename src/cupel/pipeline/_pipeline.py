@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cupel._checks import as_function, as_instance, as_tuple
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline._observer import Recorder, listening
+from cupel.pipeline._observer import Recorder, observer_for
 from cupel.pipeline._pins import PinRule, pinned_positions
 from cupel.pipeline._prepared import complete, observe, prepare
 from cupel.placers import ChronologicalPlacer, Placer
@@ -97,7 +97,7 @@ class Pipeline:
         items should answer, for scorers that use it, such as `RelevanceScorer`; the others ignore it.
         """
         budget = ContextBudget.of(budget)
-        watch = listening(trace, budget)
+        watch = observer_for(trace, budget)
         completed = complete(prepare(self.bind(query), items, budget, watch), budget, watch)
         watch.finished(completed)
         return completed.placed.items
@@ -159,7 +159,7 @@ class Pipeline:
         items, failures = await gather(sources, timeout, on_error)
         bound = self.bind(query)
         await bound.scorer.warm([item for item in items if not item.pinned and item.tokens >= 0])
-        watch = listening(trace, budget)
+        watch = observer_for(trace, budget)
         result = self._observed(items, budget, watch if isinstance(watch, Recorder) else Recorder(), query)
         return GatheredResult(result.items, result.report, budget, failures)
 

@@ -13,8 +13,8 @@ from cupel._checks import as_instance, as_tuple
 from cupel._columns import Candidates
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline._observer import SILENCE, Recorder, Watch
-from cupel.pipeline._stages import Classified, check_pinned, classify, effective_budget, place, rank, settle
+from cupel.pipeline._observer import NULL_OBSERVER, Observer, Recorder
+from cupel.pipeline._stages import Classified, check_pinned, classify, effective_budget, merge, place, rank
 from cupel.scorers import ScoreBreakdown
 from cupel.slicers import Chooser
 
@@ -33,7 +33,7 @@ else:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ContextResult:
-    """What `Pipeline.select` returns: the items in placed order, and why each candidate is in or out.
+    """The result of `Pipeline.select`: the items in placed order, and a report with the reason for every candidate.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
     >>> result = Pipeline(scorer=RecencyScorer()).select([ContextItem("hi", 1)], ContextBudget(10, 10))
@@ -55,7 +55,7 @@ class ContextResult:
     def save_page(
         self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
     ) -> None:
-        """Write the interactive page: the window, what was left out, a slider, and other policies to switch to."""
+        """Write the interactive page: the window, the excluded items, a budget slider and other policies."""
         self.report.save_page(path, policies=policies, title=title)
 
     def _repr_html_(self) -> str:
@@ -74,7 +74,7 @@ class ContextResult:
 
 
 def short_repr(result: object, items: Sequence[ContextItem], budget: ContextBudget) -> str:
-    """Return what a result holds in numbers."""
+    """Return a result's class, item count and tokens."""
     tokens = sum(item.tokens for item in items)
     count = f"{len(items)} item{'' if len(items) == 1 else 's'}"
     return f"<{type(result).__name__}: {count}, {tokens} of {budget.target_tokens} target tokens>"
@@ -86,7 +86,7 @@ _log.addHandler(logging.NullHandler())
 
 
 class PreparedSelection(msgspec.Struct, frozen=True):
-    """Candidates that are classified, scored, deduplicated and sorted: only the budget is missing.
+    """Classified, scored, deduplicated and sorted candidates, ready for any budget.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
     >>> prepared = Pipeline(scorer=RecencyScorer()).prepare([ContextItem("a", 40), ContextItem("b", 40)])
@@ -102,33 +102,33 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     candidates: Candidates
     chooser: Chooser
     _classified: Classified
-    _watch: Watch
+    _observer: Observer
 
     @property
     def items(self) -> list[ContextItem]:
-        """Everything that was given, in its order."""
+        """All items, in input order."""
         return list(self._classified.items)
 
     def run(self, budget: ContextBudget | int) -> list[ContextItem]:
         """Select for a budget and return the items in placed order."""
-        return complete(self, self._checked(budget), SILENCE).placed.items
+        return complete(self, self._checked(budget), NULL_OBSERVER).placed.items
 
     def dry_run(self, budget: ContextBudget | int) -> SelectionReport:
-        """Select for a budget and return the report; the times of what was prepared are those of the preparation."""
-        return observe(self, self._checked(budget), self._watch.resumed(), notify=False).report
+        """Select for a budget and return the report; prepared stages keep the times of their preparation."""
+        return observe(self, self._checked(budget), self._observer.resumed(), notify=False).report
 
     def select(self, budget: ContextBudget | int) -> ContextResult:
         """Select for a budget and return the items together with the report."""
-        return observe(self, self._checked(budget), self._watch.resumed())
+        return observe(self, self._checked(budget), self._observer.resumed())
 
     def included(self, budget: ContextBudget | int) -> list[ContextItem]:
-        """Return the items a run would select, not placed, without telling `on_overflow`: the cheapest way to ask."""
+        """Return the items that a run would select, unplaced, without calling `on_overflow`."""
         budget = self._checked(budget)
         picked = _picked(self, sorted(self.chooser(effective_budget(budget, self.pinned_tokens)).chosen))
-        return list(settle(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
+        return list(merge(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
 
     def breakdowns(self, items: Iterable[ContextItem]) -> list[ScoreBreakdown | None]:
-        """Take the scores of items apart; None for one that was not scored, such as a pinned one."""
+        """Return a breakdown of each item's score; None for items without a score, such as pinned ones."""
         wanted = as_tuple("items", items, ContextItem)
         scoreable = self._classified.scoreable
         places = {id(item): position for position, item in enumerate(scoreable)}
@@ -138,7 +138,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         return [found.get(id(item)) for item in wanted]
 
     def with_query(self, query: str) -> PreparedSelection:
-        """Return the same items scored for another query; what the scorer knows about their words is used again.
+        """Return the same items scored for another query; the scorer reuses its index of their words.
 
         >>> from cupel import ContextItem, Pipeline, RelevanceScorer
         >>> items = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5)]
@@ -146,9 +146,9 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         >>> [prepared.with_query(query).run(5)[0].content for query in ("slow parsers", "when is lunch?")]
         ['The parser is slow.', 'Lunch is at noon.']
         """
-        watch = Recorder()
-        prepared = _fitted(self.pipeline.bind(query), self._classified, self.pinned_tokens, watch)
-        watch.paused()
+        observer = Recorder()
+        prepared = _fitted(self.pipeline.bind(query), self._classified, self.pinned_tokens, observer)
+        observer.paused()
         return prepared
 
     def with_pipeline(self, pipeline: Pipeline) -> PreparedSelection:
@@ -156,15 +156,15 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         own = self.pipeline
         as_instance("pipeline", pipeline, type(own))
         if (pipeline.scorer, pipeline.deduplicate, pipeline.pins) != (own.scorer, own.deduplicate, own.pins):
-            msg = "with_pipeline takes the same scorer, deduplication and pins; this pipeline must prepare anew"
+            msg = "with_pipeline takes the same scorer, deduplication and pins; call prepare on this pipeline instead"
             raise PipelineConfigError(msg)
-        watch = self._watch.resumed()
+        observer = self._observer.resumed()
         chooser = pipeline.slicer.fit(self.candidates).within(self.candidates.relations)
-        watch.paused()
-        return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _watch=watch)
+        observer.paused()
+        return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _observer=observer)
 
     def strangers(self, items: Iterable[ContextItem]) -> list[ContextItem]:
-        """Return those of the items, by identity, that were not among the candidates."""
+        """Return the items that were not among the candidates, compared by identity."""
         known = set(map(id, self._classified.items))
         return [item for item in as_tuple("items", items, ContextItem) if id(item) not in known]
 
@@ -182,51 +182,53 @@ class PreparedSelection(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """What a budget made of a prepared selection: reports are made from it, for whoever wants one."""
+    """A prepared selection run for one budget; reports are made from it on demand."""
 
     prepared: PreparedSelection
     budget: ContextBudget
     chosen: list[int]
     """Positions among the candidates, from the highest score down (ruling 3.15)."""
     selection: Selection
-    """The slicer's own account."""
+    """The slicer's answer."""
     placed: Placed
 
 
 def prepare(
-    pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, watch: Watch
+    pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, observer: Observer
 ) -> PreparedSelection:
-    """Do what all budgets share; one that is known already is checked against the pinned items before the scoring."""
+    """Run the stages that all budgets share; a known budget is checked against the pinned items before scoring."""
     classified = classify(items, pipeline.pins)
     pinned_tokens = sum(map(_tokens, classified.pinned))
     if budget is not None:
         check_pinned(pinned_tokens, budget)
-    return _fitted(pipeline, classified, pinned_tokens, watch)
+    return _fitted(pipeline, classified, pinned_tokens, observer)
 
 
-def _fitted(pipeline: Pipeline, classified: Classified, pinned_tokens: int, watch: Watch) -> PreparedSelection:
-    watch.classified(classified)
-    candidates = rank(pipeline, classified, watch)
+def _fitted(pipeline: Pipeline, classified: Classified, pinned_tokens: int, observer: Observer) -> PreparedSelection:
+    observer.classified(classified)
+    candidates = rank(pipeline, classified, observer)
     chooser = pipeline.slicer.fit(candidates).within(candidates.relations)
-    return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, watch)
+    return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, observer)
 
 
-def complete(prepared: PreparedSelection, budget: ContextBudget, watch: Watch, *, notify: bool = True) -> Completed:
-    """Slice and place: the part of a run that depends on the budget."""
+def complete(
+    prepared: PreparedSelection, budget: ContextBudget, observer: Observer, *, notify: bool = True
+) -> Completed:
+    """Slice and place for one budget."""
     selection = prepared.chooser(effective_budget(budget, prepared.pinned_tokens))
     chosen = sorted(selection.chosen)
-    watch.sliced(prepared, budget, chosen, selection)
+    observer.sliced(prepared, budget, chosen, selection)
     placed = place(prepared.pipeline, prepared.pinned, _picked(prepared, chosen), budget, notify=notify)
     if _log.isEnabledFor(logging.DEBUG):
-        tokens = sum(placed.settled.selected.tokens)
+        tokens = sum(placed.merged.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
     completed = Completed(prepared, budget, chosen, selection, placed)
-    watch.placed(completed)
+    observer.placed(completed)
     return completed
 
 
 def _picked(prepared: PreparedSelection, chosen: list[int]) -> Candidates:
-    """Return what was chosen, with its relations where something may yet be cut off."""
+    """Return the chosen candidates, with their relations if truncation may still remove some."""
     candidates = prepared.candidates
     if prepared.pipeline.overflow is OverflowStrategy.TRUNCATE:
         return candidates.picked(chosen)
@@ -236,6 +238,6 @@ def _picked(prepared: PreparedSelection, chosen: list[int]) -> Candidates:
 def observe(
     prepared: PreparedSelection, budget: ContextBudget, recorder: Recorder, *, notify: bool = True
 ) -> ContextResult:
-    """Complete a run and make its report."""
+    """Complete a run and build its report."""
     completed = complete(prepared, budget, recorder, notify=notify)
     return ContextResult(completed.placed.items, recorder.finished(completed), budget)

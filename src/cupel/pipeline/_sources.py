@@ -14,7 +14,7 @@ from cupel._streams import fill, next_batch, opened
 from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, ScoredItem
-from cupel.pipeline._observer import Watch, classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
+from cupel.pipeline._observer import Observer, classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
 from cupel.pipeline._prepared import ContextResult, short_repr
 from cupel.pipeline._stages import check_pinned, classify, effective_budget, place, rank
 from cupel.slicers import BestFirstSlice, GreedySlice, Selection, Slicer, StreamSlice
@@ -298,7 +298,7 @@ async def stream(
     return StreamResult(selection.place(), budget, consumed, exhausted, tally.counts)
 
 
-class Tally(Watch):
+class Tally(Observer):
     """Counts what the stages drop, and passes it on; an item is kept by nobody."""
 
     __slots__ = ("_on_excluded", "counts")

@@ -1,4 +1,7 @@
-"""The six stages of a run, in their order."""
+"""The six stages of a run, in their order: classify, score, deduplicate, sort, slice, place.
+
+Stages are pure functions. They return what they kept and what they dropped; `_observer` turns the latter into reasons.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,16 @@ from cupel.pipeline._pins import pinned_positions
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from cupel.pipeline._observer import Watch
+    from cupel.pipeline._observer import Observer
     from cupel.pipeline._pins import PinRule
     from cupel.pipeline._pipeline import Pipeline
 
 
+# --- 1. Classify ------------------------------------------------------------------------------------------------------
+
+
 class Classified(msgspec.Struct, frozen=True):
-    """All items and the three groups, each in input order; `tokens` belong to the scoreable items."""
+    """All items and the three groups, each in input order; `tokens` are those of the scoreable items."""
 
     items: list[ContextItem]
     pinned: list[ContextItem]
@@ -38,14 +44,13 @@ class Classified(msgspec.Struct, frozen=True):
 
 
 def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> Classified:
-    """Split the candidates; a negative count drops an item even when it is pinned (ruling 3.4).
+    """Split items into pinned, scoreable and negative; a negative count drops even a pinned item (ruling 3.4).
 
-    The input is copied: whatever its owner, a callback or another thread does to it later, the run goes on with what
-    it was given (ruling 3.5).
+    The input is copied, so that later changes to it by its owner, a callback or a thread have no effect (ruling 3.5).
     """
     everything = given = [*items] if isinstance(items, (list, tuple)) else [*as_tuple("items", items, ContextItem)]
     if countOf(map(type, everything), ContextItem) != len(everything):
-        as_tuple("items", everything, ContextItem)  # which names what is no item; those of a subclass are
+        as_tuple("items", everything, ContextItem)  # accepts subclasses, and names anything that is no item
     tokens = [item.tokens for item in everything]
     if tokens and min(tokens) < 0:
         negative = [item for item in everything if item.tokens < 0]
@@ -66,28 +71,40 @@ def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> C
 
 
 def check_pinned(pinned_tokens: int, budget: ContextBudget) -> None:
-    """Raise when the pinned items alone exceed the window less the output reserve; slots do not count (ruling 3.1)."""
+    """Raise if the pinned items alone exceed the window less the output reserve; slots do not count (ruling 3.1)."""
     available = budget.max_tokens - budget.output_reserve
     if pinned_tokens > available:
         raise PinnedExceedsBudgetError(pinned_tokens, available)
 
+
+# --- 2. Score ---------------------------------------------------------------------------------------------------------
+
+
+def score(pipeline: Pipeline, classified: Classified) -> Candidates:
+    """Score all scoreable items in one pass; without items the scorer is not called (ruling 3.7)."""
+    scoreable = classified.scoreable
+    scores = pipeline.scorer.checked_scores([*scoreable]) if scoreable else []  # a copy: scorers may change their list
+    return Candidates(scoreable, scores, classified.tokens)
+
+
+# --- 3. Deduplicate ---------------------------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
     _Identity: TypeAlias = "str | tuple[str, str | None, str | None]"
 
 
 class Copies(NamedTuple):
-    """Positions that stay and positions that go, both in input order."""
+    """Positions to keep and positions to drop, both in input order."""
 
     kept: list[int]
     dropped: list[int]
 
 
 def find_copies(candidates: Candidates, known: Collection[str] = (), *, related: bool = False) -> Copies | None:
-    """Find items whose content another item has too, or is `known`; None when all contents differ.
+    """Find items that repeat the content of another item or one of the `known` contents; None if there are none.
 
-    The highest score stays, of equal scores the first; contents are compared code point by code point (ruling 3.9).
-    Where items are `related`, one content in two things or groups is no copy: either would be incomplete without it.
+    The highest score is kept, and the first of equal scores; contents are compared by code point (ruling 3.9). Among
+    `related` items, equal contents in two entities or groups are no copies: each would be incomplete without its own.
     """
     items = candidates.items
     distinct = {item.content for item in items}
@@ -116,11 +133,33 @@ def _identity(item: ContextItem) -> _Identity:
     return item.content if marks.id is marks.group is None else (item.content, marks.id, marks.group)
 
 
+# --- 4. Sort ----------------------------------------------------------------------------------------------------------
+
+
+def rank(pipeline: Pipeline, classified: Classified, observer: Observer, known: Collection[str] = ()) -> Candidates:
+    """Score, deduplicate and sort classified items, best score first; `known` contents count as copies."""
+    candidates = score(pipeline, classified)
+    observer.scored(candidates)
+    related = are_related(classified.pinned + classified.scoreable)
+    copies = find_copies(candidates, known, related=related) if pipeline.deduplicate else None
+    observer.deduplicated(candidates, copies)
+    if copies is not None:
+        candidates = candidates.at(copies.kept)
+    candidates = candidates.at(descending(candidates.scores))  # equal scores keep their input order
+    if related:
+        relations = read_relations(candidates.items, candidates.scores, classified.pinned, classified.negative)
+        candidates = msgspec.structs.replace(candidates, relations=relations)
+    return candidates
+
+
+# --- 5. Slice (by the chooser that the slicer prepared) ---------------------------------------------------------------
+
+
 def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget:
-    """Return what is left for the slicer after the output reserve, pinned items, reserved slots and safety margin."""
+    """Return the slicer's budget: without output reserve, pinned items, reserved slots and safety margin."""
     margin = budget.estimation_safety_margin_percent
     if not (pinned_tokens or budget.output_reserve or budget.reserved_slots or margin):
-        return budget  # most budgets hold nothing back, and in a small run another one is worth sparing
+        return budget  # the common case, and building another budget shows in small runs
     committed = pinned_tokens + sum(budget.reserved_slots.values())
     maximum = max(0, budget.max_tokens - budget.output_reserve - committed)
     target = min(max(0, budget.target_tokens - committed), maximum)
@@ -131,62 +170,63 @@ def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget
     return ContextBudget(maximum, target)
 
 
+# --- 6. Place ---------------------------------------------------------------------------------------------------------
+
 PINNED_SCORE = 1.0
 
 
-class Settled(msgspec.Struct, frozen=True):
-    """The merged selection after overflow handling."""
+class Merged(msgspec.Struct, frozen=True):
+    """Pinned and chosen items together, after overflow handling."""
 
     pinned: list[ContextItem]
     chosen: Candidates
-    """What the slicer chose, by score."""
-    merged: Candidates
+    """The slicer's choice, best score first."""
+    everything: Candidates
     """Pinned items in input order, then the chosen ones by score."""
     selected: Candidates
-    """What stays of `merged`."""
+    """`everything` without the truncated items."""
     truncated: list[int]
-    """Positions in `merged` that truncation removed."""
+    """Positions in `everything` that truncation removed."""
     excess: int
-    """By how many tokens `merged` exceeds the target; not positive when it fits."""
+    """Tokens of `everything` above the target; zero or negative if it fits."""
 
 
 class Placed(msgspec.Struct, frozen=True):
     """A selection in its final order."""
 
-    settled: Settled
+    merged: Merged
     order: list[int]
-    """Positions in `settled.selected`."""
+    """Positions in `merged.selected`."""
     items: list[ContextItem]
 
 
 def place(
     pipeline: Pipeline, pinned: list[ContextItem], chosen: Candidates, budget: ContextBudget, *, notify: bool = True
 ) -> Placed:
-    """Merge pinned and chosen items, apply the overflow strategy, and let the placer order what stays."""
-    settled = settle(pinned, chosen, budget.target_tokens, pipeline.overflow)
-    selected = settled.selected
-    if settled.excess > 0 and notify and pipeline.on_overflow is not None:
-        pipeline.on_overflow(OverflowEvent(settled.excess, tuple(selected.items), budget))
+    """Merge pinned and chosen items, apply the overflow strategy, and let the placer order the selection."""
+    merged = merge(pinned, chosen, budget.target_tokens, pipeline.overflow)
+    selected = merged.selected
+    if merged.excess > 0 and notify and pipeline.on_overflow is not None:
+        pipeline.on_overflow(OverflowEvent(merged.excess, tuple(selected.items), budget))
     order = pipeline.placer.arrange(selected)
-    return Placed(settled, order, [selected.items[position] for position in order])
+    return Placed(merged, order, [selected.items[position] for position in order])
 
 
-def settle(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, overflow: OverflowStrategy) -> Settled:
-    """Merge pinned and chosen items and apply the overflow strategy; only the original target counts (ruling 3.18)."""
-    merged = _merged(pinned, chosen) if pinned else chosen
-    total = sum(merged.tokens)
+def merge(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, overflow: OverflowStrategy) -> Merged:
+    """Merge pinned and chosen items and apply the overflow strategy against the original target (ruling 3.18)."""
+    everything = _concatenated(pinned, chosen) if pinned else chosen
+    total = sum(everything.tokens)
     excess = total - target_tokens
     if excess > 0:
         if overflow is OverflowStrategy.THROW:
             raise BudgetOverflowError(total, target_tokens)
         if overflow is OverflowStrategy.TRUNCATE:
-            kept, truncated = _truncated(merged, chosen, target_tokens)
-            return Settled(pinned, chosen, merged, merged.at(kept), truncated, excess)
-    return Settled(pinned, chosen, merged, merged, [], excess)
+            kept, truncated = _truncated(everything, chosen, target_tokens)
+            return Merged(pinned, chosen, everything, everything.at(kept), truncated, excess)
+    return Merged(pinned, chosen, everything, everything, [], excess)
 
 
-def _merged(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
-    """Put the pinned items, with score 1, before the chosen ones."""
+def _concatenated(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
     return Candidates(
         [*pinned, *chosen.items],
         [PINNED_SCORE] * len(pinned) + chosen.scores,
@@ -194,15 +234,15 @@ def _merged(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
     )
 
 
-def _truncated(merged: Candidates, chosen: Candidates, target_tokens: int) -> tuple[list[int], list[int]]:
-    """Keep pinned items and then, from the highest score down, whatever still fits (ruling 3.19).
+def _truncated(everything: Candidates, chosen: Candidates, target_tokens: int) -> tuple[list[int], list[int]]:
+    """Return kept and removed positions: pinned items, then by score what still fits (ruling 3.19).
 
-    What depends on something that does not fit goes as well.
+    Members of a group that does not fit completely are removed as well.
     """
-    pinned_count = len(merged) - len(chosen)
+    pinned_count = len(everything) - len(chosen)
     used = 0
     kept: list[int] = []
-    for position, cost in enumerate(merged.tokens):
+    for position, cost in enumerate(everything.tokens):
         if position < pinned_count or used + cost <= target_tokens:
             kept.append(position)
             used += cost
@@ -210,23 +250,4 @@ def _truncated(merged: Candidates, chosen: Candidates, target_tokens: int) -> tu
         staying = lawful(chosen.relations, [position - pinned_count for position in kept[pinned_count:]])
         kept = [*range(pinned_count), *(position + pinned_count for position in staying)]
     remaining = set(kept)
-    return kept, [position for position in range(len(merged)) if position not in remaining]
-
-
-def rank(pipeline: Pipeline, classified: Classified, watch: Watch, known: Collection[str] = ()) -> Candidates:
-    """Score, deduplicate and sort what was classified; contents that are `known` count as copies."""
-    scoreable = classified.scoreable
-    # Without items the scorer is not called (ruling 3.7); it gets a list of its own, to do with as it likes.
-    scores = pipeline.scorer.checked_scores([*scoreable]) if scoreable else []
-    candidates = Candidates(scoreable, scores, classified.tokens)
-    watch.scored(candidates)
-    related = are_related(classified.pinned + classified.scoreable)
-    copies = find_copies(candidates, known, related=related) if pipeline.deduplicate else None
-    watch.deduplicated(candidates, copies)
-    if copies is not None:
-        candidates = candidates.at(copies.kept)
-    candidates = candidates.at(descending(candidates.scores))  # equal scores keep their input order
-    if related:
-        relations = read_relations(candidates.items, candidates.scores, classified.pinned, classified.negative)
-        candidates = msgspec.structs.replace(candidates, relations=relations)
-    return candidates
+    return kept, [position for position in range(len(everything)) if position not in remaining]

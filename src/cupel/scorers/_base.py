@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def checked_query(query: object) -> str:
-    """Return a query that says something."""
+    """Return a query that is not blank."""
     text = as_text("query", query)
     if not text.strip():
         msg = f"query must not be empty, got {shown(query)}"
@@ -26,7 +26,7 @@ def checked_query(query: object) -> str:
 
 
 def required_query(scorer: Scorer, query: str | None) -> str:
-    """Return the query a scorer is bound to, or say how to give it one."""
+    """Return a scorer's query, or raise an error that says how to pass one."""
     if query is None:
         msg = f"{type(scorer).__name__} needs a query: pass query=... to the run, or --query to the command"
         raise ScorerConfigError(msg)
@@ -34,7 +34,7 @@ def required_query(scorer: Scorer, query: str | None) -> str:
 
 
 class Scorer(Strategy):
-    """Scores items; higher is more relevant, from 0 to 1 by convention.
+    """Base of scorers; a higher score is more relevant, from 0 to 1 by convention.
 
     Write `score`, a pure function of the item and its peers. Override `score_all` when the whole pass can be computed
     at once; it must return exactly what `score` returns item by item.
@@ -55,12 +55,12 @@ class Scorer(Strategy):
         """Score one item among all scoreable items, itself included."""
 
     def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item; what the pipeline calls, once a run."""
+        """Score every item; the pipeline calls this once for each run."""
         score = self.score
         return [score(item, items) for item in items]
 
     def checked_scores(self, items: Sequence[ContextItem]) -> list[float]:
-        """Run `score_all` over a non-empty pass and hold it to its contract: one number for each item, as floats."""
+        """Return the floats of `score_all`, or raise if it did not return one number for each item."""
         scores = self.score_all(items)
         if type(self).score_all is PassScorer.score_all:
             return scores
@@ -76,29 +76,29 @@ class Scorer(Strategy):
         return [_as_score(name, score) for score in scores]
 
     def bind(self, query: str) -> Scorer:
-        """Return the scorer for one query: itself, unless it or a scorer inside it asks what the query is."""
+        """Return the scorer for one query: itself, unless it or a scorer inside it uses the query."""
         checked_query(query)
         return self
 
     @property
     def abstains(self) -> bool:
-        """Whether the scorer has nothing to say, for lack of a query for instance: a composite then leaves it out."""
+        """Whether a composite ignores the scorer, for lack of a query for instance."""
         return False
 
     async def warm(self, items: Sequence[ContextItem]) -> None:
-        """Await what scoring these items needs; nothing, unless this scorer or one inside it asks a service."""
+        """Await calls that scoring these items needs, such as embeddings; by default those of scorers inside it."""
         children: Sequence[Scorer] = getattr(self, "children", ())
         for child in children:
             await child.warm(items)
 
 
 class PassScorer(Scorer):
-    """Base of the built-ins: both methods come from `_scores`, a whole pass at once."""
+    """Base of the built-ins: `score` and `score_all` are derived from `_scores`, which scores a whole pass."""
 
     __slots__ = ()
 
     def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item among all scoreable items; one that is not among them counts as the last of them."""
+        """Score one item among all scoreable items; an item that is not among them is appended."""
         as_instance("item", item, ContextItem)
         peers = as_tuple("all_items", all_items, ContextItem)
         for position in range(len(peers) - 1, -1, -1):
@@ -107,11 +107,11 @@ class PassScorer(Scorer):
         return self._scores((*peers, item))[-1]
 
     def score_all(self, items: Sequence[ContextItem]) -> list[float]:
-        """Score every item; what the pipeline calls, once a run."""
+        """Score every item; the pipeline calls this once for each run."""
         try:
             return self._scores(items)
         except (AttributeError, TypeError):
-            as_tuple("items", items, ContextItem)  # looked at only now, so that the pipeline does not pay for it
+            as_tuple("items", items, ContextItem)  # checked only on failure, so that the pipeline does not pay for it
             raise
 
     @abstractmethod
@@ -120,12 +120,12 @@ class PassScorer(Scorer):
 
 
 class PeerlessScorer(PassScorer):
-    """Base of the built-ins to which an item's peers do not matter."""
+    """Base of the built-ins that ignore an item's peers."""
 
     __slots__ = ()
 
     def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item; its peers do not matter."""
+        """Score one item; its peers are ignored."""
         del all_items
         return self._scores((as_instance("item", item, ContextItem),))[0]
 
@@ -133,7 +133,7 @@ class PeerlessScorer(PassScorer):
 
 
 def _as_score(scorer: str, score: object) -> float:
-    """Turn what a scorer returned for one item into a float: numbers of any kind pass, anything else is a breach."""
+    """Convert one returned score to a float; anything but a number breaks the contract."""
     to_float = getattr(type(score), "__float__", None)
     if to_float is None:
         breach = f"a score must be a number, got {type(score).__name__}: {shown(score)}"
@@ -155,7 +155,7 @@ def non_negative(value: object, field: str) -> float:
 
 
 def positive(value: object, field: str) -> float:
-    """Check a weight that must count: finite and above zero."""
+    """Check a weight that must not be zero: finite and positive."""
     weight = as_weight(value, field)
     if not 0.0 < weight < inf:
         msg = f"{field} must be finite and > 0, got {shown(value)}"
@@ -164,5 +164,5 @@ def positive(value: object, field: str) -> float:
 
 
 def unit_interval(value: object, field: str) -> float:
-    """Check a score that stands in for a missing one: from 0 to 1, which NaN is not."""
+    """Check the default for a missing score: from 0 to 1, not NaN."""
     return as_finite(field, value, error=ScorerConfigError, least=0.0, most=1.0, flags=True)

@@ -1,4 +1,4 @@
-"""Scorers made of other scorers, and a score taken apart."""
+"""Scorers made of other scorers, and the breakdown of a score."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 
 _DEEPEST: Final = 200
-"""A limit of our own, well before the interpreter's."""
+"""The deepest nesting allowed, well below the interpreter's recursion limit."""
 
 
 def refuse_cycles(root: Scorer) -> None:
-    """Raise when a scorer contains itself, or too many others in one another; branches may share a scorer.
+    """Raise if a scorer contains itself or is nested too deeply; branches may share a scorer.
 
-    Walks with a stack of its own, so that deep nesting cannot exhaust the interpreter's, and goes by identity: equal
-    scorers are different nodes.
+    The walk is iterative, so that deep nesting cannot exhaust the stack, and compares scorers by identity.
     """
     finished: set[int] = set()
     path: set[int] = {id(root)}
@@ -49,9 +48,9 @@ def refuse_cycles(root: Scorer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CompositeScorer(PassScorer):
-    """Scores by the weighted average of its children; weights are relative, 3 and 1 mean 75 % and 25 %.
+    """Scores by the weighted average of its children; weights are relative: 3 and 1 mean 75 % and 25 %.
 
-    A child that abstains, such as optional relevance without a query, has no weight, unless all do.
+    A child that abstains, such as optional relevance without a query, has no weight, unless all abstain.
 
     >>> from cupel import ContextItem, KindScorer, ReflexiveScorer
     >>> scorer = CompositeScorer([(ReflexiveScorer(), 3), (KindScorer(), 1)])
@@ -72,15 +71,15 @@ class CompositeScorer(PassScorer):
         if not entries:
             msg = "entries must hold at least one (scorer, weight) pair, got none"
             raise ScorerConfigError(msg)
-        heard = tuple(entry for entry in entries if not entry[0].abstains) or entries
+        active = tuple(entry for entry in entries if not entry[0].abstains) or entries
         total = 0.0
-        for _, weight in heard:
+        for _, weight in active:
             total += weight
         if isinf(total):
             msg = f"entries: the weights {[weight for _, weight in entries]} add up to infinity; scale them down"
             raise ScorerConfigError(msg)
         object.__setattr__(self, "entries", entries)
-        shares = (0.0 if one.abstains and heard is not entries else weight / total for one, weight in entries)
+        shares = (0.0 if one.abstains and active is not entries else weight / total for one, weight in entries)
         object.__setattr__(self, "normalized_weights", tuple(shares))
         refuse_cycles(self)
 
@@ -113,14 +112,14 @@ def _checked_entry(position: int, entry: Any) -> tuple[Scorer, float]:
 
 
 NO_INFORMATION = 0.5
-"""The score when the inner scorer tells no two items apart."""
+"""The score if the inner scorer gives all items the same score."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaledScorer(PassScorer):
     """Stretches another scorer's scores so that the lowest of a pass becomes 0 and the highest 1.
 
-    If the inner scorer gives every item one score, or the item is not among its peers, the score is 0.5.
+    If the inner scorer gives all items the same score, or the item is not among its peers, the score is 0.5.
 
     >>> from cupel import ContextItem, ReflexiveScorer
     >>> hints = (0.3, 0.4, 0.5)
@@ -136,15 +135,15 @@ class ScaledScorer(PassScorer):
 
     @property
     def children(self) -> tuple[Scorer, ...]:
-        """The one scorer that is stretched."""
+        """The inner scorer."""
         return (self.inner,)
 
     def bind(self, query: str) -> ScaledScorer:
-        """Return the scorer around its inner one, bound to a query."""
+        """Return the scorer with its inner scorer bound to a query."""
         return ScaledScorer(self.inner.bind(query))
 
     def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
-        """Score one item among all scoreable items; one that is not among them has no place in their range."""
+        """Score one item among all scoreable items; 0.5 if it is not among them."""
         if not any(peer is item for peer in as_tuple("all_items", all_items, ContextItem)):
             return NO_INFORMATION  # ruling 4.11
         return super(ScaledScorer, self).score(item, all_items)
@@ -165,7 +164,7 @@ class ScaledScorer(PassScorer):
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """What one scorer said about an item, and how far it counted.
+    """One scorer's score for an item, and its share of the total.
 
     >>> print(ScorePart("RecencyScorer", 0.9, weight=3.0, share=0.675))
     recency 0.9 × 3
@@ -176,9 +175,9 @@ class ScorePart:
     score: float
     """Its own score for the item."""
     weight: float | None = None
-    """Its weight in the composite around it, as given."""
+    """Its weight in the enclosing composite, as given."""
     share: float | None = None
-    """What it added to that composite's score."""
+    """Its contribution to the composite's score."""
     parts: tuple[ScorePart, ...] = ()
     """The scorers inside it."""
 
@@ -189,7 +188,7 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBreakdown:
-    """Where an item's score comes from, and what it is worth per token.
+    """The parts of an item's score, and its score per token.
 
     >>> from cupel import CompositeScorer, ContextItem, KindScorer, Pipeline, ReflexiveScorer
     >>> item = ContextItem("x", 10, future_relevance_hint=0.9)
@@ -204,7 +203,7 @@ class ScoreBreakdown:
 
     @classmethod
     def of(cls, scorer: Scorer, items: Sequence[ContextItem], positions: Iterable[int]) -> list[Self]:
-        """Take the scores of a whole pass apart, for the items at these positions; each scorer inside is asked once."""
+        """Return the breakdowns of items at these positions; each scorer inside runs once."""
         scored = _Scored(scorer, items)
         return [cls(items[position], scored.part(position)) for position in positions]
 
@@ -215,11 +214,11 @@ class ScoreBreakdown:
 
     @property
     def density(self) -> float | None:
-        """Score per token, by which `GreedySlice` goes; None for an item without tokens."""
+        """Score per token, the order of `GreedySlice`; None for an item without tokens."""
         return self.part.score / self.item.tokens if self.item.tokens else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: the scorer's part, with those inside it, and the density."""
+        """Return the parts and the density as plain values."""
         return {"density": self.density, **_plain(asdict(self.part))}
 
     def __str__(self) -> str:
@@ -229,7 +228,7 @@ class ScoreBreakdown:
 
 
 class _Scored:
-    """A scorer with its scores, and the scorers inside it with theirs."""
+    """A scorer with its scores, and those of the scorers inside it."""
 
     __slots__ = ("_children", "_name", "_scores", "_weights")
 
@@ -240,8 +239,8 @@ class _Scored:
         self._weights: list[tuple[float | None, float]] = [(None, 0.0)] * len(children)
         if isinstance(scorer, CompositeScorer):
             pairs = zip(scorer.entries, scorer.normalized_weights, strict=True)
-            heard = [(child, (given, share)) for (child, given), share in pairs if share]  # none of who abstains
-            children, self._weights = [child for child, _ in heard], [weights for _, weights in heard]
+            active = [(child, (given, share)) for (child, given), share in pairs if share]  # without those that abstain
+            children, self._weights = [child for child, _ in active], [weights for _, weights in active]
         self._children = [_Scored(child, items) for child in children]
 
     def part(self, position: int, weight: float | None = None, normalized: float = 0.0) -> ScorePart:
@@ -258,7 +257,7 @@ def _name(scorer: str) -> str:
 
 
 def _sum(part: ScorePart) -> str:
-    """Write a composite as its weighted sum; nothing for any other scorer."""
+    """Format a composite as its weighted sum; other scorers give an empty string."""
     if not part.parts or part.parts[0].weight is None:
         return ""
     total = sum(inner.weight or 0.0 for inner in part.parts)
@@ -271,6 +270,6 @@ def _inside(part: ScorePart) -> str:
 
 
 def _plain(part: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what a scorer without weight or parts does not have."""
+    """Drop empty fields."""
     kept = {key: value for key, value in part.items() if value is not None and key != "parts"}
     return {**kept, "parts": [_plain(inner) for inner in part["parts"]]} if part["parts"] else kept

@@ -25,7 +25,7 @@ _NEVER: Final = -(2**63)
 
 
 def time_scores(times: list[datetime | None]) -> list[float]:
-    """Rank instants, of which few are equal, by sorting them."""
+    """Rank instants by sorting; few of them are equal."""
     if len(times) >= LARGE:
         return _many_time_scores(times)
     scores = [0.0] * len(times)
@@ -41,7 +41,7 @@ def time_scores(times: list[datetime | None]) -> list[float]:
 
 
 def _many_time_scores(times: list[datetime | None]) -> list[float]:
-    """Do the same with NumPy, for pools that are `LARGE`."""
+    """Rank the instants of a `LARGE` pool with NumPy."""
     import numpy as np
 
     instants = np.array([_NEVER if time is None else (time - _EPOCH) // _MICROSECOND for time in times])
@@ -54,7 +54,7 @@ def _many_time_scores(times: list[datetime | None]) -> list[float]:
 
 
 def level_scores(levels: list[int | None]) -> list[float]:
-    """Rank integers, of which many are equal, by counting each."""
+    """Rank integers by counting; many of them are equal."""
     counts = Counter(levels)
     last = len(levels) - counts.pop(None, 0) - 1
     score_of: dict[int | None, float] = {None: 0.0}
@@ -97,7 +97,7 @@ class PriorityScorer(PassScorer):
 
 @dataclass(frozen=True, slots=True)
 class ReflexiveScorer(PeerlessScorer):
-    """Passes on `future_relevance_hint`, clamped to 0 to 1; a missing or non-finite hint scores 0.
+    """Scores by `future_relevance_hint`, clamped to 0 to 1; a missing or non-finite hint scores 0.
 
     >>> from cupel import ContextItem
     >>> hints = [0.4, 1.7, -0.3, float("inf"), None]
@@ -120,7 +120,7 @@ def _clamped(hint: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FrequencyScorer(PassScorer):
-    """Scores by company: the share of the other items that have at least one tag in common with this one.
+    """Scores by shared tags: the share of the other items that have at least one tag in common with this one.
 
     Tags are compared without ASCII case. An item without tags, or without peers, scores 0.
 
@@ -131,18 +131,18 @@ class FrequencyScorer(PassScorer):
     """
 
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
-        # No two items are compared: a tag is a bit set of positions, an item the union of its tags.
+        # A tag is a bit set of positions and an item the union of its tags, so no two items are compared.
         if len(items) <= 1:
             return [0.0] * len(items)
         sharing = _Sharing(items)
-        # An item shares its tags with itself at every position it stands at, and none of these is a peer (ruling 4.5).
+        # Every position of an item shares its tags, and none of them is its peer (ruling 4.5).
         occurrences = Counter(map(id, items))
         peers = len(items) - 1
         return [(sharing.count(item.tags) - occurrences[id(item)]) / peers if item.tags else 0.0 for item in items]
 
 
 class _Sharing:
-    """Counts the positions that share at least one of given tags."""
+    """Count the positions that share at least one of the given tags."""
 
     __slots__ = ("_counts", "_fold", "_positions")
 

@@ -30,14 +30,14 @@ DEFAULT_KIND_WEIGHTS: FrozenDict[ContextKind, float] = FrozenDict(
         ContextKind.MESSAGE: 0.2,
     }
 )
-"""What `KindScorer()` uses: the five well-known kinds and no others."""
+"""The weights of `KindScorer()`: the five well-known kinds and no others."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindScorer(PeerlessScorer):
     """Scores by kind: the kind's weight, or 0 for a kind without one.
 
-    Given weights replace the defaults, they are not merged with them; they may exceed 1.
+    Given weights replace the defaults and may exceed 1.
 
     >>> from cupel import ContextItem
     >>> KindScorer({"Document": 2}).score_all([ContextItem("a", 1, kind="document"), ContextItem("b", 1)])
@@ -72,7 +72,7 @@ _SMALLER = 2.0**-64
 class TagScorer(PeerlessScorer):
     """Scores by tags: the weights of the item's tags over the sum of all weights, at most 1.
 
-    A tag an item lists twice counts twice. Tags match exactly unless `case_sensitive=False`, which folds ASCII case.
+    A tag that an item lists twice counts twice. Tags match exactly; `case_sensitive=False` folds ASCII case.
 
     >>> from cupel import ContextItem
     >>> TagScorer({"urgent": 3, "docs": 1}).score(ContextItem("x", 1, tags=["urgent", "other"]), [])
@@ -100,7 +100,7 @@ class TagScorer(PeerlessScorer):
             total += weight
         object.__setattr__(self, "weights", FrozenDict(weights))
         if isinf(total):
-            # A power of two changes no ratio, and leaves room for as many weights as there can be.
+            # Scaling by a power of two changes no ratio and prevents the overflow.
             by_key = {key: weight * _SMALLER for key, weight in by_key.items()}
             total = sum(by_key.values())
         object.__setattr__(self, "_by_key", by_key)
@@ -157,7 +157,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 
 @dataclass(frozen=True, slots=True)
 class MetadataTrustScorer(PeerlessScorer):
-    """Passes on `metadata["cupel:trust"]`, a number or a decimal string, clamped to 0 to 1.
+    """Scores by `metadata["cupel:trust"]`, a number or a decimal string, clamped to 0 to 1.
 
     Anything else (missing, not a plain ASCII decimal, not finite, a bool) scores `default_score`.
 
@@ -182,7 +182,7 @@ class MetadataTrustScorer(PeerlessScorer):
 
 
 def _parsed(raw: object) -> float | None:
-    """Read a number strictly: `float` alone would take underscores, blanks and other scripts' digits (ruling 4.13)."""
+    """Parse a number strictly: `float` alone accepts underscores, blanks and non-ASCII digits (ruling 4.13)."""
     if isinstance(raw, str):
         return float(raw) if _DECIMAL.fullmatch(raw) else None
     if isinstance(raw, bool) or not isinstance(raw, Real):

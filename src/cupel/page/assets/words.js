@@ -60,7 +60,7 @@ function fieldsOf(row, items) {
 // Why an item is out, in the library's words.
 function say(row, items, reasons) {
   const fields = fieldsOf(row, items);
-  for (const { text, when } of reasons[row.reason]?.sayings ?? []) {
+  for (const { text, when } of reasons[row.reason]?.templates ?? []) {
     if (when && !HOLDS[when[1]](fields[when[0]], typeof when[2] === "string" ? fields[when[2]] : when[2])) continue;
     return text.replace(/\{(-?)(\w+)\}/g, (_, sign, name) => shownField(fields[name], sign));
   }
