@@ -221,10 +221,8 @@ class SelectionReport:
         """Find the smallest extra budget at which the pipeline would include an excluded item."""
         from cupel.analytics import counterfactual  # a higher layer: it re-runs the pipeline
 
-        if self.origin is None:
-            msg = "counterfactual needs a report of dry_run, select or a traced run; this one was read from a document or copied"
-            raise SelectionError(msg)
-        return counterfactual(self.origin.prepared, self.origin.budget, self.why(item).item)
+        origin = self._origin_for("counterfactual")
+        return counterfactual(origin.prepared, origin.budget, self.why(item).item)
 
     def breakdown(self, item: ContextItem) -> ScoreBreakdown | None:
         """Return the parts of an item's score, with weights and score per token.
@@ -235,11 +233,15 @@ class SelectionReport:
 
     def breakdowns(self, items: Iterable[ContextItem] | None = None) -> list[ScoreBreakdown | None]:
         """Return breakdowns of the items, or of all in the order of the report; each scorer runs once."""
-        if self.origin is None:
-            msg = "breakdowns needs a report of dry_run, select or a traced run; this one was read from a document or copied"
-            raise SelectionError(msg)
         wanted = [entry.item for entry in self] if items is None else items
-        return list(self.origin.prepared.breakdowns(wanted))
+        return list(self._origin_for("breakdowns").prepared.breakdowns(wanted))
+
+    def _origin_for(self, method: str) -> Origin:
+        if self.origin is None:
+            expected = "a report of dry_run, select or a traced run"
+            msg = f"{method} needs {expected}; this one was read from a document or copied"
+            raise SelectionError(msg)
+        return self.origin
 
     def should(self) -> SelectionReportAssertionChain:
         """Start a chain of assertions about this report."""
