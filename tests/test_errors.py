@@ -47,7 +47,7 @@ from cupel import errors
         (
             errors.MissingExtraError("rich", "cli"),
             (errors.CupelError, ImportError),
-            "rich is not installed; install it with: pip install 'cupel[cli]'",
+            "rich is not installed; install it with: pip install 'cupel-context[cli]'",
         ),
     ],
 )

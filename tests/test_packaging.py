@@ -33,14 +33,14 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_version_is_written_once():
-    assert cupel.__version__ == importlib.metadata.version("cupel")
+    assert cupel.__version__ == importlib.metadata.version("cupel-context")
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(unpacked: Path):
     assert {path.name for path in unpacked.iterdir()} == {
         "cupel",
         "_cupel_pytest.py",
-        f"cupel-{cupel.__version__}.dist-info",
+        f"cupel_context-{cupel.__version__}.dist-info",
     }
     assert (unpacked / "cupel" / "py.typed").read_bytes() == b""
 
@@ -54,7 +54,7 @@ def test_the_wheel_holds_every_file_of_the_package(unpacked: Path):
 
 def test_the_metadata_names_licence_readme_command_and_plugin(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
-        info = f"cupel-{cupel.__version__}.dist-info"
+        info = f"cupel_context-{cupel.__version__}.dist-info"
         metadata = archive.read(f"{info}/METADATA").decode()
         entry_points = archive.read(f"{info}/entry_points.txt").decode()
         assert f"{info}/licenses/LICENSE" in archive.namelist()
@@ -66,7 +66,7 @@ def test_the_metadata_names_licence_readme_command_and_plugin(wheel: Path):
 
 
 def test_only_three_packages_are_installed_without_an_extra():
-    required = [line for line in importlib.metadata.requires("cupel") or [] if "extra ==" not in line]
+    required = [line for line in importlib.metadata.requires("cupel-context") or [] if "extra ==" not in line]
     assert sorted(re.split(r"[^\w-]", line)[0] for line in required) == ["msgspec", "numpy", "tomli"]
 
 

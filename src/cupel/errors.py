@@ -198,4 +198,4 @@ class MissingExtraError(CupelError, ImportError):
         self.extra = extra
 
     def __str__(self) -> str:
-        return f"{self.package} is not installed; install it with: pip install 'cupel[{self.extra}]'"
+        return f"{self.package} is not installed; install it with: pip install 'cupel-context[{self.extra}]'"

@@ -113,7 +113,7 @@ def test_without_the_dask_extra_the_engine_says_what_to_install(in_a_folder, cap
     write_parquet(in_a_folder / "requests.parquet", some_requests(1))
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert batch("requests.parquet", "-o", "out.jsonl", "--engine", "dask") == 2
-    assert "pip install 'cupel[dask]'" in capsys.readouterr().err
+    assert "pip install 'cupel-context[dask]'" in capsys.readouterr().err
     assert not (in_a_folder / "out.jsonl.parts").exists()
 
 
@@ -123,7 +123,7 @@ def test_without_pyarrow_lines_still_work_and_parquet_says_what_to_install(in_a_
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert batch("requests.jsonl", "-o", "out.jsonl", "--workers", "1") == 0
     assert batch("requests.parquet", "-o", "out.jsonl", "--workers", "1") == 2
-    assert "pip install 'cupel[batch]'" in capsys.readouterr().err
+    assert "pip install 'cupel-context[batch]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

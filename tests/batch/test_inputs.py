@@ -83,7 +83,7 @@ def test_a_damaged_archive_is_refused_and_nothing_is_left(tmp_path, out, form, d
 def test_without_pyarrow_zstandard_says_what_to_install(tmp_path, out, monkeypatch):
     path = packed(write_jsonl(tmp_path / "requests.jsonl", some_requests(3)), "zst")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install 'cupel\[batch\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'cupel-context\[batch\]'"):
         run_batch(path, out, POLICY, workers=1)
 
 

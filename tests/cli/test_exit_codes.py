@@ -136,7 +136,7 @@ def test_2_for_a_missing_extra(cupel, items, monkeypatch):
     Path("items.parquet").write_bytes(b"PAR1")
     outcome = cupel("select", "items.parquet", "--budget", "9")
     assert outcome.code == 2
-    assert "pip install 'cupel[batch]'" in outcome.err
+    assert "pip install 'cupel-context[batch]'" in outcome.err
 
 
 def test_nothing_is_written_unless_the_input_was_whole(cupel, items, folder):

@@ -219,7 +219,7 @@ class TestHelpers:
     def test_a_copy_leaves_its_origin_behind(self) -> None:
         twin = pickle.loads(pickle.dumps(self.REPORT))
         assert twin == self.REPORT
-        with pytest.raises(SelectionError, match="counterfactual needs a report made by dry_run"):
+        with pytest.raises(SelectionError, match="counterfactual needs a report of dry_run"):
             twin.counterfactual(self.ITEMS[1])
 
     def test_durations_count_for_equality(self) -> None:

@@ -25,7 +25,7 @@ def test_the_error_names_the_extra(module: str, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'cupel\[{extra}\]'") as caught:
+    with pytest.raises(MissingExtraError, match=rf"pip install 'cupel-context\[{extra}\]'") as caught:
         importlib.import_module(module)
     assert isinstance(caught.value, ImportError)
 

@@ -190,7 +190,7 @@ def test_without_the_stemmer_the_extra_is_named(monkeypatch):
     terms_for.cache_clear()
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
     for build in (RelevanceScorer, lambda: Policy.from_dict({"scorer": "relevance"})):
-        with pytest.raises(MissingExtraError, match=r"pip install 'cupel\[relevance\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install 'cupel-context\[relevance\]'"):
             build()
     assert scores(RelevanceScorer(stem=False, query="a1"), "a1") == [1.0]
 

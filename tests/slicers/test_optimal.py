@@ -96,9 +96,9 @@ def test_bad_limits(fields, message):
 
 def test_without_the_solver_exactness_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "highspy", None)
-    with pytest.raises(MissingExtraError, match=r"cupel\[optimal\]"):
+    with pytest.raises(MissingExtraError, match=r"cupel-context\[optimal\]"):
         OptimalSlice()
-    with pytest.raises(MissingExtraError, match=r"cupel\[optimal\]"):
+    with pytest.raises(MissingExtraError, match=r"cupel-context\[optimal\]"):
         Policy.from_dict({"scorer": "reflexive", "slicer": "optimal"})
     assert contents(report([item("a", 5, 0.5)], 10)) == ["a"]
 

@@ -487,7 +487,7 @@ for use in (lambda: __import__("cupel.testing.strategies"), lambda: check_slicer
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    told = "hypothesis is not installed; install it with: pip install 'cupel[testing]'"
+    told = "hypothesis is not installed; install it with: pip install 'cupel-context[testing]'"
     assert done.stdout.splitlines() == [told, told]
 
 

@@ -274,7 +274,7 @@ def test_without_the_extra_the_error_names_it(package: str, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, package, None)
     encodings.encoding.cache_clear()
     try:
-        with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*cupel\[tokens\]"):
+        with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*cupel-context\[tokens\]"):
             TiktokenCounter().count("a text that was never counted before")
     finally:
         encodings.encoding.cache_clear()

@@ -98,7 +98,7 @@ def _explain(arguments: list[str]) -> int:
     from cupel._version import __version__
 
     if arguments == ["--version"]:
-        print(f"cupel {__version__}")
+        print(f"cupel {__version__} (distribution cupel-context)")
         return 0
     import argparse
 
@@ -111,7 +111,7 @@ def _explain(arguments: list[str]) -> int:
         epilog=f"commands:\n{listing}\n\n`cupel COMMAND --help` describes a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"cupel {__version__}")
+    parser.add_argument("--version", action="version", version=f"cupel {__version__} (distribution cupel-context)")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     command: str | None = parser.parse_args(arguments[:1]).command
     if command is not None:

@@ -1,6 +1,6 @@
 """Haystack: a chat generator that keeps a session, and components that fit documents and messages into a budget.
 
-Needs `cupel[haystack]`.
+Needs `cupel-context[haystack]`.
 """
 
 # The types of a framework that is not installed are unknown; where it is, the tests run against it.

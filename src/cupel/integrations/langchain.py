@@ -1,6 +1,6 @@
 """LangChain and LangGraph: message lists, a runnable, a pre-model hook and a document transformer.
 
-Needs `cupel[langchain]`.
+Needs `cupel-context[langchain]`.
 """
 
 # The types of a framework that is not installed are unknown; where it is, the tests run against it.

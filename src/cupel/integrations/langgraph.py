@@ -1,6 +1,6 @@
 """LangGraph and LangChain's agents: a session for each thread, whose state is part of the graph's.
 
-Needs `cupel[langgraph]`.
+Needs `cupel-context[langgraph]`.
 """
 
 # The types of a framework that is not installed are unknown; where it is, the tests run against it.

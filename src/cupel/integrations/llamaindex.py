@@ -1,6 +1,6 @@
 """LlamaIndex: a chat memory that keeps a session, one that does not, and a node postprocessor.
 
-Needs `cupel[llamaindex]`.
+Needs `cupel-context[llamaindex]`.
 """
 
 # The types of a framework that is not installed are unknown; where it is, the tests run against it.

@@ -1,6 +1,6 @@
 """An MCP server that selects context for any client: `python -m cupel.integrations.mcp`.
 
-Needs `cupel[mcp]`.
+Needs `cupel-context[mcp]`.
 """
 
 # The types of a framework that is not installed are unknown; where it is, the tests run against it.

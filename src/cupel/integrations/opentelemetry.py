@@ -1,4 +1,4 @@
-"""Selections as OpenTelemetry traces and metrics; needs `cupel[otel]`, and an SDK to send them anywhere.
+"""Selections as OpenTelemetry traces and metrics; needs `cupel-context[otel]`, and an SDK to send them anywhere.
 
 A run becomes a span `cupel.pipeline` with five children, `cupel.stage.classify` to `cupel.stage.place`, which begin
 and end when the stages did. The parent is whatever span is current in the caller. A run that raises leaves no trace,

@@ -1,6 +1,6 @@
 """Pydantic AI: a session for each conversation, and a history processor.
 
-Needs `cupel[pydantic-ai]`.
+Needs `cupel-context[pydantic-ai]`.
 """
 
 # The types of a framework that is not installed are unknown; where it is, the tests run against it.

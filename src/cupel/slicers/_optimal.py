@@ -78,7 +78,7 @@ class OptimalSlice(FittingSlicer):
     `limits` apply to what is chosen, not to pinned items; minima are kept in the order of the list, each as far as the
     ones before it allow, and `scarcity` decides what happens when one is not reached.
 
-    It needs the extra `cupel[optimal]`. `exact=False` does not: it follows the price of a token instead, which is close
+    It needs the extra `optimal`. `exact=False` does not: it follows the price of a token instead, which is close
     to the best for plain items and forms, while groups, requirements and limits are kept but may cost a few percent.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem

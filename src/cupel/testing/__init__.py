@@ -1,7 +1,7 @@
 """For tests: assertions about reports, and contracts for strategies.
 
 `should` and the exceptions need nothing but the standard library. `check_scorer`, `check_slicer`, `check_placer` and
-`cupel.testing.strategies` need Hypothesis: install `cupel[testing]`.
+`cupel.testing.strategies` need Hypothesis: install `cupel-context[testing]`.
 """
 
 from cupel.testing._assertions import (

