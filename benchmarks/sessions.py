@@ -1,7 +1,7 @@
-"""What ways of filling the window cost over agent sessions, and what they keep of what the next step uses.
+"""Measure what strategies for filling a window cost over agent sessions, and what they keep for the next step.
 
-Real sessions and their ruler are read from `../shared/sessions` where that exists; or else sessions are generated,
-and only prices and the share of steps whose names are all still there are measured.
+Recorded sessions and their ruler are read from `../shared/sessions` where that folder exists. Otherwise sessions are
+generated, and only prices and the share of steps whose names are all still in the window are measured.
 """
 
 from __future__ import annotations
@@ -18,20 +18,28 @@ from typing import Any
 from cupel import Prices
 from cupel.errors import SelectionError
 from cupel.messages import MessageSession, fit
-from cupel.shorten import names
 from cupel.tokens import default_counter
 
 Message = dict[str, Any]
 Step = Callable[[list[Message]], list[Message]]
 SHARED = Path(__file__).parents[2] / "shared" / "sessions"
 LOW = 0.7
-"""To which share of the budget a full window is cut by the ways that cut it."""
+"""The share of the budget that `tail` and `clear` keep when they cut."""
+KEPT_RESULTS = 3
+PLACEHOLDER = "[Old tool result content cleared]"
 GENERATED, TURNS = 6, 80
-BUDGETS = {"coding": 16_000, "airline": 3_500, "generated": 4_000}
+BUDGETS = {
+    "coding": 16_000,
+    "airline": 3_500,
+    "toolathlon": 16_000,
+    "mcpmark": 12_000,
+    "sweagent": 8_000,
+    "generated": 4_000,
+}
 
 
 class _Counter:
-    """The default counter, which remembers: the same texts come back on every turn."""
+    """The default counter with a cache: the same texts come back on every turn."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -47,7 +55,7 @@ COUNTER = _Counter()
 
 
 def tokens(message: Message) -> int:
-    """Tokens of one message, its frame included."""
+    """Return the tokens of one message, its frame included."""
     calls = "".join(
         call["function"]["name"] + call["function"]["arguments"] for call in message.get("tool_calls") or ()
     )
@@ -55,13 +63,13 @@ def tokens(message: Message) -> int:
 
 
 def append(budget: int) -> Step:
-    """Drop nothing, whatever the budget."""
+    """Send the whole history, whatever the budget."""
     del budget
     return list
 
 
-def anew(budget: int) -> Step:
-    """`fit` on every turn, with the task pinned; where what must be sent does not fit, into twice the budget."""
+def refit(budget: int) -> Step:
+    """Call `fit` on every turn, with the first user message pinned; double the budget where that does not fit."""
 
     def step(history: list[Message]) -> list[Message]:
         task = next((message for message in history if message["role"] == "user"), None)
@@ -79,7 +87,7 @@ def anew(budget: int) -> Step:
 
 
 def tail(budget: int) -> Step:
-    """Keep system prompt, task and the newest messages; when full, cut to a share of the budget."""
+    """Keep the system prompt, the task and the newest messages; cut to a share of the budget when full."""
     start = 0
 
     def step(history: list[Message]) -> list[Message]:
@@ -93,21 +101,24 @@ def tail(budget: int) -> Step:
     return step
 
 
-def compact(budget: int) -> Step:
-    """Like `tail`, but when full, older outputs are first reduced to the names that stood in them."""
-    start, shortened = 0, dict[int, Message]()
+def clear(budget: int) -> Step:
+    """Replace all but the newest tool results by a placeholder when full; then keep the tail if that is not enough.
+
+    Anthropic's context editing and LangChain's `ContextEditingMiddleware` do the first half.
+    """
+    start, cleared = 0, dict[int, Message]()
 
     def step(history: list[Message]) -> list[Message]:
         nonlocal start
         head = _head(history)
         start = max(start, head)
-        window = [shortened.get(at, message) for at, message in enumerate(history)]
+        window = [cleared.get(at, message) for at, message in enumerate(history)]
         if sum(map(tokens, window[:head])) + sum(map(tokens, window[start:])) > budget:
-            for at in range(start, len(history) - 1):
-                if history[at]["role"] == "tool":
-                    shortened[at] = {**history[at], "content": names(history[at]["content"], 100, counter=COUNTER)}
-            window = [shortened.get(at, message) for at, message in enumerate(history)]
-            start = _start(window, head, budget)
+            results = [at for at in range(start, len(history)) if history[at]["role"] == "tool"]
+            cleared.update({at: {**history[at], "content": PLACEHOLDER} for at in results[:-KEPT_RESULTS]})
+            window = [cleared.get(at, message) for at, message in enumerate(history)]
+            if sum(map(tokens, window[:head])) + sum(map(tokens, window[start:])) > budget:
+                start = _start(window, head, budget)
         return window[:head] + window[start:]
 
     return step
@@ -118,7 +129,7 @@ def _head(history: Sequence[Message]) -> int:
 
 
 def _start(window: Sequence[Message], head: int, budget: int) -> int:
-    """Where the newest messages begin that share what the head leaves of a part of the budget, calls with results."""
+    """Return where the newest messages begin that fit `LOW` of the budget beside the head, calls with results."""
     room, at = LOW * budget - sum(map(tokens, window[:head])), len(window)
     while at > head and room >= tokens(window[at - 1]):
         at -= 1
@@ -128,62 +139,50 @@ def _start(window: Sequence[Message], head: int, budget: int) -> int:
     return at
 
 
-def session(budget: int, **options: Any) -> Step:
-    """A `MessageSession` with its defaults."""
-    window = MessageSession[Message](budget, prices=Prices.marked(), provider="openai", counter=COUNTER, **options)
+def session(budget: int) -> Step:
+    """Use a `MessageSession` with its defaults, at the prices of the ruler."""
+    window = MessageSession[Message](budget, prices=Prices.marked(), provider="openai", counter=COUNTER)
     return lambda history: window.fit(history).messages
 
 
-def session_without_forms(budget: int) -> Step:
-    """A `MessageSession` that shortens nothing; an output that does not fit alone is then given more room."""
-    spare = session(budget)
-    whole = session(budget, forms=False)
-
-    def step(history: list[Message]) -> list[Message]:
-        shortened = spare(history)
-        try:
-            return whole(history)
-        except SelectionError:
-            return shortened
-
-    return step
-
-
-WAYS: dict[str, Callable[[int], Step]] = {
-    "nothing dropped": append,
-    "`fit` on every turn": anew,
-    "tail, cut to 70 %": tail,
-    "compact, cut to 70 %": compact,
+STRATEGIES: dict[str, Callable[[int], Step]] = {
+    "send everything": append,
+    "`fit` on every turn": refit,
+    "keep the tail": tail,
+    "clear old tool results": clear,
     "`MessageSession`": session,
-    "`MessageSession`, no forms": session_without_forms,
 }
+COLUMNS = ("all", "whole", "context", "blind", "early", "users", "talk", "trail", "readable", "over", "unsent", "ms")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Sessions of one kind, and their ruler."""
+    """Sessions of one agent, and their ruler."""
 
     title: str
     measure: Callable[[Callable[[int], Step], int, int], dict[str, Any]]
-    """Measures a way of filling the window at a budget; of the pressed turns, every so many are judged."""
+    """Measure a strategy at a budget, judging every n-th pressed turn."""
     tokens: Callable[[Message], int]
-    """How the ruler counts a message; a turn is pressed if its history has more than the budget."""
+    """The ruler's token count of a message; a turn is pressed if its history exceeds the budget."""
 
 
 def measure_sessions(*, quick: bool = False) -> list[dict[str, Any]]:
-    """One row for each way and set of sessions."""
+    """Return one row for each strategy and agent; prices also as a share of sending everything."""
     rows: list[dict[str, Any]] = []
     for source in sources(3, 3) if quick else sources():
         budget = BUDGETS[source.title]
-        for name, make in WAYS.items():
+        everything = 1
+        for name, make in STRATEGIES.items():
             found = source.measure(make, budget, 1)
-            rows.append({"sessions": f"{source.title}, {budget:,}", "way": name, **found})
+            everything = found["price"] if make is append else everything
+            ratio = round(found["price"] / max(everything, 1), 2)
+            rows.append({"sessions": f"{source.title}, {budget:,}", "strategy": name, "ratio": ratio, **found})
             print(f"{source.title}: {name}", flush=True)
     return rows
 
 
 def sources(coding: int | None = None, airline: int | None = None) -> list[Source]:
-    """The kinds of sessions that there are to measure with: real ones, at most so many, or else generated ones."""
+    """Return the agents to measure: recorded ones, at most this many sessions of each, or else generated ones."""
     if not SHARED.is_dir():
         made = [generated(seed) for seed in range(min(coding or GENERATED, GENERATED))]
         return [Source("generated", lambda make, budget, every: measure(made, make, budget, every), tokens)]
@@ -196,15 +195,23 @@ def sources(coding: int | None = None, airline: int | None = None) -> list[Sourc
 
     def of(title: str, source: str, most: int | None) -> Source:
         chosen = [one for one in everything if one["source"] == source][:most]
+        return other(title, chosen)
+
+    def other(title: str, chosen: list[Any]) -> Source:
         return Source(title, lambda make, budget, every: ruler.measure(chosen, make, budget, every), ruler.tokens)
 
-    return [of("coding", "mini-swe-agent", coding), of("airline", "tau-bench", airline)]
+    found = [of("coding", "mini-swe-agent", coding), of("airline", "tau-bench", airline)]
+    for path in sorted((SHARED / "others").glob("*.jsonl.gz")):
+        title = path.name.partition(".")[0]
+        if title in BUDGETS:
+            found.append(other(title, ruler.read(str(path))[:coding]))
+    return found
 
 
 def measure(
     sessions: Sequence[list[Message]], make: Callable[[int], Step], budget: int, every: int = 1
 ) -> dict[str, Any]:
-    """Walk through sessions; only turns whose full history exceeds the budget count."""
+    """Replay generated sessions; only turns whose full history exceeds the budget count."""
     prices = Prices.marked()
     total = dict.fromkeys(("turns", "sent", "hit", "over", "unsent", "steps", "whole"), 0)
     seconds = 0.0
@@ -247,7 +254,7 @@ def measure(
 
 
 def _wanted(message: Message, history: Sequence[Message]) -> list[str]:
-    """The names in a step's arguments that stood in an earlier output."""
+    """Return the names in a step's arguments that an earlier output contains."""
     arguments = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
     words = {word for text in arguments for word in json.loads(text)["names"]}
     shown = "\n".join(one.get("content") or "" for one in history if one["role"] == "tool")
@@ -255,7 +262,7 @@ def _wanted(message: Message, history: Sequence[Message]) -> list[str]:
 
 
 def generated(seed: int) -> list[Message]:
-    """A seeded session: outputs full of names, and calls that take up names of recent outputs rather than of old."""
+    """Return a seeded session: outputs full of names, and calls that use names of recent outputs more often."""
     random = Random(seed)
     messages: list[Message] = [
         {"role": "system", "content": "You work on a repository, one call at a time."},
@@ -284,10 +291,10 @@ def generated(seed: int) -> list[Message]:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures in Markdown, losses included."""
-    columns = [name for name in ("hit", "sent", "price", "whole", "context", "over", "unsent", "ms") if name in rows[0]]
-    lines = [f"| sessions, budget | way | {' | '.join(columns)} |", f"|---|---|{'--:|' * len(columns)}"]
-    lines += [
-        f"| {row['sessions']} | {row['way']} | {' | '.join(f'{row[name]:,}' for name in columns)} |" for row in rows
-    ]
+    """Return the figures in Markdown, losses included."""
+    columns = ["ratio", *(name for name in COLUMNS if name in rows[0])]
+    lines = [f"| sessions, budget | strategy | {' | '.join(columns)} |", f"|---|---|{'--:|' * len(columns)}"]
+    for row in rows:
+        values = ("–" if row.get(name) is None else f"{row[name]:,}" for name in columns)
+        lines.append(f"| {row['sessions']} | {row['strategy']} | {' | '.join(values)} |")
     return "\n".join(lines)

@@ -197,19 +197,19 @@ def test_the_exit_code_says_whether_anything_grew(monkeypatch, tmp_path, count, 
     assert json.loads(figures.read_text()) == {instructions.VERSION: {"a": count}}
 
 
-def test_ways_of_filling_the_window_are_measured_on_generated_sessions(monkeypatch, tmp_path):
+def test_window_strategies_are_measured_on_generated_sessions(monkeypatch, tmp_path):
     monkeypatch.setattr(sessions, "SHARED", tmp_path / "missing")
     monkeypatch.setattr(sessions, "TURNS", 40)
     assert sessions.generated(1) == sessions.generated(1)
-    rows = {row["way"]: row for row in sessions.measure_sessions(quick=True)}
-    assert rows.keys() == sessions.WAYS.keys()
-    assert rows["nothing dropped"]["whole"] == 1.0
-    assert rows["nothing dropped"]["over"] == rows["nothing dropped"]["turns"] > 0
+    rows = {row["strategy"]: row for row in sessions.measure_sessions(quick=True)}
+    assert rows.keys() == sessions.STRATEGIES.keys()
+    assert rows["send everything"]["whole"] == 1.0
+    assert rows["send everything"]["over"] == rows["send everything"]["turns"] > 0
     for name, row in rows.items():
         assert row["unsent"] == 0
-        assert name == "nothing dropped" or row["over"] == 0
-    assert rows["`MessageSession`"]["price"] < rows["`fit` on every turn"]["price"] / 2
-    assert "| price |" in sessions.table(list(rows.values()))
+        assert name == "send everything" or row["over"] == 0
+    assert rows["`MessageSession`"]["ratio"] < rows["`fit` on every turn"]["ratio"]
+    assert "| ratio |" in sessions.table(list(rows.values()))
 
 
 def test_forms_are_measured_on_generated_sessions(monkeypatch, tmp_path):
