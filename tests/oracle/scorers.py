@@ -173,14 +173,14 @@ def _decay(spec: Spec, item: Item, items: Sequence[Item]) -> float:
 
 
 def _embedding(spec: Spec, item: Item, items: Sequence[Item]) -> float:
-    """The cosine of the angle to the query; without a table of vectors, in the plane of lengths and of letters a."""
+    """The cosine with the query, to nine decimals; without a table of vectors, of the length and the letters a."""
     own = item.metadata.get(spec.get("vector_key"))
     one = _direction(_vector(spec, item.content) if own is None else own)
     other = _direction(_vector(spec, spec["query"]))
     product = 0.0
     for mine, theirs in zip(one, other, strict=True):
         product += mine * theirs
-    return max(0.0, min(1.0, product))
+    return max(0.0, min(1.0, round(product, 9)))
 
 
 def _vector(spec: Spec, text: str) -> list[float]:

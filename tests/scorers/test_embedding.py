@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from cupel import (
@@ -95,7 +98,13 @@ def test_an_answer_that_can_be_awaited_but_not_closed_is_refused_like_a_coroutin
     [
         (lambda texts: [[1.0]], "embed returned 1 vectors for 4 texts"),
         (lambda texts: None, "embed must return a list of vectors, got None"),
+        (lambda texts: "abcd", "embed must return a list of vectors, got 'abcd'"),
+        (lambda texts: np.ones(len(texts)), "embed must return a list of vectors"),
+        (lambda texts: [1.0] * len(texts), r"a vector of embed must hold numbers, got 1\.0"),
         (lambda texts: [["x"]] * len(texts), "must hold numbers"),
+        (lambda texts: [["1.5"]] * len(texts), "must hold numbers"),
+        (lambda texts: np.full((len(texts), 2), np.inf), "must hold finite numbers"),
+        (lambda texts: [[0.0, 0.0]] * len(texts), "the vector of the query 'q' must not be zero"),
         (lambda texts: [[float("nan")]] * len(texts), "must hold finite numbers"),
         (lambda texts: [[1.0] * len(text) for text in texts], "vectors must have one length, got 3 and 1"),
     ],
@@ -103,6 +112,64 @@ def test_an_answer_that_can_be_awaited_but_not_closed_is_refused_like_a_coroutin
 def test_a_broken_function_is_named(embed, says):
     with pytest.raises(StrategyContractError, match=f"EmbeddingScorer broke its contract: .*{says}"):
         EmbeddingScorer(embed, query="q").score_all(ITEMS)
+
+
+def test_the_length_of_vectors_may_not_change_between_calls():
+    lengths = iter((2, 3))
+    scorer = EmbeddingScorer(lambda texts: [[1.0] * next(lengths)] * len(texts), query="q")
+    scorer.score_all(ITEMS)
+    with pytest.raises(StrategyContractError, match="vectors must have one length, got 3 after 2"):
+        scorer.score_all([ContextItem("new", 1)])
+
+
+def test_an_item_without_a_direction_scores_zero():
+    assert EmbeddingScorer(letters, query="a").score_all([ContextItem("xyz", 1), ContextItem("a", 1)]) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("convert", [np.array, np.float32, list, tuple, iter, lambda rows: list(map(np.array, rows))])
+def test_lists_and_arrays_give_the_same_scores(convert):
+    assert EmbeddingScorer(lambda texts: convert(letters(texts)), query="ab").score_all(ITEMS) == [
+        0.948683,
+        0.707107,
+        0,
+    ]
+
+
+def test_numbers_of_any_type_are_taken():
+    embed = lambda texts: [[Fraction(value, 3), 10**400 * 0 + value] for value, *_ in letters(texts)]  # noqa: E731
+    assert EmbeddingScorer(embed, query="a").score_all(ITEMS[:1]) == [1.0]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 7, 8, 65, 384])
+def test_scores_are_cosines_and_do_not_depend_on_the_other_items(dimension):
+    random = np.random.default_rng(dimension)
+    vectors = {f"text {at}": random.standard_normal(dimension) for at in range(200)} | {"q": np.ones(dimension)}
+    items = [ContextItem(text, 1) for text in list(vectors)[:200]]
+    scorer = EmbeddingScorer(lambda texts: [vectors[text] for text in texts], query="q")
+    scores = scorer.score_all(items)
+    naive = [vectors[i.content].sum() / np.linalg.norm(vectors[i.content]) / dimension**0.5 for i in items]
+    assert scores == pytest.approx(np.clip(naive, 0, 1), abs=1e-9)
+    assert scorer.score_all(items[::-1]) == scores[::-1]
+    assert scorer.score_all(items[70:73]) == scores[70:73]
+
+
+def test_vectors_of_two_pools_do_not_mix_in_threads(monkeypatch):
+    monkeypatch.setattr("cupel.scorers._embedding._MOST", 3)
+    scorer = EmbeddingScorer(letters)
+    pools = [[ContextItem(f"{letter * (1 + at)}c", 1) for at in range(5)] for letter in "ab"]
+    expected = [EmbeddingScorer(letters, query="ab").score_all(pool) for pool in pools]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda at: scorer.bind("ab").score_all(pools[at % 2]), range(200)))
+    assert found == expected * 100
+
+
+def test_further_queries_over_a_pool_ask_for_the_query_alone(monkeypatch):
+    monkeypatch.setattr("cupel.scorers._embedding._MOST", 2)
+    embed = Counting()
+    scorer = EmbeddingScorer(embed)
+    for query in ("a", "b", "bb", "c"):
+        scorer.bind(query).score_all(ITEMS)
+    assert embed.asked == [["aab", "b", "c", "a"], ["bb"]]
 
 
 def test_large_numbers_do_not_overflow():

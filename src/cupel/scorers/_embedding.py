@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 _MOST: Final = 20_000
-"""Vectors to keep, or those of one pass if they are more; 768 numbers each take 61 MB."""
+"""Vectors to keep, or those of one pass if they are more; 768 numbers each take 123 MB."""
 _CHUNK: Final = 4_096
-"""Vectors that are normalised at a time, in double precision."""
-_DECIMALS: Final = 6
+"""Vectors that are converted at a time."""
+_DECIMALS: Final = 9
 """Scores are rounded, so that the summation order of a processor's vector unit does not decide between items."""
 
 Vectors: TypeAlias = "Sequence[Sequence[float]] | NDArray[Any]"
@@ -41,7 +42,7 @@ class VectorStore:
         self._rows: dict[str | int, int] = {}
         self._subjects: list[Subject] = []
         """The subject of each row; it keeps an item alive whose `id` is a key."""
-        self._matrix: NDArray[np.float32] | None = None
+        self._matrix: NDArray[np.float64] | None = None
         """Rows beyond the subjects are spare."""
         self._pool: tuple[list[ContextItem], NDArray[np.intp]] | None = None
         """The items scored last, and their rows."""
@@ -57,7 +58,7 @@ class VectorStore:
         with self._lock:
             return self._known_rows(items) is not None
 
-    def add(self, subjects: Sequence[Subject], vectors: NDArray[np.float32], needed: _Needed) -> None:
+    def add(self, subjects: Sequence[Subject], vectors: NDArray[np.float64], needed: _Needed) -> None:
         """Add vectors; beyond the limit and an eighth, evict the oldest that are not `needed` until the limit holds."""
         with self._lock:
             self._append(subjects, vectors)
@@ -84,7 +85,7 @@ class VectorStore:
             products = np.einsum("ij,j->i", matrix[rows], matrix[wanted])
         else:
             products = np.einsum("ij,j->i", matrix, matrix[wanted])[rows]
-        scores: list[float] = np.clip(products.astype(np.float64).round(_DECIMALS), 0.0, 1.0).tolist()
+        scores: list[float] = np.clip(products.round(_DECIMALS), 0.0, 1.0).tolist()
         return scores
 
     def _rows_of(
@@ -109,7 +110,7 @@ class VectorStore:
                 return rows
         return None
 
-    def _append(self, subjects: Sequence[Subject], vectors: NDArray[np.float32]) -> None:
+    def _append(self, subjects: Sequence[Subject], vectors: NDArray[np.float64]) -> None:
         import numpy as np
 
         start, width = len(self._subjects), vectors.shape[1]
@@ -118,11 +119,11 @@ class VectorStore:
         new = [at for at, subject in enumerate(subjects) if _key(subject) not in self._rows]
         size = start + len(new)
         if self._matrix is None or size > len(self._matrix):
-            larger = np.empty((max(size, start + start // 8), width), dtype=np.float32)
+            larger = np.empty((size + size // 8, width), dtype=np.float64)
             if self._matrix is not None:
                 larger[:start] = self._matrix[:start]
             self._matrix = larger
-        self._matrix[start:size] = vectors[new]
+        self._matrix[start:size] = vectors if len(new) == len(vectors) else vectors[new]
         for row, at in enumerate(new, start):
             self._rows[_key(subjects[at])] = row
             self._subjects.append(subjects[at])
@@ -134,7 +135,7 @@ class VectorStore:
                 surplus -= 1
             else:
                 stay.append(row)
-        self._matrix = cast("NDArray[np.float32]", self._matrix)[stay]
+        self._matrix = cast("NDArray[np.float64]", self._matrix)[stay]
         self._subjects = [self._subjects[row] for row in stay]
         self._rows = {_key(subject): row for row, subject in enumerate(self._subjects)}
         self._pool = None
@@ -158,8 +159,8 @@ def _key(subject: Subject) -> str | int:
 class EmbeddingScorer(PassScorer):
     """Scores by the cosine between the vectors of an item and of the query; 0 for a right angle or more.
 
-    Vectors are kept by content in single precision, the newest 20,000 or those of one pass; a further query over the
-    same items is one matrix product. Scores have six decimals. An item whose vector is zero scores 0.
+    Vectors are kept by content, the newest 20,000 or those of one pass; a further query over the
+    same items is one matrix product. Scores are rounded to nine decimals. An item whose vector is zero scores 0.
 
     Args:
         embed: Turns a list of texts into as many vectors of one length, as lists or as an array. It is called once
@@ -259,15 +260,15 @@ def _vectors_of(answer: Any) -> Any:
         raise _breach(f"embed must return a list of vectors, got {shown(answer)}") from None
 
 
-def _unit_vectors(vectors: Any, name: str) -> NDArray[np.float32]:
+def _unit_vectors(vectors: Any, name: str) -> NDArray[np.float64]:
     """Scale vectors to length 1, so that a product is a cosine; a zero vector stays zero."""
     import numpy as np
 
-    units = np.empty((0, 0), dtype=np.float32)
+    units = np.empty((0, 0), dtype=np.float64)
     for start in range(0, len(vectors), _CHUNK):
         numbers = _numbers(vectors[start : start + _CHUNK], name)
         if not start:
-            units = np.empty((len(vectors), numbers.shape[1]), dtype=np.float32)
+            units = np.empty((len(vectors), numbers.shape[1]), dtype=np.float64)
         elif units.shape[1] != numbers.shape[1]:
             raise _breach(f"vectors must have one length, got {units.shape[1]} and {numbers.shape[1]}")
         largest = np.abs(numbers).max(axis=1, keepdims=True, initial=0.0)
@@ -299,13 +300,11 @@ def _numbers(vectors: Any, name: str) -> NDArray[np.float64]:
 
 
 def _row(vector: Any, name: str) -> NDArray[np.float64]:
-    """Return one vector as numbers; slower than a whole matrix, and taken only to name the culprit or convert objects."""
+    """Return one vector as numbers: slow, for objects like Fraction and to name a vector that holds something else."""
     import numpy as np
 
     try:
-        if any(isinstance(value, str) for value in vector):
-            raise TypeError
-        return np.array([float(value) for value in vector], dtype=np.float64)
+        return np.array(array("d", vector))  # refuses strings, which float would read
     except (TypeError, ValueError, OverflowError):
         raise _breach(f"{name} must hold numbers, got {shown(vector)}") from None
 
