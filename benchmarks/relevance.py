@@ -2,10 +2,13 @@
 
 `EVIDENCE` holds `conversations.jsonl.gz`, a line for each conversation: `items` with `id`, `content` and `timestamp`,
 and `questions` with a `query` and, as `needed`, the ids of the items that answer it. Without the file: no figures.
+`CUPEL_WORD_VECTORS` names a text file of word vectors, whose scorer in `examples/word_vectors.py` is then measured too.
 """
 
 from __future__ import annotations
 
+import os
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -15,15 +18,18 @@ from typing import Any, Final
 from benchmarks.rulers import BUDGETS, QUESTIONS, SHARED, records, turns_of
 from cupel import (
     BestFirstSlice,
+    CompositeScorer,
     ContextItem,
     GreedySlice,
     Pipeline,
     PreparedSelection,
     RecencyScorer,
     RelevanceScorer,
+    Scorer,
     presets,
 )
 
+WORD_VECTORS: Final = "CUPEL_WORD_VECTORS"
 EVIDENCE: Final = SHARED / "evidence" / "conversations.jsonl.gz"
 
 
@@ -46,7 +52,22 @@ def measure_relevance(questions: int = QUESTIONS, evidence: Path = EVIDENCE) -> 
     if not evidence.exists():
         return []
     conversations = [(turns_of(record), record["questions"][:questions]) for record in records(evidence)]
-    return [_row(name, make(), conversations) for name, make in WAYS.items()]
+    return [_row(name, make(), conversations) for name, make in (WAYS | _with_word_vectors()).items()]
+
+
+def _with_word_vectors() -> dict[str, Callable[[], Pipeline]]:
+    """Return what a table of word vectors adds to relevance, if the environment names one."""
+    path = os.environ.get(WORD_VECTORS)
+    if not path:
+        return {}
+    example: Any = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "word_vectors.py"))
+    scorer: Scorer = example["WordVectorScorer"](example["read_table"](path), neighbours=0.5)
+    both = CompositeScorer([(RelevanceScorer(neighbours=0.5), 1), (scorer, 1)])
+    made = {"word vectors alone": scorer, "relevance, neighbours 0.5, and word vectors": both}
+    return {
+        name: lambda one=one: Pipeline(scorer=one, slicer=BestFirstSlice(), deduplicate=False)
+        for name, one in made.items()
+    }
 
 
 def _row(name: str, pipeline: Pipeline, conversations: list[tuple[list[ContextItem], Any]]) -> dict[str, Any]:

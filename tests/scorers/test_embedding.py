@@ -128,10 +128,11 @@ def test_an_item_without_a_direction_scores_zero():
 
 @pytest.mark.parametrize("convert", [np.array, np.float32, list, tuple, iter, lambda rows: list(map(np.array, rows))])
 def test_lists_and_arrays_give_the_same_scores(convert):
-    assert EmbeddingScorer(lambda texts: convert(letters(texts)), query="ab").score_all(ITEMS) == [
-        0.948683,
-        0.707107,
-        0,
+    scorer = EmbeddingScorer(lambda texts: convert(letters(texts)), query="ab")
+    assert scorer.score_all(ITEMS) == [
+        0.948683298,
+        0.707106781,
+        0.0,
     ]
 
 
