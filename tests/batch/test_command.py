@@ -96,7 +96,7 @@ def test_policies_can_be_overridden_and_reports_written(in_a_folder):
             "policy nonsense: neither a file nor a preset",
         ),
         (["requests.parquet", "-o", "out.jsonl", "--resume", "--restart"], "--resume and --restart exclude each other"),
-        (["requests.parquet", "-o", "out.jsonl", "--scheduler", "tcp://x:1"], "goes with engine='dask' only"),
+        (["requests.parquet", "-o", "out.jsonl", "--scheduler", "tcp://x:1"], "needs engine='dask'"),
         (["requests.parquet", "-o", "out.jsonl", "--workers", "0"], "workers must be >= 1, got 0"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from cupel._files import whole
 from cupel.batch import run_batch
 from cupel.batch._source import Shard
-from cupel.batch._state import Parts
+from cupel.batch._state import Outputs, Parts
 from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl, write_parquet
 
 COMMAND = [sys.executable, "-c", "import sys; from cupel.cli import main; sys.exit(main())", "batch"]
@@ -53,7 +53,7 @@ def test_crashes_at_random_points_of_the_files_change_nothing(tmp_path, monkeypa
             break
     assert crashes > 2
     assert rows_of(out) == expected_rows(requests)
-    assert not Parts(out).path.exists()
+    assert not Parts(Outputs.named(out)).path.exists()
 
 
 def test_a_draft_that_failed_is_removed(tmp_path):
@@ -91,7 +91,7 @@ def test_the_command_is_ended_at_random_points_and_resumed_until_done(tmp_path, 
     for _ in range(40):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         if interrupted < 3:
-            _wait_for_progress(Parts(out), process, rnd.randint(1, 25))
+            _wait_for_progress(Parts(Outputs.named(out)), process, rnd.randint(1, 25))
             if ending is signal.SIGINT:
                 os.killpg(process.pid, ending)  # as the terminal does: the workers get it too
             else:
@@ -152,12 +152,12 @@ def test_shards_can_be_read_in_any_order(tmp_path):
 
 
 def test_a_worker_stays_in_its_row_group_and_helps_where_most_is_left():
-    from cupel.batch._workers import Rota
+    from cupel.batch._workers import ShardQueue
 
     sizes = [3, 2, 4]
     shards = [Shard(0, 0, 1, start, start + 1, group) for group, size in enumerate(sizes) for start in range(size)]
-    rota = Rota(shards)
-    turns = [(worker, next(rota.shards_for(worker))) for worker in (0, 1, 0, 1, 0, 1, 0, 1, 0)]
+    queue = ShardQueue(shards)
+    turns = [(worker, next(queue.shards_for(worker))) for worker in (0, 1, 0, 1, 0, 1, 0, 1, 0)]
     assert [(worker, shard.row_group, shard.start) for worker, shard in turns] == [
         (0, 0, 0),
         (1, 1, 0),
@@ -169,4 +169,4 @@ def test_a_worker_stays_in_its_row_group_and_helps_where_most_is_left():
         (1, 2, 2),
         (0, 2, 3),
     ]
-    assert next(rota.shards_for(0), None) is None
+    assert next(queue.shards_for(0), None) is None

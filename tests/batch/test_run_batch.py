@@ -8,7 +8,7 @@ import pytest
 
 from cupel import ContextBudget, DecayScorer, Exponential, Policy, RelevanceScorer, SystemClock, presets
 from cupel.batch import BatchError, BatchProgress, run_batch
-from cupel.batch._state import Parts
+from cupel.batch._state import Outputs, Parts
 from tests.batch.requests import (
     POLICY,
     SCHEMA,
@@ -157,7 +157,7 @@ BAD_LINES = {
     '{"items": [], "budget": {"max_tokens": 1, "target_tokens": 2}}': "budget: target_tokens must not exceed",
     '{"items": [], "budget": "many"}': "budget: a budget must be an object, got str: 'many'",
     '{"items": [], "budget": true}': "budget: a budget must be an object, got bool",
-    '{"items": [], "budget": 1, "selected": 1}': "the request has a key 'selected', which the answer needs",
+    '{"items": [], "budget": 1, "selected": 1}': "the request has a key 'selected', which the answer has too",
     '{"items": [], "budget": 1, "id": "\\ud800"}': "not JSON",
     "[" * 100_000: "not JSON",
     "\udcff": "not JSON",
@@ -227,7 +227,7 @@ def test_an_interrupted_run_leaves_no_output_and_goes_on_where_it_stopped(tmp_pa
     out = tmp_path / "out.parquet"
     interrupted(path, out, 8)
     assert not out.exists()
-    with pytest.raises(BatchError, match=r"out.parquet.parts holds an interrupted run: go on with it \(--resume\)"):
+    with pytest.raises(BatchError, match=r"out.parquet.parts holds an interrupted run: continue it \(--resume\)"):
         run_batch(path, out, POLICY)
     interrupted(path, out, 4, resume=True)
     done = run_batch(path, out, POLICY, resume=True, workers=2)
@@ -285,9 +285,9 @@ def test_a_straggler_of_a_discarded_job_cannot_write_into_the_parts_of_the_next(
     path = write_parquet(tmp_path / "requests.parquet", some_requests(20))
     out = tmp_path / "out.jsonl"
     interrupted(path, out, 8)
-    old = {part.name for part in Parts(out).path.glob("0*")}
+    old = {part.name for part in Parts(Outputs.named(out)).path.glob("0*")}
     interrupted(path, out, 8, restart=True)
-    assert not old & {part.name for part in Parts(out).path.glob("0*")}
+    assert not old & {part.name for part in Parts(Outputs.named(out)).path.glob("0*")}
 
 
 def test_one_moment_holds_for_the_whole_job_also_after_an_interruption(tmp_path):
@@ -340,7 +340,7 @@ def test_a_file_that_holds_no_requests_is_refused_before_anything_is_written(tmp
         ("broken.parquet", "out.jsonl", {}, BatchError, "broken.parquet: not a Parquet file"),
         ("missing.parquet", "out.jsonl", {}, FileNotFoundError, "missing.parquet"),
         ("requests.parquet", "out.jsonl", {"engine": "spark"}, BatchError, "engine must be 'local' or 'dask'"),
-        ("requests.parquet", "out.jsonl", {"scheduler": "tcp://x:1"}, BatchError, "goes with engine='dask' only"),
+        ("requests.parquet", "out.jsonl", {"scheduler": "tcp://x:1"}, BatchError, "needs engine='dask'"),
         ("requests.parquet", "out.jsonl", {"workers": 0}, BatchError, "workers must be >= 1, got 0"),
         ("requests.parquet", "out.jsonl", {"max_errors": -1}, BatchError, "max_errors must be >= 0, got -1"),
         ("requests.parquet.gz", "out.jsonl", {}, BatchError, "Parquet compresses by itself"),

@@ -1,27 +1,30 @@
 """Nothing is lost or mixed: one writer, whole parts, an input that stays what it was, no file of others touched."""
 
 import errno
+import gzip
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from cupel.batch import BatchError, BatchFailedError, run_batch
-from cupel.batch import _lock as lock_module
-from cupel.batch._lock import Holder, locked
-from cupel.batch._state import Parts
+from cupel.batch._state import Outputs, Parts, locked
 from cupel.cli import main
+from cupel.errors import MissingExtraError
 from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl
 from tests.batch.test_interruptions import COMMAND, Crash
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and links of POSIX")
-DEAD = Holder(2**22 + 1, socket.gethostname(), "2026-01-01T00:00:00+00:00")
+
+
+def parts_of(out):
+    return Parts(Outputs.named(out)).path
 
 
 class Stop(Exception):  # noqa: N818
@@ -93,7 +96,7 @@ def test_of_two_commands_one_writes_and_the_other_says_so(tmp_path):
 
 @posix
 def test_the_lock_of_a_killed_run_holds_nobody_up(path, out):
-    script = "import sys, time; from pathlib import Path; from cupel.batch._lock import locked\n"
+    script = "import sys, time; from pathlib import Path; from cupel.batch._state import locked\n"
     script += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", script, str(out)], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -102,21 +105,6 @@ def test_the_lock_of_a_killed_run_holds_nobody_up(path, out):
         process.kill()
     assert out.with_name("out.jsonl.lock").exists()
     assert run_batch(path, out, POLICY, workers=1).rows == 20
-
-
-def test_where_the_file_system_has_no_locks_the_note_has_to_do(path, out, monkeypatch):
-    def no_locks(_descriptor):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(lock_module, "_system_lock", no_locks)
-    with locked(out), pytest.raises(BatchError, match="being written by another run"):
-        run_batch(path, out, POLICY)
-    out.with_name("out.jsonl.lock").write_text(json.dumps({"lock": "cupel-batch", **_plain(DEAD)}))
-    assert run_batch(path, out, POLICY, workers=1).rows == 20
-
-
-def _plain(holder):
-    return {"pid": holder.pid, "host": holder.host, "since": holder.since}
 
 
 @pytest.mark.parametrize("name", ["out.jsonl.lock", "out.jsonl.errors.jsonl", "out.jsonl.job.json"])
@@ -128,11 +116,24 @@ def test_a_strangers_file_is_neither_taken_nor_changed(path, out, name):
     assert stranger.read_text() == "precious"
 
 
+@posix
+def test_a_lock_file_that_is_a_pipe_is_refused(path, out):
+    os.mkfifo(out.with_name("out.jsonl.lock"))
+    with pytest.raises(BatchError, match=r"out\.jsonl\.lock is in the way"):
+        run_batch(path, out, POLICY)
+
+
+def test_without_filelock_the_extra_is_named(path, out, monkeypatch):
+    monkeypatch.setitem(sys.modules, "filelock", None)
+    with pytest.raises(MissingExtraError, match=r"cupel\[batch\]"):
+        run_batch(path, out, POLICY)
+
+
 def test_a_folder_that_cannot_be_written_to_is_named_as_it_was_given(path, tmp_path, monkeypatch):
-    def refused(*_arguments):
+    def refused(*_arguments, **_options):
         raise PermissionError(errno.EACCES, "Permission denied", "/some/draft")
 
-    monkeypatch.setattr(lock_module.os, "open", refused)
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
     with pytest.raises(BatchError, match=r"out\.jsonl: cannot be written there: Permission denied"):
         run_batch(path, tmp_path / "out.jsonl", POLICY)
 
@@ -156,7 +157,7 @@ def empty(file):
 @pytest.mark.parametrize("suffix", ["jsonl", "done.json"])
 def test_a_damaged_part_is_noticed_and_done_again(path, out, requests, damage, suffix):
     stopped(path, out, 12)
-    damage(next(Parts(out).path.glob(f"000001-*[0-9a-f].{suffix}")))
+    damage(next(parts_of(out).glob(f"000001-*[0-9a-f].{suffix}")))
     done = run_batch(path, out, POLICY, workers=1, resume=True)
     assert done.resumed == 8
     assert rows_of(out) == expected_rows(requests)
@@ -165,7 +166,7 @@ def test_a_damaged_part_is_noticed_and_done_again(path, out, requests, damage, s
 def test_a_damaged_list_of_errors_is_noticed_too(path, out):
     path.write_text("{\n" * 20)
     stopped(path, out)
-    cut(next(Parts(out).path.glob("000001-*.errors.jsonl")))
+    cut(next(parts_of(out).glob("000001-*.errors.jsonl")))
     assert run_batch(path, out, POLICY, workers=1, resume=True).resumed == 4
 
 
@@ -196,7 +197,7 @@ def test_a_kill_in_the_middle_of_deleting_parts_leaves_a_job_that_goes_on(
 
 @pytest.mark.parametrize("manifest", ["{}", "nonsense", '{"job": "backup"}', None])
 def test_a_strangers_folder_is_refused(path, out, manifest):
-    folder = Parts(out).path
+    folder = parts_of(out)
     folder.mkdir()
     (folder / "precious").touch()
     if manifest is not None:
@@ -209,10 +210,10 @@ def test_a_strangers_folder_is_refused(path, out, manifest):
 
 def test_a_strangers_file_among_the_parts_keeps_them_from_being_deleted(path, out):
     stopped(path, out)
-    (Parts(out).path / "notes.txt").touch()
+    (parts_of(out) / "notes.txt").touch()
     with pytest.raises(BatchError, match=r"it holds 'notes.txt', which no run has made"):
         run_batch(path, out, POLICY, restart=True)
-    assert (Parts(out).path / "job.json").exists()
+    assert (parts_of(out) / "job.json").exists()
 
 
 # The input stays what it is
@@ -307,8 +308,8 @@ def test_a_full_disk_has_its_own_exit_code_and_the_job_goes_on(path, out, reques
         patched.setattr(f"cupel.batch.{where}", full_disk)
         assert batch(path, "-o", out, "--workers", "1") == 4
     said = capsys.readouterr().err
-    assert "No space left on device; what is done is kept in" in said
-    assert "go on with --resume" in said
+    assert "No space left on device; finished shards are kept in" in said
+    assert "continue with --resume" in said
     assert batch(path, "-o", out, "--workers", "1", "--resume") == 3
     assert rows_of(out) == expected_rows(requests)
 
@@ -337,7 +338,7 @@ def test_any_number_of_interrupts_ends_cleanly(tmp_path, pause):
     path, out = write_jsonl(tmp_path / "requests.jsonl", some_requests(900)), tmp_path / "out.jsonl"
     command = [*COMMAND, str(path), "-o", str(out), "--policy", "chat", "--workers", "2", "--shard-rows", "3"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while process.poll() is None and not list(Parts(out).path.glob("*.done.json")):
+    while process.poll() is None and not list(parts_of(out).glob("*.done.json")):
         time.sleep(0.005)
     for _ in range(5):
         if process.poll() is None:
@@ -345,7 +346,7 @@ def test_any_number_of_interrupts_ends_cleanly(tmp_path, pause):
         time.sleep(pause)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130, said
-    assert said == f"cupel batch: interrupted; go on with --resume ({out}.parts)\n"
+    assert said == f"cupel batch: interrupted; continue with --resume ({out}.parts)\n"
     assert ends(process.pid)
 
 
@@ -369,7 +370,7 @@ def test_resuming_a_finished_job_does_nothing_and_says_so(path, out, capsys):
     assert main(arguments) == 3
     before = out.stat()
     capsys.readouterr()
-    assert main(arguments) == 0
+    assert main(arguments) == 3  # some rows failed, whichever run found out
     assert capsys.readouterr().err.startswith("nothing to do: an earlier run wrote ")
     assert (out.stat().st_ino, out.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -394,3 +395,83 @@ def test_the_output_keeps_its_mode(path, out):
     out.touch(0o600)
     run_batch(path, out, POLICY, workers=1)
     assert out.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_finished_job_with_too_many_errors_fails_again(path, out):
+    done = run_batch(path, out, POLICY, workers=1)
+    with pytest.raises(BatchFailedError, match=rf"{done.errors} rows failed, more than max_errors=0"):
+        run_batch(path, out, POLICY, workers=1, resume=True, max_errors=0)
+
+
+@posix
+def test_the_errors_file_is_named_where_it_is(path, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "out.jsonl"
+    link.symlink_to(tmp_path / "elsewhere" / "windows.jsonl")
+    done = run_batch(path, link, POLICY, workers=1)
+    assert done.errors_file == tmp_path / "elsewhere" / "windows.jsonl.errors.jsonl"
+    assert done.errors_file.exists()
+
+
+def test_an_edited_manifest_is_refused(path, out):
+    stopped(path, out)
+    manifest = parts_of(out) / "job.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"shards": []}))
+    with pytest.raises(BatchError, match=r"job\.json was edited or is damaged; discard the run \(--restart\)"):
+        run_batch(path, out, POLICY, resume=True)
+
+
+def test_an_edited_record_does_not_stop_the_job_from_being_run(path, out):
+    run_batch(path, out, POLICY, workers=1)
+    record = out.with_name("out.jsonl.job.json")
+    edited = json.loads(record.read_text()) | {"errors": 0}
+    record.write_text(json.dumps(edited, separators=(",", ":")))
+    assert not run_batch(path, out, POLICY, workers=1, resume=True).was_finished
+
+
+def test_drafts_of_the_record_are_removed_by_the_next_run(path, out):
+    (out.parent / ".out.jsonl.job.json.123-0123abcd").write_text("half")
+    run_batch(path, out, POLICY, workers=1)
+    assert not list(out.parent.glob(".out.jsonl.job.json.*"))
+
+
+# Rows that would take the process with them
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_row_whose_tokeniser_panics_is_an_error_of_that_row(tmp_path, workers):
+    lines = [{"messages": [{"role": "user", "content": text}], "budget": 5000} for text in ("a", " " * 10**6, "b")]
+    path = write_jsonl(tmp_path / "requests.jsonl", lines)
+    out = tmp_path / "out.jsonl"
+    done = run_batch(path, out, POLICY, workers=workers, shard_rows=1)
+    assert (done.written, done.errors) == (2, 1)
+    error = json.loads(done.errors_file.read_text())
+    assert error["row"] == 1
+    assert "messages[0]: a text of 1,000,000 characters cannot be counted" in error["error"]
+
+
+def test_a_line_over_the_limit_is_a_bad_row_that_names_the_limit(path, out, requests):
+    longest = max(map(len, path.read_bytes().splitlines()))
+    done = run_batch(path, out, POLICY, workers=1, max_row_bytes=longest - 1)
+    bad = [json.loads(line) for line in done.errors_file.read_text().splitlines()]
+    assert [error["row"] for error in bad if "allow more with --max-row-bytes" in error["error"]]
+    assert done.written + done.errors == len(requests)
+
+
+def test_an_unpacked_line_over_the_limit_is_never_held_in_memory(tmp_path):
+    path = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(path, "wb") as stream:
+        for _ in range(200):
+            stream.write(b" " * 1_000_000)
+    tracemalloc.start()
+    done = run_batch(path, tmp_path / "out.jsonl", POLICY, workers=1, max_row_bytes=1_000_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert done.errors == 1
+    assert peak < 60_000_000
+
+
+def test_another_limit_does_not_continue_the_job(path, out):
+    stopped(path, out)
+    with pytest.raises(BatchError, match="since this differs: max_row_bytes;"):
+        run_batch(path, out, POLICY, resume=True, max_row_bytes=10)

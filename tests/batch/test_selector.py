@@ -275,7 +275,7 @@ def test_a_budget_of_its_own_beats_the_shared_one():
         ),
         (
             {"items": pa.array([[{"content": "a", "tokens": 1}]]), "report": pa.array(["x"])},
-            "the requests have a column 'report', which the answer needs for itself: rename it",
+            "the requests have a column 'report', which the answer has too: rename it",
         ),
         (
             {"items": pa.array([[{"content": "a", "tokens": 1}]])},

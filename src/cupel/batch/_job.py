@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cupel._files import move, whole
-from cupel.batch._jsonl import LineFile, answer_jsonl, answers_as_table, plan_jsonl
+from cupel.batch._jsonl import LineFile, answer_lines, answers_as_table, plan_jsonl, read_jsonl_shard
 from cupel.batch._parquet import (
     ParquetOutput,
     PartWriter,
@@ -22,7 +22,16 @@ from cupel.batch._parquet import (
     schema_of_answers,
 )
 from cupel.batch._selector import BatchSelector
-from cupel.batch._source import BatchError, FileFormat, Mark, RowError, Shard, ShardResult, form_of, mark_of
+from cupel.batch._source import (
+    BatchError,
+    FileFormat,
+    Fingerprint,
+    RowError,
+    Shard,
+    ShardResult,
+    fingerprint,
+    format_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +42,16 @@ class Job:
     requests: Path
     parts: Path
     selector: BatchSelector
-    output_form: FileFormat
-    written_at: int
-    """When the requests were last written to: nothing is answered after that has changed."""
+    output_format: FileFormat
+    max_row_bytes: int
+    modified: int
+    """When the requests were last modified: a later change makes the job fail."""
 
     def plan(self, shard_rows: int | None) -> list[Shard]:
         """Cut the input into shards."""
-        plan = plan_parquet if self._from_parquet else plan_jsonl
-        return plan(self.requests, shard_rows)
+        if self._from_parquet:
+            return plan_parquet(self.requests, shard_rows)
+        return plan_jsonl(self.requests, shard_rows, self.max_row_bytes)
 
     def check(self) -> None:
         """Refuse an input whose columns cannot be requests."""
@@ -48,58 +59,65 @@ class Job:
             check_parquet(self.selector, self.requests)
 
     def run(self, shard: Shard) -> ShardResult:
-        """Answer a shard and put its part in place: first the answers, then the account that says they are complete."""
+        """Answer a shard; write the part first, then the record that says it is complete."""
         written = 0
-        faults: list[RowError] = []
-        answer = answer_parquet if self._from_parquet else answer_jsonl
+        failed: list[RowError] = []
         with whole(self.part(shard.index)) as draft:
             with closing(self._part_writer(draft)) as part:
-                for good, bad in answer(self.selector, self.requests, shard, as_table=self._to_parquet):
+                for good, bad in self._answers(shard):
                     part.write(good)
                     written += len(good)
-                    faults += bad
-            marked = mark_of(draft)
-        if self.requests.stat().st_mtime_ns != self.written_at:
-            raise BatchError(f"{self.requests} has been written to since the job began")
-        first = faults[0].error if faults else None
-        result = ShardResult(shard.index, shard.rows, written, len(faults), marked, self._list(shard, faults), first)
-        with whole(self.account(shard.index)) as draft:
+                    failed += bad
+            answers = fingerprint(draft)
+        if self.requests.stat().st_mtime_ns != self.modified:
+            raise BatchError(f"{self.requests} has been modified since the job began")
+        first = failed[0].error if failed else None
+        errors = self._list_errors(shard, failed)
+        result = ShardResult(shard.index, shard.rows, written, len(failed), answers, errors, first)
+        with whole(self.record(shard.index)) as draft:
             draft.write_bytes(_sealed(msgspec.json.encode(result)))
         return result
 
+    def _answers(self, shard: Shard) -> Iterator[tuple[Any, list[RowError]]]:
+        if self._from_parquet:
+            return answer_parquet(self.selector, self.requests, shard, as_table=self._to_parquet)
+        lines = read_jsonl_shard(self.requests, shard, self.max_row_bytes)
+        return iter([answer_lines(self.selector, lines, as_table=self._to_parquet)])
+
     def finished(self, shard: Shard) -> ShardResult | None:
-        """Return the account of a shard that was answered before, unless a file of it is not what it was."""
+        """Return the result of a shard that was answered before, unless one of its files is missing or damaged."""
         try:
-            result = msgspec.json.decode(_unsealed(self.account(shard.index).read_bytes()), type=ShardResult)
-            whole_answers = mark_of(self.part(shard.index)) == result.answers
-            whole_faults = result.faults is None or mark_of(self.faults(shard.index)) == result.faults
+            result = msgspec.json.decode(_unsealed(self.record(shard.index).read_bytes()), type=ShardResult)
+            same = fingerprint(self.part(shard.index)) == result.answers and (
+                result.error_list is None or fingerprint(self.error_list(shard.index)) == result.error_list
+            )
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
-        return result if whole_answers and whole_faults else None
+        return result if same else None
 
     def part(self, index: int) -> Path:
-        """Say where a shard's answers are."""
+        """Return the path of a shard's answers."""
         return self._file(index, "arrow" if self._to_parquet else "jsonl")
 
-    def faults(self, index: int) -> Path:
-        """Say where the list of a shard's bad rows is, if it has any."""
+    def error_list(self, index: int) -> Path:
+        """Return the path of the list of a shard's bad rows, which exists if it has any."""
         return self._file(index, "errors.jsonl")
 
-    def account(self, index: int) -> Path:
-        """Say where a shard's account is."""
+    def record(self, index: int) -> Path:
+        """Return the path of the record that a shard is complete."""
         return self._file(index, "done.json")
 
     def output(self, path: Path) -> ParquetOutput | LineFile:
-        """Open the file that the parts are put together in."""
+        """Open the file in which the parts are put together."""
         return ParquetOutput(path, self._schema()) if self._to_parquet else LineFile(path)
 
     @property
     def _from_parquet(self) -> bool:
-        return form_of(self.requests) == "parquet"
+        return format_of(self.requests) == "parquet"
 
     @property
     def _to_parquet(self) -> bool:
-        return self.output_form == "parquet"
+        return self.output_format == "parquet"
 
     def _file(self, index: int, suffix: str) -> Path:
         return self.parts / f"{index:06}-{self.id}.{suffix}"
@@ -112,30 +130,30 @@ class Job:
             return schema_of_answers(self.selector, self.requests)
         return answers_as_table([], report=self.selector.report).schema
 
-    def _list(self, shard: Shard, faults: list[RowError]) -> Mark | None:
-        if not faults:
+    def _list_errors(self, shard: Shard, failed: list[RowError]) -> Fingerprint | None:
+        if not failed:
             return None
-        with whole(self.faults(shard.index)) as draft:
-            draft.write_bytes(msgspec.json.Encoder(enc_hook=repr).encode_lines(faults))
-            return mark_of(draft)
+        with whole(self.error_list(shard.index)) as draft:
+            draft.write_bytes(msgspec.json.Encoder(enc_hook=repr).encode_lines(failed))
+            return fingerprint(draft)
 
 
-def _sealed(account: bytes) -> bytes:
-    """Put a digest before an account: one that a full disk or a power cut has cut short is none."""
-    return sha256(account).hexdigest().encode() + b" " + account
+def _sealed(record: bytes) -> bytes:
+    """Prefix a record with its digest, to recognise one that a full disk or a power cut has truncated."""
+    return sha256(record).hexdigest().encode() + b" " + record
 
 
 def _unsealed(sealed: bytes) -> bytes:
-    digest, _, account = sealed.partition(b" ")
-    if digest != sha256(account).hexdigest().encode():
-        raise msgspec.ValidationError("the account is damaged")
-    return account
+    digest, _, record = sealed.partition(b" ")
+    if digest != sha256(record).hexdigest().encode():
+        raise msgspec.ValidationError("the record is damaged")
+    return record
 
 
 class Assembly:
-    """The output file and the errors file as drafts, which grow part by part in the order of the input.
+    """Drafts of the output file and the errors file, to which parts are appended in the order of the input.
 
-    The drafts are no state: an interrupted run leaves the parts, and the next one assembles them again.
+    The drafts are not resumed: an interrupted run leaves the parts, and the next run assembles them again.
     """
 
     def __init__(self, job: Job, shards: Sequence[Shard]) -> None:
@@ -150,18 +168,18 @@ class Assembly:
         self.errors = 0
 
     def add(self, result: ShardResult) -> None:
-        """Learn that a shard is done."""
+        """Accept the result of a shard."""
         self._ready[result.index] = result
         self.written += result.written
         self.errors += result.errors
 
     def advance(self, most: int | None = None) -> None:
-        """Append the parts whose turn has come; no more than `most`, so that nobody waits long for this process."""
+        """Append the parts that are next in order, at most `most` of them, so that workers do not wait long."""
         while self._next in self._ready and (most is None or most > 0):
             result = self._ready.pop(self._next)
             self._output.add(self._job.part(self._next))
             if result.errors:
-                self._errors.add(self._job.faults(self._next))
+                self._errors.add(self._job.error_list(self._next))
             self._next += 1
             most = None if most is None else most - 1
 
@@ -173,7 +191,7 @@ class Assembly:
             self._errors.close()
 
     def finish(self, output: Path, errors_file: Path) -> None:
-        """Put both files in their places, the output last; without errors there is no file of them."""
+        """Move both files to their places, the output last; without errors there is no errors file."""
         assert self._next == self._shards  # noqa: S101  (every shard has been added)
         if self.errors:
             move(self._drafts[1], errors_file)

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cupel._checks import shown, wrong_type
-from cupel.batch._arrow import arrow
 from cupel.batch._requests import (
     LARGEST,
     Chosen,
@@ -26,7 +25,7 @@ from cupel.batch._requests import (
     read_items,
 )
 from cupel.batch._selector import RESULT_COLUMNS, BatchSelector
-from cupel.batch._source import SHARD_BYTES, SHARD_ROWS, BatchError, RowError, Shard
+from cupel.batch._source import SHARD_BYTES, SHARD_ROWS, BatchError, RowError, Shard, arrow, bounded_lines
 from cupel.model import ContextItem
 from cupel.pipeline import Pipeline
 
@@ -34,25 +33,24 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class JsonAnswer(NamedTuple):
-    """One line's outcome: the request without its items and budget, the selected items in both forms, the choice.
-
-    `key` says what the line asked about: `items`, or the `messages` of a conversation.
-    """
+    """The outcome of one line: the fields to copy from the request, the selected entries and the choice."""
 
     row: int
     kept: dict[str, Any]
     key: str
-    forms: list[msgspec.Raw]
+    """`items`, or `messages` for a conversation."""
+    entries: list[msgspec.Raw]
+    """The selected items or messages as they were written."""
     items: list[ContextItem]
     choice: Chosen
 
     def to_line(self) -> bytes:
-        """Return the answer as it is written."""
+        """Return the answer as a line of JSON."""
         choice = self.choice
         answer = {
             "row": self.row,
             **self.kept,
-            self.key: self.forms,
+            self.key: self.entries,
             "selected": choice.selected,
             "total_tokens": choice.total_tokens,
             "total_candidates": choice.total_candidates,
@@ -63,9 +61,9 @@ class JsonAnswer(NamedTuple):
 
 
 def unfit_for_columns(answer: JsonAnswer) -> str | None:
-    """Say why an answer has no place in a table, if it has none."""
+    """Return why an answer cannot be a row of a table, if it cannot."""
     if answer.key == "messages":
-        return "messages have no columns: name an output that ends in .jsonl"
+        return "messages cannot be written as Parquet: name an output that ends in .jsonl"
     for place, item in zip(answer.choice.selected, answer.items, strict=True):
         for name in ("tokens", "priority", "original_tokens"):
             value = getattr(item, name)
@@ -75,7 +73,7 @@ def unfit_for_columns(answer: JsonAnswer) -> str | None:
 
 
 def answers_as_table(answers: list[JsonAnswer], *, report: bool) -> Any:
-    """Return the answers to lines as a table with fixed columns; of a request's own keys only `id` has a place."""
+    """Return the answers to lines as a table with fixed columns; of the keys copied from a request it has only `id`."""
     pa = arrow()
     item_type = pa.struct(
         [
@@ -115,15 +113,15 @@ _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENTRIES: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def plan_jsonl(path: Path, shard_rows: int | None) -> list[Shard]:
-    """Cut the file into shards at line ends; a row is a line, and blank lines count although they ask for nothing."""
+def plan_jsonl(path: Path, shard_rows: int | None, max_row_bytes: int) -> list[Shard]:
+    """Cut the file into shards at line ends; every line is a row, blank ones too."""
     most = shard_rows or SHARD_ROWS
     shards: list[Shard] = []
     first_row = rows = start = stop = 0
     with path.open("rb") as stream:
-        for line in stream:
+        for size, _ in bounded_lines(stream, max_row_bytes):
             rows += 1
-            stop += len(line)
+            stop += size
             if rows == most or stop - start >= SHARD_BYTES:
                 shards.append(Shard(len(shards), first_row, rows, start, stop))
                 first_row, rows, start = first_row + rows, 0, stop
@@ -132,35 +130,37 @@ def plan_jsonl(path: Path, shard_rows: int | None) -> list[Shard]:
     return shards
 
 
-def read_jsonl_shard(path: Path, shard: Shard) -> Iterator[tuple[int, bytes]]:
+Line = tuple[int, bytes | RowError]
+"""A row and its text, or its error if the line is too long to be read."""
+
+
+def read_jsonl_shard(path: Path, shard: Shard, max_row_bytes: int) -> Iterator[Line]:
     """Yield the lines of a shard with their rows."""
     left = shard.stop - shard.start
     with path.open("rb") as stream:
         stream.seek(shard.start)
-        for row, line in enumerate(islice(stream, shard.rows), shard.first_row):
-            left -= len(line)
+        for row, (size, line) in enumerate(islice(bounded_lines(stream, max_row_bytes), shard.rows), shard.first_row):
+            left -= size
+            if line is None:
+                limit = f"{max_row_bytes:,}; allow more with --max-row-bytes (max_row_bytes=)"
+                yield row, RowError(row, f"the line has {size:,} bytes, more than the limit of {limit}")
+                continue
             text = (line if row else line.removeprefix(BOM_UTF8)).removesuffix(b"\n")
             if text and not text.isspace():
                 yield row, text
     if left:
-        raise BatchError(f"{path}: the file is not what it was when the job began")
+        raise BatchError(f"{path} has changed since the job began")
 
 
-def answer_jsonl(
-    selector: BatchSelector, path: Path, shard: Shard, *, as_table: bool
-) -> Iterator[tuple[Any, list[RowError]]]:
-    """Select for each line of a shard; yield the answers, as lines or as a table, and the rows that have none."""
-    yield answer_lines(selector, read_jsonl_shard(path, shard), as_table=as_table)
-
-
-def answer_lines(
-    selector: BatchSelector, lines: Iterator[tuple[int, bytes]], *, as_table: bool
-) -> tuple[Any, list[RowError]]:
-    """Select for each line; return the answers, as lines or as a table, and the rows that have none."""
+def answer_lines(selector: BatchSelector, lines: Iterator[Line], *, as_table: bool) -> tuple[Any, list[RowError]]:
+    """Select for each line; return the answers, as lines or as a table, and the rows without one."""
     pipeline = selector.policy.pipeline()
     good: list[Any] = []
     bad: list[RowError] = []
     for row, line in lines:
+        if isinstance(line, RowError):
+            bad.append(line)
+            continue
         answer = _answer(pipeline, selector, row, line)
         error = answer.choice.error or (unfit_for_columns(answer) if as_table else None)
         if error is not None:
@@ -172,21 +172,21 @@ def answer_lines(
 
 def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) -> JsonAnswer:
     kept: dict[str, Any] = {}
-    forms: list[msgspec.Raw] = []
+    entries: list[msgspec.Raw] = []
     items: list[ContextItem] = []
     key = "items"
 
     def read() -> Selectable:
         nonlocal key
-        key, found, form = _split(line, kept)
+        key, found, tokens = _split(line, kept)
         for name in kept:
             if name == "row" or name in RESULT_COLUMNS:
-                raise ValueError(f"the request has a key {shown(name)}, which the answer needs for itself: rename it")
+                raise ValueError(f"the request has a key {shown(name)}, which the answer has too: rename it")
         messages = _messages(found) if key == "messages" else []
         if key == "items":
             items.extend(read_items(found))
-        forms.extend(_ENTRIES.decode(found))
-        budget, query = read_budget(form, selector.budget), kept.get("query")
+        entries.extend(_ENTRIES.decode(found))
+        budget, query = read_budget(tokens, selector.budget), kept.get("query")
         if key == "messages":
             return MessagesRequest(messages, budget, query, kept.get("system"), kept.get("tools"))
         return ItemsRequest(items, budget, query)
@@ -194,11 +194,11 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
     choice = choose(pipeline, read, report=selector.report)
     selected = choice.selected
     taken = [items[place] for place in selected] if items else []
-    return JsonAnswer(row, kept, key, [forms[place] for place in selected], taken, choice)
+    return JsonAnswer(row, kept, key, [entries[place] for place in selected], taken, choice)
 
 
 def _split(line: bytes, kept: dict[str, Any]) -> tuple[str, msgspec.Raw, Any]:
-    """Return what a request is about, undecoded and under its key, and its budget; all else is kept for the answer."""
+    """Return `items` or `messages` with its undecoded value, and the budget; put all other members into `kept`."""
     text = line
     try:
         request = _members(text)
@@ -233,7 +233,7 @@ def _messages(text: msgspec.Raw) -> list[Any]:
 
 
 def _request(line: bytes) -> msgspec.Raw | str:
-    """Return a line that failed in a form to be run again: as it came if it is JSON, else as text."""
+    """Return a failed line so that it can be run again: unchanged if it is JSON, else as text."""
     try:
         request = decoded(line)
     except ValueError:
@@ -244,7 +244,7 @@ def _request(line: bytes) -> msgspec.Raw | str:
 
 
 class LineFile:
-    """A file of lines that grows by lines, or by whole files of them."""
+    """A file of lines, to which lines or whole files of them are appended."""
 
     def __init__(self, path: Path) -> None:
         self._stream = path.open("wb")
@@ -259,5 +259,5 @@ class LineFile:
             copyfileobj(stream, self._stream)
 
     def close(self) -> None:
-        """Make sure that everything is in the file."""
+        """Flush and close the file."""
         self._stream.close()

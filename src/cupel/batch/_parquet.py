@@ -9,13 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cupel.batch._arrow import arrow, parquet
 from cupel.batch._selector import BatchSelector
-from cupel.batch._source import SHARD_BYTES, SHARD_ROWS, BatchError, RowError, Shard, explained
+from cupel.batch._source import SHARD_BYTES, SHARD_ROWS, BatchError, RowError, Shard, arrow, explained, parquet
 
 
 def as_lines(table: Any) -> list[bytes | str]:
-    """Return each row as a line of JSON, or as a string what keeps it from being one."""
+    """Return each row as a line of JSON, or as a string why it cannot be one."""
     try:
         return [_as_line(row) for row in _as_rows(table)]
     except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds; one bad value is one bad row)
@@ -54,7 +53,7 @@ def _in_microseconds(pa: Any, found: Any) -> Any:
 
 
 def as_request(table: Any, position: int) -> msgspec.Raw:
-    """Return a row that failed in a form to be run again as a line; values that JSON cannot hold become text."""
+    """Return a failed row as a line that can be run again; values that JSON cannot hold become text."""
     line = as_lines(table.slice(position, 1))[0]
     if isinstance(line, str):
         scalars = {name: table.column(name)[position] for name in table.column_names}
@@ -80,7 +79,7 @@ def _legible(scalar: Any) -> Any:
 
 _READ_BUFFER: Final = 1 << 20
 _ROWS_AT_ONCE: Final = 16
-"""Rows decoded at a time. A dictionary or a codec lets a small file hold large rows, and only decoding tells."""
+"""Rows decoded at a time: dictionaries and codecs let a small file hold large rows, which only decoding shows."""
 
 
 def plan_parquet(path: Path, shard_rows: int | None) -> list[Shard]:
@@ -116,10 +115,10 @@ _local = threading.local()
 
 
 class _Cursor:
-    """A place in a row group that only moves forward.
+    """A position in a row group that only moves forward.
 
-    A row group cannot be entered in the middle. Shards reach a worker in ascending order, so it decodes a group at most
-    once, skipping over what other workers have taken; nothing but the current rows is held in memory.
+    A row group can be decoded only from its start. Shards reach a worker in ascending order, so it decodes a group at
+    most once and skips the shards of other workers; only the current rows are in memory.
     """
 
     def __init__(self, path: Path, row_group: int) -> None:
@@ -165,7 +164,7 @@ class _Cursor:
 def _open(path: Path) -> Any:
     pa = arrow()
     try:
-        # Buffered: otherwise the column chunks of a whole row group are read at once.
+        # Buffered: without a buffer the column chunks of a whole row group are read at once.
         return parquet().ParquetFile(path, buffer_size=_READ_BUFFER, pre_buffer=False)
     except pa.ArrowInvalid as error:
         raise BatchError(f"{path}: not a Parquet file: {error}") from None
@@ -176,7 +175,7 @@ def check_parquet(selector: BatchSelector, path: Path) -> None:
     empty = _empty_requests(path)
     selector(empty)
     if "row" in empty.column_names:
-        raise BatchError("the requests have a column 'row', which the answer needs for itself: rename it")
+        raise BatchError("the requests have a column 'row', which the answer has too: rename it")
 
 
 def schema_of_answers(selector: BatchSelector, path: Path) -> Any:
@@ -191,7 +190,7 @@ def _empty_requests(path: Path) -> Any:
 def answer_parquet(
     selector: BatchSelector, path: Path, shard: Shard, *, as_table: bool
 ) -> Iterator[tuple[Any, list[RowError]]]:
-    """Select for each row of a shard; yield answers, as tables or as lines, and the rows that have none."""
+    """Select for each row of a shard; yield answers, as tables or as lines, and the rows without one."""
     first_row = shard.first_row
     for requests in read_parquet_shard(path, shard):
         answer = _numbered(selector(requests), first_row)
@@ -210,7 +209,7 @@ def _numbered(answer: Any, first_row: int) -> Any:
 
 
 def _lines(good: Any, errors: list[str | None], first_row: int) -> list[bytes]:
-    """Write answers as lines; what cannot be written is an error of its row."""
+    """Write answers as lines; an answer that cannot be written is an error of its row."""
     lines = as_lines(good)
     for row, line in zip(good.column("row").to_pylist(), lines, strict=True):
         if isinstance(line, str):
@@ -224,7 +223,7 @@ def _row_error(requests: Any, place: int, row: int, error: str | None) -> RowErr
 
 
 class PartWriter:
-    """A part in Arrow's own format: it is read once, soon, so Parquet's encoding would be for nothing."""
+    """A part in Arrow's stream format: it is read once, soon, so encoding it as Parquet would not pay."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         ipc = arrow().ipc
@@ -240,7 +239,7 @@ class PartWriter:
 
 
 class ParquetOutput:
-    """A Parquet file that grows by one part, hence by one row group or more, at a time."""
+    """A Parquet file to which parts are appended, each as one row group or more."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._writer = parquet().ParquetWriter(path, schema)

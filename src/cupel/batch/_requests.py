@@ -14,21 +14,20 @@ import msgspec
 from cupel._checks import shown, wrong_type
 from cupel._documents import ITEM, Field, budget_of
 from cupel._frozen import EMPTY
-from cupel.batch._arrow import arrow
-from cupel.batch._source import explained
+from cupel.batch._source import arrow, explained
 from cupel.diagnostics import SelectionReport
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 from cupel.pipeline import Pipeline
 
 DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for field in ITEM.fields}
-"""The fields in their order, each with what an item has that says nothing of it."""
+"""Item fields, in order, with their defaults."""
 
 _Name = TypeVar("_Name", ContextKind, ContextSource)
 
 
 def build(columns: list[Any]) -> list[ContextItem]:
-    """Build items from a column for each field, in the order of `DEFAULTS`; raises for the first bad one."""
+    """Build items from one column for each field, in the order of `DEFAULTS`; raise for the first bad one."""
     return [
         ContextItem(
             content,
@@ -52,7 +51,7 @@ def build(columns: list[Any]) -> list[ContextItem]:
 def read_items(text: msgspec.Raw) -> list[ContextItem]:
     """Build a request's items from JSON; the error names the item.
 
-    What the types do not let through, for a bad item or for two spellings in one list, is read one by one.
+    Lists that neither typed decoder accepts, for a bad item or two spellings in one list, are read item by item.
     """
     for decoder in _DECODERS:
         try:
@@ -76,7 +75,7 @@ def read_item(form: object, position: int) -> ContextItem:
 
 
 def decoded(text: bytes | msgspec.Raw) -> Any:
-    """Decode JSON; nothing but JSON is a bad value, not a bad program."""
+    """Decode JSON; anything else is a `ValueError`."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -125,7 +124,7 @@ def _names(name_type: type[_Name], given: set[str | None], default: _Name) -> di
 
 
 def _instants(texts: list[str | None]) -> Iterable[datetime | None]:
-    """Read instants at once if all have the usual form: what msgspec takes, but for offsets without a colon."""
+    """Read all instants at once if each is one that msgspec accepts and its offset has a colon."""
     if texts.count(None) == len(texts):
         return cast("list[None]", texts)
     try:
@@ -148,7 +147,7 @@ _read_instant: Final = _reader("timestamp")
 
 
 def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:
-    """Build the budget of a request: an object, a number of tokens, or nothing where all requests share one."""
+    """Build the budget of a request: an object, a number of tokens, or None where all requests share one."""
     if isinstance(form, float):  # what pandas makes of integers where some are missing
         form = None if isnan(form) else int(form) if form.is_integer() else form
     if form is None:
@@ -165,16 +164,16 @@ def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:
 
 @lru_cache(maxsize=64)
 def _window(tokens: int) -> ContextBudget:
-    """Build the budget of a number once: most requests of a file have the same."""
+    """Build each budget once: most requests of a file have the same."""
     return budget_of(tokens)
 
 
 LARGEST: Final = 2**63 - 1
-"""The largest number that a column holds."""
+"""The largest number in a column."""
 
 
 class Chosen(NamedTuple):
-    """What was selected: positions in the request's items, in placed order; or the error."""
+    """A selection as positions in the request's items, in placed order, or the error."""
 
     selected: list[int]
     total_tokens: int = 0
@@ -184,10 +183,10 @@ class Chosen(NamedTuple):
 
 
 class Selectable(Protocol):
-    """One selection to make."""
+    """A request that can be selected for."""
 
     def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
-        """Make it; raises whatever goes wrong."""
+        """Select; raise any error."""
         ...
 
 
@@ -223,8 +222,8 @@ class MessagesRequest:
     tools: Any = None
 
     def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
-        """Fit the messages; what is selected are their positions."""
-        from cupel.messages import fit  # for those who have messages
+        """Fit the messages and return the positions of those that are sent."""
+        from cupel.messages import fit  # only for requests with messages
 
         fitted = fit(self.messages, self.budget, pipeline, system=self.system, tools=self.tools, query=self.query)
         dropped = {position for unit in fitted.dropped for position in unit.positions}
@@ -234,10 +233,12 @@ class MessagesRequest:
 
 
 def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) -> Chosen:
-    """Read one request and select for it; whatever goes wrong is that request's error and nobody else's."""
+    """Read one request and select for it; any error, and any panic of a native extension, is that request's alone."""
     try:
         choice = read().select(pipeline, report=report)
-    except Exception as error:  # noqa: BLE001  (a strategy of the user's may raise anything)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  (a strategy of the user's may raise anything, or panic)
         return Chosen([], error=explained(error))
     if choice.total_tokens > LARGEST:
         return Chosen([], error=f"OverflowError: total_tokens is beyond 64 bits: {choice.total_tokens}")
@@ -245,7 +246,7 @@ def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) 
 
 
 def choice_columns(choices: Sequence[Chosen], *, report: bool) -> dict[str, Any]:
-    """Return what was selected as columns of a table, null for what failed."""
+    """Return the selections as columns of a table, null where one failed."""
     pa = arrow()
     made = [None if choice.error is not None else choice for choice in choices]
     columns = {
@@ -259,5 +260,5 @@ def choice_columns(choices: Sequence[Chosen], *, report: bool) -> dict[str, Any]
 
 
 def written_report(report: SelectionReport) -> str:
-    """Write a report without its events: their durations would make the same request give two different reports."""
+    """Write a report without its events, whose durations differ from run to run."""
     return replace(report, events=()).to_json()

@@ -15,10 +15,19 @@ from msgspec import structs
 from cupel._checks import as_integer, shown
 from cupel._files import sync_directory
 from cupel.batch._job import Assembly, Job
-from cupel.batch._lock import locked
 from cupel.batch._selector import BatchSelector
-from cupel.batch._source import BatchError, BatchFailedError, FileGuard, Shard, ShardResult, Source, explained, form_of
-from cupel.batch._state import Finished, Manifest, Outputs, Parts
+from cupel.batch._source import (
+    MAX_ROW_BYTES,
+    BatchError,
+    BatchFailedError,
+    FileGuard,
+    Shard,
+    ShardResult,
+    Source,
+    explained,
+    format_of,
+)
+from cupel.batch._state import Finished, Manifest, Outputs, Parts, locked
 from cupel.batch._workers import check_can_start, cores, load_distributed, run_dask, run_local
 from cupel.model import ContextBudget
 from cupel.policy import Policy
@@ -30,26 +39,26 @@ _PARTS_AT_ONCE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """How far a job has come, in rows; `resumed` of the `done` ones were there when it began."""
+    """How far a job has come, in rows; `resumed` of the `done` ones are an earlier run's."""
 
     done: int
     total: int
     resumed: int
 
 
-class Course:
-    """A job that has begun, and may end at any moment: what is done by then is kept."""
+class JobRun:
+    """A job that has begun; however it ends, its finished shards are kept."""
 
-    def __init__(self, job: Job, manifest: Manifest, parts: Parts, watch: FileGuard) -> None:
+    def __init__(self, job: Job, manifest: Manifest, parts: Parts, guard: FileGuard) -> None:
         self._job = job
         self._manifest = manifest
         self._parts = parts
-        self._watch = watch
+        self._guard = guard
         with self._kept():
             self._assembly = Assembly(job, manifest.shards)
 
     def run(self, runner: Runner, workers: int, max_errors: int | None, on_progress: OnProgress | None) -> int:
-        """Answer the shards that are left; return the rows that an earlier run has answered."""
+        """Answer the remaining shards; return the number of rows that an earlier run answered."""
         shards = self._manifest.shards
         try:
             with self._kept():
@@ -67,7 +76,7 @@ class Course:
                         progress = replace(progress, done=progress.done + result.rows)
                         tell(progress)
         except BaseException:
-            with suppress(Exception):  # on a full disk, nor can the drafts be closed in order
+            with suppress(Exception):  # on a full disk, closing the drafts fails too
                 self._assembly.close()
             raise
         return sum(result.written + result.errors for result in found.values())
@@ -81,12 +90,12 @@ class Course:
             return result
 
     def finish(self, outputs: Outputs) -> Finished:
-        """Put the files in their places, and only then forget the parts."""
+        """Move the files to their places, and only then delete the parts."""
         assembly = self._assembly
         with self._kept():
             assembly.advance()
             assembly.close()
-            self._watch.check()
+            self._guard.check()
             assembly.finish(outputs.output, outputs.errors)
             record = outputs.keep_record(self._manifest, assembly.written, assembly.errors)
             sync_directory(outputs.output.parent)
@@ -94,28 +103,29 @@ class Course:
         return record
 
     def _add(self, result: ShardResult, max_errors: int | None) -> None:
-        self._watch.check()
+        self._guard.check()
         self._assembly.add(result)
-        errors = self._assembly.errors
-        if max_errors is not None and errors > max_errors:
-            raise BatchError(
-                f"{errors:,} rows failed, more than max_errors={max_errors}; one of them: {result.first_error}"
-            )
+        _check_errors(self._assembly.errors, max_errors, f"; one of them: {result.first_error}")
 
     @contextmanager
     def _kept(self) -> Generator[None, None, None]:
-        """Turn whatever goes wrong into a failure that can be resumed, unless the input is no longer what it was."""
+        """Turn any error into a failure that can be resumed, unless the input has changed."""
         try:
             yield
         except Exception as error:
-            if self._watch.has_changed():
+            if self._guard.has_changed():
                 self._parts.remove()
                 raise BatchError(
-                    "the input has changed while it was read, so what was done is discarded: start again"
+                    "the input has changed while it was read, so the finished shards are discarded: start again"
                 ) from error
             raise BatchFailedError(
-                f"{explained(error)}; what is done is kept in {self._parts.path}: go on with --resume"
+                f"{explained(error)}; finished shards are kept in {self._parts.path}: continue with --resume"
             ) from error
+
+
+def _check_errors(errors: int, max_errors: int | None, example: str = "") -> None:
+    if max_errors is not None and errors > max_errors:
+        raise BatchFailedError(f"{errors:,} rows failed, more than max_errors={max_errors}{example}")
 
 
 Engine: TypeAlias = Literal["local", "dask"]
@@ -123,16 +133,16 @@ Engine: TypeAlias = Literal["local", "dask"]
 
 @dataclass(frozen=True, slots=True)
 class BatchSummary:
-    """What a job did: every row of the input is either written or in the errors file."""
+    """The outcome of a job: every row of the input is either written or in the errors file."""
 
     rows: int
     written: int
     errors: int
     resumed: int
-    """Rows that an earlier, interrupted run had done."""
+    """Rows that an earlier, interrupted run answered."""
     output: Path
     errors_file: Path | None
-    """Where the bad rows are listed; None when there are none."""
+    """The list of bad rows; None without any."""
     seconds: float = 0.0
     """How long this run took."""
     was_finished: bool = False
@@ -140,7 +150,7 @@ class BatchSummary:
 
     @property
     def rows_per_second(self) -> float:
-        """How many rows this run did in a second."""
+        """Rows that this run answered in a second."""
         return (self.rows - self.resumed) / self.seconds if self.seconds else 0.0
 
 
@@ -158,15 +168,30 @@ def run_batch(
     restart: bool = False,
     shard_rows: int | None = None,
     max_errors: int | None = None,
+    max_row_bytes: int = MAX_ROW_BYTES,
     on_progress: OnProgress | None = None,
 ) -> BatchSummary:
     """Select for every request in a Parquet or JSON lines file, with bounded memory, and write the selections in order.
 
-    While it runs, finished shards are kept in `OUTPUT.parts`; `output` appears, whole, at the end. Interrupted at any
-    point, `resume=True` goes on where it stopped, and `restart=True` discards what there is; what stops a job on the
-    way raises `BatchFailedError`. Bad rows are listed in `OUTPUT.errors.jsonl`; more than `max_errors` of them are a
-    failure. JSON lines may be compressed (`.jsonl.gz`, `.jsonl.zst`) or come from standard input (`"-"`). `workers`
-    defaults to the number of cores. `OUTPUT.job.json` says what made the output.
+    While the job runs, finished shards are kept in `OUTPUT.parts`; `output` appears as a whole at the end, with
+    `OUTPUT.job.json`, the record of the job. JSON lines may be compressed (`.jsonl.gz`, `.jsonl.zst`) or come from
+    standard input (`"-"`). An error that stops a job before its end is a `BatchFailedError`.
+
+    Args:
+        requests: The file of requests.
+        output: The file to write, `.parquet` or `.jsonl`.
+        policy: The policy of every selection.
+        budget: The budget of requests without one.
+        report: Write the report of every selection too.
+        engine: Processes of this machine, or a Dask cluster.
+        workers: Processes to start; by default one for each core.
+        scheduler: The address of a Dask scheduler; by default the job starts a cluster of its own.
+        resume: Continue an interrupted run where it stopped.
+        restart: Discard an interrupted run.
+        shard_rows: Rows in a shard; by default their size decides.
+        max_errors: Fail when more rows than this are bad. Bad rows are listed in `OUTPUT.errors.jsonl`.
+        max_row_bytes: Longer lines of JSON are bad rows: a line is read into memory as a whole.
+        on_progress: Called with a `BatchProgress` after every shard.
 
     >>> import json, tempfile
     >>> from pathlib import Path
@@ -180,17 +205,26 @@ def run_batch(
     1 1 [0]
     """
     started = perf_counter()
-    _check_options(engine, scheduler, workers, shard_rows, max_errors)
+    _check_options(engine, scheduler, workers)
+    for name, value, least in (
+        ("workers", workers, 1),
+        ("shard_rows", shard_rows, 1),
+        ("max_errors", max_errors, 0),
+        ("max_row_bytes", max_row_bytes, 1),
+    ):
+        if value is not None:
+            as_integer(name, value, least=least, error=BatchError)
     source, outputs = Source.named(requests), Outputs.named(output)
     outputs.check(source)
-    asked = Manifest.asking(BatchSelector(policy, budget, report), form_of(Path(output)))
+    asked = Manifest.asking(BatchSelector(policy, budget, report), format_of(Path(output)), max_row_bytes)
     runner = partial(run_dask, scheduler=scheduler) if engine == "dask" else run_local
     resumed = None
     with locked(outputs.output):
         found = _prepared(asked, source, outputs, resume=resume, restart=restart, shard_rows=shard_rows)
-        if isinstance(found, Course):
+        if isinstance(found, JobRun):
             resumed = found.run(runner, workers or cores(), max_errors, on_progress)
             found = found.finish(outputs)
+    _check_errors(found.errors, max_errors)
     rows = found.written + found.errors
     return BatchSummary(
         rows=rows,
@@ -198,20 +232,25 @@ def run_batch(
         errors=found.errors,
         resumed=rows if resumed is None else resumed,
         output=Path(output),
-        errors_file=Path(output).with_name(outputs.errors.name) if found.errors else None,
+        errors_file=_errors_file(Path(output), outputs) if found.errors else None,
         seconds=perf_counter() - started,
         was_finished=resumed is None,
     )
 
 
+def _errors_file(output: Path, outputs: Outputs) -> Path:
+    """Return the path of the errors file, which is beside the file that a symbolic link leads to."""
+    return outputs.errors if output.is_symlink() else output.with_name(outputs.errors.name)
+
+
 def _prepared(
     asked: Manifest, source: Source, outputs: Outputs, *, resume: bool, restart: bool, shard_rows: int | None
-) -> Course | Finished:
-    """Take up an interrupted run or begin a new one; return what is left to do, or the record of all being done."""
-    parts = Parts(outputs.output)
+) -> JobRun | Finished:
+    """Continue an interrupted run or begin a new one; return the record instead if the job is finished already."""
+    parts = Parts(outputs)
     with parts.draft(asked.id) as draft:
-        watch = source.watch(draft)
-        asked = structs.replace(asked, input=watch.mark)
+        guard = source.guard(draft)
+        asked = structs.replace(asked, input=guard.fingerprint)
         manifest = parts.take_up(asked, resume=resume, restart=restart)
         if manifest is None:
             finished = outputs.finished(asked) if resume else None
@@ -221,31 +260,27 @@ def _prepared(
             job = _job(source.readable(draft), draft, asked)
             job.check()
             manifest = structs.replace(asked, shards=job.plan(shard_rows))
-            watch.check()
+            guard.check()
             parts.begin(draft, manifest)
     requests = source.readable(parts.path)
-    return Course(
-        _job(requests, parts.path, manifest), manifest, parts, FileGuard(requests) if source.packed else watch
+    return JobRun(
+        _job(requests, parts.path, manifest), manifest, parts, FileGuard(requests) if source.packed else guard
     )
 
 
 def _job(requests: Path, parts: Path, manifest: Manifest) -> Job:
     # Absolute paths, because a worker on a cluster has a working directory of its own.
-    written_at = requests.stat().st_mtime_ns
-    return Job(manifest.id, requests, parts, manifest.selector(), manifest.output_form, written_at)
+    modified = requests.stat().st_mtime_ns
+    selector, output_format, most = manifest.selector(), manifest.output_format, manifest.max_row_bytes
+    return Job(manifest.id, requests, parts, selector, output_format, most, modified)
 
 
-def _check_options(
-    engine: object, scheduler: str | None, workers: int | None, shard_rows: int | None, max_errors: int | None
-) -> None:
+def _check_options(engine: object, scheduler: str | None, workers: int | None) -> None:
     if engine not in ("local", "dask"):
         raise BatchError(f"engine must be 'local' or 'dask', got {shown(engine)}")
     if scheduler is not None and engine != "dask":
-        raise BatchError(f"scheduler={shown(scheduler)} goes with engine='dask' only")
+        raise BatchError(f"scheduler={shown(scheduler)} needs engine='dask'")
     if engine == "dask":
         load_distributed()
     elif workers != 1:
         check_can_start()
-    for name, value, least in (("workers", workers, 1), ("shard_rows", shard_rows, 1), ("max_errors", max_errors, 0)):
-        if value is not None:
-            as_integer(name, value, least=least, error=BatchError)

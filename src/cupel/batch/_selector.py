@@ -14,9 +14,8 @@ import msgspec
 from cupel._checks import shown, wrong_type
 from cupel._documents import ITEM
 from cupel._frozen import EMPTY
-from cupel.batch._arrow import arrow
 from cupel.batch._requests import DEFAULTS, Chosen, ItemsRequest, build, choice_columns, choose, read_budget
-from cupel.batch._source import BatchError, explained
+from cupel.batch._source import BatchError, arrow, explained
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 from cupel.policy import Policy
@@ -56,7 +55,7 @@ class RequestColumns:
         try:
             items = build(columns)
         except (CupelError, TypeError, ValueError):
-            items = None  # somebody's item is bad: find out whose, request by request
+            items = None  # an item is bad: find its request
         for row in range(len(self._lengths)):
             yield partial(self._read, row, items, columns)
 
@@ -74,7 +73,7 @@ class RequestColumns:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A value that Python has no object for, or none that an item can take; the item that has it is the bad one."""
+    """A value that Python or an item cannot hold; it makes its item invalid."""
 
     reason: str
 
@@ -96,7 +95,7 @@ def _checked(where: str, value: Any) -> Any:
 
 
 def _check_items(pa: Any, found: Any) -> None:
-    """Refuse a column that cannot hold items, whatever its values are."""
+    """Refuse a column whose type cannot hold items."""
     types = pa.types
     is_list = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
     if not (is_list and types.is_struct(found.value_type)):
@@ -121,7 +120,7 @@ def _check_items(pa: Any, found: Any) -> None:
 
 
 def _values(structs: Any) -> list[Any]:
-    """Return one list for each field of `ContextItem`, in their order; one that no item has is the default for ever."""
+    """Return one list for each field of `ContextItem`, in order; a field without a column repeats its default."""
     fields = zip(structs.type, structs.flatten(), strict=True)
     found = {ITEM.spellings[field.name].name: column for field, column in fields}
     return [
@@ -162,7 +161,7 @@ def _names(name_type: type[ContextKind | ContextSource], default: object) -> Cal
             try:
                 names.append(name_type.of(value))
             except (CupelError, TypeError):
-                names.append(value)  # the item that has it will say what is wrong
+                names.append(value)  # building the item reports it
         return [default if index is None else names[index] for index in encoded.indices.to_pylist()]
 
     return read
@@ -181,7 +180,7 @@ def _instant(value: Any) -> Any:
     try:
         return None if value is None else _READ_INSTANT(value)
     except ValueError:
-        return value  # the item that has it will say what is wrong
+        return value  # building the item reports it
 
 
 def _metadata(column: Any) -> list[Any]:
@@ -202,7 +201,7 @@ def _metadata_of(value: Any) -> Any:
 
 def _of_pairs(pairs: list[Any]) -> Any:
     if not all(isinstance(pair, tuple) for pair in pairs):
-        return pairs  # a plain list, which the item refuses
+        return pairs  # a plain list, which building the item reports
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if key in [other for other, _ in pairs[:place]])
@@ -234,7 +233,7 @@ class BatchSelector:
 
     A request has a column `items`, a list of structs with the fields of `ContextItem`, and a column `budget`, a struct
     with the fields of `ContextBudget` or just a number of tokens; `budget` here is for rows that have none. A column
-    `query` is what a row's items are to answer, for policies that score by relevance. The answer keeps all columns but
+    `query` holds the question of each row, for policies that score by relevance. The answer keeps all columns but
     the first two, and has the selected `items` in placed order, their positions in the request (`selected`),
     `total_tokens`, `total_candidates`, with `report=True` the `report` as JSON, and `error`, which is null unless the
     row could not be selected for. A selector pickles, so it can be sent to the workers of any engine.
@@ -270,9 +269,7 @@ class BatchSelector:
         kept = [name for name in requests.column_names if name not in ("items", "budget")]
         for name in kept:
             if name in RESULT_COLUMNS:
-                raise BatchError(
-                    f"the requests have a column {shown(name)}, which the answer needs for itself: rename it"
-                )
+                raise BatchError(f"the requests have a column {shown(name)}, which the answer has too: rename it")
         columns = RequestColumns(requests, self.budget)
         if "budget" not in requests.column_names and self.budget is None:
             raise BatchError("the requests have no column 'budget', and no budget is given for all of them")
@@ -282,7 +279,7 @@ class BatchSelector:
 
 
 def _own(pa: Any, table: Any) -> Any:
-    """Return a table with buffers of its own: those of a slice are the whole table's, and would be sent with it."""
+    """Return a table with buffers of its own; a slice shares those of the whole table, which would be sent with it."""
     if table.get_total_buffer_size() <= 2 * table.nbytes:
         return table
     return table.take(pa.array(range(table.num_rows), pa.int64()))

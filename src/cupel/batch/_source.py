@@ -1,12 +1,13 @@
-"""Sources of a batch job and the shards they are split into."""
+"""The input of a batch job: its errors, its shards, and a guard against changes."""
 
 from __future__ import annotations
 
 import gzip
-import sys
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import file_digest
+from importlib import import_module
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Final, Literal, cast
@@ -14,50 +15,78 @@ from typing import Any, BinaryIO, Final, Literal, cast
 import msgspec
 
 from cupel._checks import shown
-from cupel._files import whole
-from cupel.batch._arrow import arrow
-from cupel.errors import CupelError
+from cupel._files import standard_input, whole
+from cupel.errors import CupelError, MissingExtraError
 
 
 class BatchError(CupelError):
-    """A job cannot start or go on: its input, output or state is not what it must be."""
+    """A job cannot start or continue: its input, output or state cannot be used."""
 
 
 class BatchFailedError(BatchError):
-    """A job stopped on the way; the shards it has finished are kept, and `resume=True` goes on with them."""
+    """A job stopped before its end; finished shards are kept, and `resume=True` continues with them."""
 
 
 def explained(error: BaseException) -> str:
-    """Say what is wrong in one line; only errors nobody expected need their class."""
+    """Describe an error in one line; only unexpected errors are named by their class."""
     if isinstance(error, (CupelError, TypeError, ValueError)):
         return str(error)
     return f"{type(error).__name__}: {error}"
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """What a file holds, as far as anybody can tell without comparing it byte for byte."""
+def arrow() -> Any:
+    """Return pyarrow, which ships no types, or say which extra installs it."""
+    try:
+        import_module("pyarrow.compute")
+        return import_module("pyarrow")
+    except ImportError:
+        raise MissingExtraError("pyarrow", "batch") from None
+
+
+def parquet() -> Any:
+    """Return pyarrow.parquet."""
+    arrow()
+    return import_module("pyarrow.parquet")
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """The size and the digest of a file's contents."""
 
     size: int
     digest: str
 
 
-def mark_of(path: Path) -> Mark:
-    """Read a file to its end and mark what was found."""
+def fingerprint(path: Path) -> Fingerprint:
+    """Read a file to its end and return its fingerprint."""
     with path.open("rb") as stream:
         digest = file_digest(stream, "sha256").hexdigest()
-        return Mark(stream.tell(), digest)
+        return Fingerprint(stream.tell(), digest)
 
 
 FileFormat = Literal["parquet", "jsonl"]
-_FORMS: Final[dict[str, FileFormat]] = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_FORMATS: Final[dict[str, FileFormat]] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
 _PACKED: Final = (".gz", ".zst")
 _SPOOLED: Final = "input.jsonl"
 """The name, among the parts, of lines that were unpacked or came from standard input."""
 
 
+def format_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
+    """Tell the format of a file by its name."""
+    suffix = path.suffix.lower()
+    if suffix in _FORMATS:
+        return _FORMATS[suffix]
+    packed = f" (or .jsonl{' or .jsonl'.join(also)})" if also else ""
+    raise BatchError(f"{path}: the name must end in .parquet or .jsonl{packed}, not {shown(suffix)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The requests as the user named them; what cannot be entered in the middle is unpacked before it is read."""
+    """The requests as the user named them; compressed files are unpacked first because shards need random access."""
 
     path: Path | None
     """None is standard input."""
@@ -65,34 +94,34 @@ class Source:
 
     @classmethod
     def named(cls, requests: str | Path) -> Source:
-        """Tell by the name what it is."""
+        """Recognise the source by its name."""
         if str(requests) == "-":
             return cls(None, packed=True)
         path = Path(requests)
         packed = path.suffix.lower() in _PACKED
-        form = form_of(path.with_suffix("") if packed else path, also=_PACKED)
-        if packed and form != "jsonl":
+        found = format_of(path.with_suffix("") if packed else path, also=_PACKED)
+        if packed and found != "jsonl":
             raise BatchError(f"{path}: only JSON lines are read compressed; Parquet compresses by itself")
         if not path.is_file() and path.stat():
             raise BatchError(f"{path} is not a file; pipe its lines into standard input, and name that -")
         return cls(path.absolute(), packed)
 
     def is_at(self, path: Path) -> bool:
-        """Say whether a path leads to the input, by whatever name."""
+        """Tell whether a path leads to the input, by whatever name."""
         return self.path is not None and path.exists() and path.samefile(self.path)
 
     def readable(self, parts: Path) -> Path:
-        """Say where the requests can be read in any order: themselves, or the copy of them among the parts."""
+        """Return the file to read the requests from: the input itself, or its unpacked copy among the parts."""
         return parts / _SPOOLED if self.packed or self.path is None else self.path
 
-    def watch(self, parts: Path) -> FileGuard:
-        """Mark what the input holds; standard input can be read only once, so it is kept among the parts."""
+    def guard(self, parts: Path) -> FileGuard:
+        """Return a guard of the input; standard input can be read only once, so it is copied to the parts first."""
         if self.path is None:
-            _spool(sys.stdin.buffer, parts)
+            _spool(standard_input(), parts)
         return FileGuard(self.path or self.readable(parts))
 
     def unpack(self, parts: Path) -> None:
-        """Write a compressed file's lines to a file among the parts."""
+        """Write the lines of a compressed file to a file among the parts."""
         if self.path is None or not self.packed:
             return
         try:
@@ -115,28 +144,19 @@ def _spool(stream: BinaryIO, parts: Path) -> None:
         copyfileobj(stream, target)
 
 
-def form_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
-    """Tell the form of a file by its name."""
-    suffix = path.suffix.lower()
-    if suffix in _FORMS:
-        return _FORMS[suffix]
-    packed = f" (or .jsonl{' or .jsonl'.join(also)})" if also else ""
-    raise BatchError(f"{path}: the name must end in .parquet or .jsonl{packed}, not {shown(suffix)}")
-
-
 class FileGuard:
-    """Looks after a file that must not change: marks what it holds, and notices when that is no longer so."""
+    """Notices when a file no longer holds what it held when the guard was made."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._status = self._now()
-        self.mark = mark_of(path)
+        self.fingerprint = fingerprint(path)
 
     def has_changed(self) -> bool:
-        """Say whether the file holds something else now; it is read again only if something may have been written."""
+        """Tell whether the contents differ; the file is read again only if something may have been written."""
         try:
             status = self._now()
-            if status != self._status and mark_of(self._path) != self.mark:
+            if status != self._status and fingerprint(self._path) != self.fingerprint:
                 return True
         except FileNotFoundError:
             return True
@@ -144,7 +164,7 @@ class FileGuard:
         return False
 
     def check(self) -> None:
-        """Raise if the file holds something else now."""
+        """Raise if the contents differ."""
         if self.has_changed():
             raise BatchError(f"{self._path} has changed since the job began")
 
@@ -156,7 +176,22 @@ class FileGuard:
 
 SHARD_ROWS: Final = 1000
 SHARD_BYTES: Final = 16_000_000
-"""What a worker takes on at a time, uncompressed: its memory is a small multiple of this, however large the file is."""
+"""Uncompressed bytes in a shard: a worker's memory is a small multiple of this, whatever the size of the file."""
+MAX_ROW_BYTES: Final = 100_000_000
+"""Bytes in a line of JSON unless the caller allows more: a line is read into memory as a whole."""
+
+
+def bounded_lines(stream: BinaryIO, most: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the size of each line and the line itself, or None for one of more than `most` bytes."""
+    while line := stream.readline(most + 1):
+        size = len(line)
+        if size <= most:
+            yield size, line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(SHARD_BYTES)
+            size += len(line)
+        yield size, None
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -171,7 +206,7 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class RowError(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A row that gave no selection, with its request, so that it can be run again."""
+    """A row without a selection, and its request, so that it can be run again."""
 
     row: int
     error: str
@@ -180,12 +215,12 @@ class RowError(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ShardResult(msgspec.Struct, frozen=True):
-    """What became of a shard's rows, and what the files that hold it look like."""
+    """The outcome of a shard, and the fingerprints of the files that hold it."""
 
     index: int
     rows: int
     written: int
     errors: int
-    answers: Mark
-    faults: Mark | None = None
+    answers: Fingerprint
+    error_list: Fingerprint | None = None
     first_error: str | None = None

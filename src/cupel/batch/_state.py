@@ -1,13 +1,16 @@
-"""Files of a job: its state, its shards, its output."""
+"""The files of a job beside its output: the lock, the manifest and its parts, the record of a finished job."""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -16,51 +19,102 @@ import msgspec
 
 from cupel._checks import shown
 from cupel._documents import BUDGET
-from cupel._files import sync_directory, whole
+from cupel._files import draft_prefix, sync_directory, whole
 from cupel._version import __version__
 from cupel.batch._selector import BatchSelector
-from cupel.batch._source import BatchError, FileFormat, Mark, Shard, Source
+from cupel.batch._source import BatchError, FileFormat, Fingerprint, Shard, Source
+from cupel.errors import MissingExtraError
 from cupel.policy import Policy
 
+_NOTE: Final = "cupel-batch: "
+_PATIENCE: Final = 0.2
+"""Seconds to wait for a lock, so that a run that is just ending does not refuse the next."""
+
+
+@contextmanager
+def locked(target: Path) -> Generator[None, None, None]:
+    """Keep other runs, of any process, from writing to `target`; the kernel releases the lock of a killed process."""
+    try:
+        from filelock import FileLock, Timeout
+    except ImportError:
+        raise MissingExtraError("filelock", "batch") from None
+    path = target.with_name(f"{target.name}.lock")
+    holder = _holder(path)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=_PATIENCE)
+    except Timeout:
+        holder = holder or _holder(path) or "it has just begun"
+        raise BatchError(f"{target} is being written by another run: {holder}") from None
+    except OSError as error:
+        raise BatchError(f"{target}: cannot be written there: {error.strerror or error}") from None
+    try:
+        with suppress(OSError):  # on a full disk the lock holds without a note
+            since = datetime.now(UTC).isoformat(timespec="seconds")
+            path.write_text(f"{_NOTE}process {os.getpid()} on {socket.gethostname()}, since {since}", encoding="utf-8")
+        yield
+    finally:
+        with suppress(OSError):  # Windows removes no open file; the next run takes it over
+            path.unlink()
+        lock.release()
+
+
+def _holder(path: Path) -> str:
+    """Return the note of the run that holds a lock; refuse a file that is not a lock of a run."""
+    try:
+        is_file = stat.S_ISREG(path.lstat().st_mode)
+        note = path.read_bytes()[:1000].decode(errors="replace") if is_file else ""
+    except OSError:  # absent, or locked against reading
+        return ""
+    if not is_file or (note and not note.startswith(_NOTE)):
+        raise BatchError(f"{path} is in the way: it is not the lock of a run; move it elsewhere")
+    return note.removeprefix(_NOTE)
+
+
 _ID: Final = r"[0-9a-f]{32}"
+_DRAFT: Final = r"\d+-[0-9a-f]{8}"
 _OUR_FILES: Final = re.compile(
     rf"\.?(job\.json|input\.jsonl|output\.draft|errors\.draft|\d{{6,}}-{_ID}\.(arrow|jsonl|errors\.jsonl|done\.json))"
-    r"(\.\d+-[0-9a-f]{8})?|\.nfs\w+"
+    rf"(\.{_DRAFT})?|\.nfs\w+"
 )
 
 
 class _Header(msgspec.Struct, frozen=True, tag_field="job", tag="cupel-batch"):
-    """What every version writes into a manifest: enough to know the directory for ours."""
+    """The fields that every version writes into a manifest, by which a directory of a job is recognised."""
 
     id: str
-    """Part of the names of the job's files: a straggler of a discarded job cannot write into its successor's parts."""
+    """Part of the names of the job's files: a straggler of a discarded job cannot write into the parts of the next."""
     cupel: str
     """The version that began the job."""
 
 
 class Manifest(_Header, frozen=True, tag="cupel-batch"):
-    """What a job was asked to do; a run may only go on with parts whose manifest says the same."""
+    """The question that a job answers; a run continues only with parts whose manifest asks the same."""
 
-    input: Mark
+    input: Fingerprint
     policy: dict[str, Any]
     budget: dict[str, Any] | None
     report: bool
-    output_form: FileFormat
+    max_row_bytes: int
+    output_format: FileFormat
     now: str
     """The moment the job began, as policies write moments."""
     shards: list[Shard]
+    seal: str = ""
+    """The digest of all other fields, to recognise a manifest that was edited or damaged."""
 
     @classmethod
-    def asking(cls, selector: BatchSelector, output_form: FileFormat) -> Manifest:
+    def asking(cls, selector: BatchSelector, output_format: FileFormat, max_row_bytes: int) -> Manifest:
         """Describe a job whose input has not been read yet."""
         return cls(
             id=uuid4().hex,
             cupel=__version__,
-            input=Mark(0, ""),
+            input=Fingerprint(0, ""),
             policy=selector.policy.to_dict(),
             budget=None if selector.budget is None else BUDGET.write(selector.budget),
             report=selector.report,
-            output_form=output_form,
+            max_row_bytes=max_row_bytes,
+            output_format=output_format,
             now=datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             shards=[],
         )
@@ -71,57 +125,62 @@ class Manifest(_Header, frozen=True, tag="cupel-batch"):
         return BatchSelector(Policy.from_dict(_with_clock(self.policy, self.now)), budget, self.report)
 
     def differences(self, other: Manifest) -> list[str]:
-        """Name what the two jobs do not have in common."""
-        names = ("input", "policy", "budget", "report", "cupel")
+        """Name the fields in which two jobs differ."""
+        names = ("input", "policy", "budget", "report", "max_row_bytes", "cupel")
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
+def _seal(record: Manifest | Finished) -> str:
+    return sha256(msgspec.json.encode(msgspec.structs.replace(record, seal=""))).hexdigest()
+
+
 def _with_clock(document: dict[str, Any] | list[Any] | str | float | None, now: str) -> Any:
-    """Return a policy document in which every decay measures from the same moment, also after an interruption."""
+    """Return a policy document in which every decay measures from `now`, also after an interruption."""
     if isinstance(document, list):
         return [_with_clock(entry, now) for entry in document]
     if not isinstance(document, dict):
         return document
-    settled = {key: _with_clock(value, now) for key, value in document.items()}
-    return {"now": now, **settled} if settled.get("type") == "decay" else settled
+    fields = {key: _with_clock(value, now) for key, value in document.items()}
+    return {"now": now, **fields} if fields.get("type") == "decay" else fields
 
 
 class Parts:
     """The directory beside the output that holds the manifest and the finished shards.
 
-    It appears with its manifest and disappears by being renamed; what a kill leaves under other names is swept later.
-    Nothing is deleted that is not known, by its manifest and the names in it, for a directory of ours.
+    It is renamed into place with its manifest and renamed away before it is deleted; the next run deletes leftovers of
+    a killed one. Only directories are deleted whose manifest and file names show that a job made them.
     """
 
-    def __init__(self, output: Path) -> None:
-        self.path = output.with_name(f"{output.name}.parts")
+    def __init__(self, outputs: Outputs) -> None:
+        self.path = outputs.output.with_name(f"{outputs.output.name}.parts")
+        self._record = outputs.record
         self._manifest = self.path / "job.json"
 
     def take_up(self, asked: Manifest, *, resume: bool, restart: bool) -> Manifest | None:
-        """Return the manifest of an interrupted run to go on with; None to start afresh."""
+        """Return the manifest of an interrupted run to continue; None to start a new one."""
         header = self._header()
         if header is None or restart or not any(self.path.glob("*.done.json")):
             return None
         if not resume:
-            raise BatchError(
-                f"{self.path} holds an interrupted run: go on with it (--resume) or discard it (--restart)"
-            )
+            raise BatchError(f"{self.path} holds an interrupted run: continue it (--resume) or discard it (--restart)")
         try:
             found = msgspec.json.decode(self._manifest.read_bytes(), type=Manifest)
         except msgspec.MsgspecError as error:
             raise BatchError(f"{self._manifest} cannot be read: {error}; discard the run (--restart)") from None
+        if found.seal != _seal(found):
+            raise BatchError(f"{self._manifest} was edited or is damaged; discard the run (--restart)")
         differences = asked.differences(found)
         if differences:
             names = [f"cupel ({found.cupel} began it)" if name == "cupel" else name for name in differences]
             raise BatchError(
                 f"{self.path} holds a run that cannot be resumed, since this differs: {', '.join(names)}; "
-                "ask for the same again, or discard it (--restart)"
+                "repeat the same command, or discard the run (--restart)"
             )
         return found
 
     @contextmanager
     def draft(self, job_id: str) -> Generator[Path, None, None]:
-        """Make a directory that may become this one, and remove it if it does not."""
+        """Make a directory that `begin` may move to this place; delete it if that does not happen."""
         self._header()
         self._sweep()
         path = self._aside(job_id)
@@ -132,16 +191,16 @@ class Parts:
             _delete(path)
 
     def begin(self, draft: Path, manifest: Manifest) -> None:
-        """Put a prepared directory in this place, with a manifest in it from the first moment."""
+        """Move a prepared directory, with its manifest, to this place."""
         with whole(draft / self._manifest.name) as file:
-            file.write_bytes(msgspec.json.encode(manifest))
+            file.write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, seal=_seal(manifest))))
         sync_directory(draft)
         self.remove()
         draft.rename(self.path)
         sync_directory(self.path.parent)
 
     def remove(self) -> None:
-        """Delete the directory: at one moment it is all there, at the next it is gone."""
+        """Delete the directory atomically: rename it, then delete its files."""
         header = self._header()
         if header is not None:
             aside = self._aside(header.id)
@@ -150,7 +209,7 @@ class Parts:
             _delete(aside)
 
     def _header(self) -> _Header | None:
-        """Return who the directory belongs to; never touch one that some other program made."""
+        """Return the header of the manifest; refuse a directory that another program made."""
         if not os.path.lexists(self.path):
             return None
         reason = "no run has made it"
@@ -169,15 +228,19 @@ class Parts:
         return self.path.with_name(f".{self.path.name}.{job_id}")
 
     def _sweep(self) -> None:
-        """Finish the deletions that runs before this one were killed in."""
+        """Delete leftovers of killed runs: directories under deletion, and drafts of the record."""
         aside = re.compile(re.escape(self._aside("").name) + _ID)
+        draft = re.compile(re.escape(draft_prefix(self._record)) + _DRAFT)
         for path in self.path.parent.iterdir():
             if aside.fullmatch(path.name):
                 _delete(path)
+            elif draft.fullmatch(path.name):
+                with suppress(OSError):
+                    path.unlink()
 
 
 def _delete(path: Path) -> None:
-    """Delete a directory with the files of a job, as far as no straggler is writing into it."""
+    """Delete the files of a job and their directory, unless a straggler is still writing into it."""
     with suppress(OSError):
         for file in path.iterdir():
             if _OUR_FILES.fullmatch(file.name):
@@ -186,45 +249,46 @@ def _delete(path: Path) -> None:
 
 
 class Finished(msgspec.Struct, frozen=True, tag_field="job", tag="cupel-batch-finished"):
-    """What made an output: left beside it, so that the same job need not be done again."""
+    """The record beside an output of the job that made it, so that the same job is not run again."""
 
     asked: Manifest
     written: int
     errors: int
     size: int
     mtime_ns: int
+    seal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where a job writes to; links have been followed, so that one file has one name."""
+    """The files that a job writes, with links resolved, so that one file has one name."""
 
     output: Path
 
     @classmethod
     def named(cls, output: str | Path) -> Outputs:
-        """Find out where a path leads."""
+        """Resolve the path of an output."""
         return cls(Path(os.path.realpath(output)))
 
     @property
     def errors(self) -> Path:
-        """The list of bad rows."""
+        """The path of the list of bad rows."""
         return self.output.with_name(f"{self.output.name}.errors.jsonl")
 
     @property
     def record(self) -> Path:
-        """What made the output."""
+        """The path of the record of the job that made the output."""
         return self.output.with_name(f"{self.output.name}.job.json")
 
     def check(self, source: Source) -> None:
-        """Refuse to write over the input, or over what some other program has made."""
+        """Refuse to overwrite the input, or a file that another program made."""
         if self.output.is_dir():
             raise BatchError(f"{self.output} is a directory; name a file in it")
         if not self.output.parent.is_dir():
             raise BatchError(f"{self.output}: the directory {self.output.parent} does not exist")
         if self.output.exists() and not self.output.is_file():
             raise BatchError(
-                f"{self.output} is not a file; a job's output is put in place whole, which a pipe or a device cannot be"
+                f"{self.output} is not a file; a job moves its output into place as a whole, which needs a regular file"
             )
         for path in (self.output, self.errors, self.record):
             if source.is_at(path):
@@ -235,31 +299,29 @@ class Outputs:
                 raise BatchError(f"{path} is in the way: no job has written it; move it elsewhere")
 
     def finished(self, asked: Manifest) -> Finished | None:
-        """Return the record of the same job, if the output is still what it made."""
+        """Return the record of the same job, if the output has not changed since."""
         try:
             found = msgspec.json.decode(self.record.read_bytes(), type=Finished)
             status = self.output.stat()
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
-        same = not asked.differences(found.asked) and (status.st_size, status.st_mtime_ns) == (
-            found.size,
-            found.mtime_ns,
-        )
-        return found if same else None
+        unchanged = (status.st_size, status.st_mtime_ns) == (found.size, found.mtime_ns) and found.seal == _seal(found)
+        return found if unchanged and not asked.differences(found.asked) else None
 
     def keep_record(self, asked: Manifest, written: int, errors: int) -> Finished:
-        """Note what made the output that is now in place."""
+        """Write the record of the job that made the output, which is in place."""
         status = self.output.stat()
         record = Finished(
             msgspec.structs.replace(asked, shards=[]), written, errors, status.st_size, status.st_mtime_ns
         )
+        record = msgspec.structs.replace(record, seal=_seal(record))
         with whole(self.record) as draft:
             draft.write_bytes(msgspec.json.encode(record))
         return record
 
 
 def _begins_with(path: Path, start: bytes) -> bool:
-    """Say whether a file, if there is one, begins as ours do."""
+    """Tell whether a file is absent, empty, or begins as a job's file does."""
     if not path.exists():
         return True
     if not path.is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -20,12 +21,13 @@ from cupel.batch._job import Job
 from cupel.batch._source import BatchError, Shard, ShardResult, explained
 from cupel.errors import CupelError, MissingExtraError
 
+_log = logging.getLogger("cupel")
 _ATTEMPTS: Final = 3
-"""How often processes are replaced when they die and nothing is finished in between."""
+"""How often dying processes are replaced without a shard finished in between."""
 _AHEAD: Final = 2
-"""Shards a worker has at a time: one to work on, and one so that it need not wait for the next."""
+"""Shards a worker has at a time: one to work on and the next."""
 _PATIENCE: Final = 5.0
-"""Seconds that a worker with nothing left to do gets to end by itself."""
+"""Seconds that an idle worker has to end by itself."""
 _UNGUARDED: Final = (
     "the worker processes could not begin. They import the program that calls run_batch: put the call under "
     "`if __name__ == '__main__':` in a file (standard input cannot be imported), or ask for workers=1"
@@ -49,20 +51,20 @@ def check_can_start() -> None:
 
 
 def run_local(job: Job, shards: Sequence[Shard], workers: int) -> Generator[ShardResult, None, None]:
-    """Answer shards, giving each account as it is done; a process that dies is replaced and its shards are redone."""
+    """Answer shards, yielding each result; a process that dies is replaced and its shards are run again."""
     workers = min(workers, len(shards))
     if workers == 1:
         yield from map(job.run, shards)
         return
-    rota = Rota(shards)
+    queue = ShardQueue(shards)
     staff: list[_Worker] = []
     failures = 0
     try:
-        resource_tracker.ensure_running()  # or the first process would start it, which lets interrupts through
-        with interrupts_held():  # processes inherit that
+        resource_tracker.ensure_running()  # before the first process starts it with interrupts unblocked
+        with interrupts_held():  # inherited by the processes
             while len(staff) < workers:
                 staff.append(_Worker(job, len(staff)))
-        while busy := [worker for worker in staff if worker.work(rota)]:
+        while busy := [worker for worker in staff if worker.work(queue)]:
             ready = wait([worker.pipe for worker in busy])
             for worker in busy:
                 if worker.pipe not in ready:
@@ -74,7 +76,7 @@ def run_local(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Shar
                 elif worker.has_died:
                     failures += 1
                     worker.check_why(failures)
-                    rota.put_back(worker.shards)
+                    queue.put_back(worker.shards)
                     with interrupts_held():
                         staff[worker.place] = _Worker(job, worker.place)
     finally:
@@ -85,9 +87,9 @@ def run_local(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Shar
 
 @contextmanager
 def interrupts_held() -> Generator[None, None, None]:
-    """Put Ctrl-C off until the block is done; processes and threads started meanwhile never see it.
+    """Delay Ctrl-C until the end of the block; processes and threads started in it never receive it.
 
-    It reaches the whole process group, and only the process that directs the job should act on it.
+    The terminal sends it to the whole process group, but only the process that directs the job handles it.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -105,7 +107,7 @@ def ignore_interrupts() -> None:
 
 
 class _Worker:
-    """A process that answers shards, one after the other, as they come through a pipe."""
+    """A process that receives shards through a pipe and answers them in order."""
 
     def __init__(self, job: Job, place: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -114,21 +116,21 @@ class _Worker:
         self.has_died = False
         self._has_begun = False
         self.pipe, end = context.Pipe()
-        # Daemonic, so that not even an interrupt at the worst moment leaves somebody waiting for it.
+        # Daemonic, so that no interrupt leaves the interpreter waiting for it at exit.
         self._process = context.Process(target=_serve, args=(job, end), daemon=True)
         self._process.start()
         end.close()
 
-    def work(self, rota: Rota) -> bool:
-        """Take on what there is to do; say whether there is something."""
-        for shard in islice(rota.shards_for(self.place), _AHEAD - len(self.shards)):
+    def work(self, queue: ShardQueue) -> bool:
+        """Take shards from the queue; return whether the worker has any."""
+        for shard in islice(queue.shards_for(self.place), _AHEAD - len(self.shards)):
             self.shards.append(shard)
-            with suppress(OSError):  # it has died, which its answer will tell
+            with suppress(OSError):  # it has died, which `answer` notices
                 self.pipe.send(shard)
         return bool(self.shards)
 
     def answer(self) -> ShardResult | None:
-        """Receive the next account; None for a sign of life, or of death."""
+        """Receive the next result; None when the worker has started, or has died."""
         try:
             message: Any = self.pipe.recv()
         except (EOFError, OSError):
@@ -142,14 +144,14 @@ class _Worker:
         return message  # type: ignore[no-any-return]
 
     def check_why(self, failures: int) -> None:
-        """Give up where another process would die as well."""
+        """Raise if a replacement would die as well."""
         if not self._has_begun:
             raise BatchError(_UNGUARDED)
         if failures == _ATTEMPTS:
             raise BatchError(f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory")
 
     def end(self) -> None:
-        """End the process: at once if it is at work, since what it has not finished does not show."""
+        """End the process; one that is at work is killed, since unfinished shards leave no trace."""
         self.pipe.close()
         if not self.shards:
             self._process.join(_PATIENCE)
@@ -157,8 +159,8 @@ class _Worker:
         self._process.join()
 
 
-class Rota:
-    """Who does what next: a worker stays in its row group as long as there is one, so that it is decoded only once."""
+class ShardQueue:
+    """Shards by row group; a worker stays in its row group to the end, so that the group is decoded only once."""
 
     def __init__(self, shards: Iterable[Shard]) -> None:
         self._groups: dict[int, deque[Shard]] = {}
@@ -167,7 +169,7 @@ class Rota:
         self._group_of: dict[int, int] = {}
 
     def shards_for(self, worker: int) -> Iterator[Shard]:
-        """Yield the worker's next shards, each of them once."""
+        """Yield the worker's next shards and remove them from the queue."""
         while self._groups:
             group = self._group_of.get(worker)
             if group not in self._groups:
@@ -179,12 +181,12 @@ class Rota:
             yield shard
 
     def put_back(self, shards: Iterable[Shard]) -> None:
-        """Let others do what a worker left undone, before the rest of its group."""
+        """Return the unfinished shards of a worker to the front of their groups."""
         for shard in reversed(list(shards)):
             self._groups.setdefault(shard.row_group, deque()).appendleft(shard)
 
     def _another(self) -> int:
-        """Choose a group that nobody is at, or else help where most is left."""
+        """Choose a group without a worker, or the one with the most shards left."""
         taken = set(self._group_of.values())
         free = next((group for group in self._groups if group not in taken), None)
         return max(self._groups, key=lambda group: len(self._groups[group])) if free is None else free
@@ -193,7 +195,7 @@ class Rota:
 def _serve(job: Job, pipe: Any) -> None:
     ignore_interrupts()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(EOFError, OSError):  # nobody is interested any more
+    with suppress(EOFError, OSError):  # the directing process has ended
         pipe.send(None)
         while True:
             shard = pipe.recv()
@@ -205,7 +207,7 @@ def _serve(job: Job, pipe: Any) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent: whatever a library raises may not survive that."""
+    """Return an error that can be pickled, which an error of a library may not be."""
     if isinstance(error, CupelError):
         return error
     portable = OSError(*error.args[:2]) if isinstance(error, OSError) else BatchError(explained(error))
@@ -214,7 +216,7 @@ def _portable(error: Exception) -> Exception:
 
 
 def _end_with_parent() -> None:
-    """Do not outlive a parent that was killed."""
+    """End this process when its parent was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -253,13 +255,16 @@ def _submitted(distributed: Any, client: Any, job: Job, shards: Iterator[Shard])
         # The job goes with each task: kept on the workers, it would be lost when all of them are.
         return client.submit(Job.run, job, shard, key=f"cupel-{job.id}-{shard.index}", retries=_RETRIES)
 
-    threads = sum(client.nthreads().values()) or 1
+    threads = sum(client.nthreads().values())
+    if not threads:
+        _log.warning("the Dask cluster at %s has no workers: the job waits for the first", client.scheduler.address)
+        threads = 1
     running = distributed.as_completed([submit(shard) for shard in islice(shards, 4 * threads)])
     for future in running:
         try:
             result = future.result()
         except distributed.KilledWorker as error:
-            raise BatchError(f"the cluster lost its workers again and again: {error}") from error
+            raise BatchError(f"the cluster repeatedly lost its workers: {error}") from error
         except (CancelledError, distributed.CancelledError, distributed.comm.CommClosedError) as error:
             raise BatchError(f"lost the scheduler at {client.scheduler.address}") from error
         future.release()
@@ -276,7 +281,7 @@ def _connected(distributed: Any, scheduler: str) -> Any:
 
 
 def load_distributed() -> Any:
-    """Return dask.distributed, or say which extra brings it."""
+    """Return dask.distributed, or say which extra installs it."""
     try:
         import distributed  # type: ignore[import-untyped,unused-ignore]
     except ImportError:

@@ -39,8 +39,8 @@ exit codes:
   0    done
   2    the arguments or the input cannot be used; nothing was written
   3    done, but some rows could not be selected for: they are in OUT.errors.jsonl
-  4    failed on the way, as on a full disk; go on with --resume
-  130  interrupted; go on with --resume"""
+  4    failed on the way, as on a full disk; continue with --resume
+  130  interrupted; continue with --resume"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
                 on_progress=lambda progress: show(progress.done, progress.total, progress.resumed),
             )
         except KeyboardInterrupt:
-            print(f"cupel batch: interrupted; go on with --resume ({args.output}.parts)", file=sys.stderr)
+            print(f"cupel batch: interrupted; continue with --resume ({args.output}.parts)", file=sys.stderr)
             raise
         except BatchFailedError as error:
             print(f"cupel batch: failed: {error}", file=sys.stderr)
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(_as_dict(done)))
     if not args.quiet:
         print(_sentence(done), file=sys.stderr)
-    return SOME_FAILED if done.errors and not done.was_finished else 0
+    return SOME_FAILED if done.errors else 0
 
 
 @contextmanager
