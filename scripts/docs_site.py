@@ -1,6 +1,6 @@
-"""What the site is built with beyond its pages: the order of the sections, and the pages of the API reference.
+"""Build the navigation of the site and the pages of the API reference.
 
-mkdocs loads this file as a hook. A new page needs no entry anywhere: its folder decides where it goes.
+mkdocs loads this file as a hook. A how-to page belongs to one of the `NEEDS`; other pages are ordered by their folder.
 """
 
 import re
@@ -8,8 +8,34 @@ from pathlib import Path
 from typing import Any
 
 SECTIONS = {"Tutorial": "tutorial", "How to": "how-to", "Explanation": "explanation", "Reference": "reference"}
-FIRST = ("agent-loop", "chat-messages", "rag", "inspect-page", "cli", "policies", "how-selection-works")
-"""What most readers come for; the other pages of a section follow by title."""
+FIRST = ("how-selection-works",)
+"""Pages that come first in their section; the others follow by title."""
+NEEDS = {
+    "Agents and chats": (
+        "agent-loop",
+        "chat-messages",
+        "shorten",
+        "newest-tool-output",
+        "migrate-trim-messages",
+        "token-counting",
+    ),
+    "Frameworks": (
+        "openai-agents",
+        "litellm",
+        "claude-agent-sdk",
+        "google-adk",
+        "langchain",
+        "llamaindex",
+        "haystack",
+        "pydantic-ai",
+        "mcp",
+    ),
+    "Retrieval": ("rag", "forms", "streaming"),
+    "Explain and compare": ("explain-a-selection", "inspect-page", "what-if", "evaluate", "tune"),
+    "Operate": ("cli", "batch", "policies", "opentelemetry"),
+    "Extend and test": ("custom-strategies", "testing", "pytest-plugin"),
+}
+"""How-to pages by what the reader needs; pages that do not exist are skipped, and a page in no group is an error."""
 NAMESPACES = (
     "cupel.pipeline",
     "cupel.model",
@@ -40,18 +66,28 @@ OWN_SCRIPT = "assets/search-from-disk.js"
 
 
 def on_config(config: Any) -> Any:
-    """Order the pages: by section, then what most readers come for, then by title."""
+    """Order the pages: how-to pages by need, the others by title."""
     docs = Path(config["docs_dir"])
     nav: list[Any] = [{"Home": "index.md"}]
     for title, folder in SECTIONS.items():
         pages = sorted((docs / folder).glob("*.md"), key=_order)
         entries: list[Any] = [page.relative_to(docs).as_posix() for page in pages]
+        if folder == "how-to":
+            entries = _by_need({page.stem: page.relative_to(docs).as_posix() for page in pages})
         if folder == "reference":
             entries.append({"API": [{name: f"reference/api/{name}.md"} for name in _existing()]})
         if entries:
             nav.append({title: entries})
     config["nav"] = nav
     return config
+
+
+def _by_need(pages: dict[str, str]) -> list[Any]:
+    groups = [{need: [pages.pop(stem) for stem in stems if stem in pages]} for need, stems in NEEDS.items()]
+    if pages:
+        msg = f"how-to pages in no group of NEEDS: {', '.join(pages)}"
+        raise ValueError(msg)
+    return groups
 
 
 def _order(page: Path) -> tuple[int, str]:
@@ -75,20 +111,20 @@ def on_post_page(output: str, page: Any, config: Any) -> str:  # noqa: ARG001
 
 
 def on_post_template(output_content: str, template_name: str, config: Any) -> str:  # noqa: ARG001
-    """Do the same for the page that a server shows when there is none."""
+    """Do the same for the page of a missing address."""
     return FOREIGN_SCRIPT.sub(f"/{OWN_SCRIPT}", output_content)
 
 
 def _existing() -> list[str]:
-    """The namespaces that are there, then every bridge to a framework, one page each."""
+    """Return the public namespaces, then every integration."""
     root = Path(__file__).parents[1] / "src"
-    bridges = sorted(
+    integrations = sorted(
         f"{INTEGRATIONS}.{path.stem}"
         for path in (root / INTEGRATIONS.replace(".", "/")).iterdir()
         if not path.name.startswith("_")
     )
     return [
         name
-        for name in (*NAMESPACES, *bridges)
+        for name in (*NAMESPACES, *integrations)
         if (root / name.replace(".", "/") / "__init__.py").exists() or (root / f"{name.replace('.', '/')}.py").exists()
     ]

@@ -27,13 +27,23 @@ def test_no_page_of_the_reference_is_there_twice():
     assert len(names) == len(set(names))
 
 
-def test_every_page_is_in_the_navigation_and_an_agent_loop_comes_first():
+def test_every_page_is_in_the_navigation_and_how_to_pages_are_grouped_by_need():
     nav = SITE["on_config"]({"docs_dir": str(ROOT / "docs")})["nav"]
     sections = {title: pages for section in nav for title, pages in section.items() if title != "Home"}
-    shown = {page for pages in sections.values() for page in pages if isinstance(page, str)}
-    assert shown == {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob("*/*.md")}
-    assert sections["How to"][:2] == ["how-to/agent-loop.md", "how-to/chat-messages.md"]
-    assert set(SITE["FIRST"]) <= {Path(page).stem for page in shown}
+    groups = {need: pages for group in sections.pop("How to") for need, pages in group.items()}
+    listed = [page for pages in (*sections.values(), *groups.values()) for page in pages if isinstance(page, str)]
+    assert sorted(listed) == sorted(
+        page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob("*/*.md")
+    )
+    assert list(groups) == list(SITE["NEEDS"])
+    assert groups["Agents and chats"][0] == "how-to/agent-loop.md"
+
+
+def test_a_how_to_page_in_no_group_is_an_error(tmp_path):
+    (tmp_path / "how-to").mkdir()
+    (tmp_path / "how-to" / "lost.md").write_text("# Lost")
+    with pytest.raises(ValueError, match="in no group of NEEDS: lost"):
+        SITE["on_config"]({"docs_dir": str(tmp_path)})
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
