@@ -139,7 +139,7 @@ def test_a_text_with_citations_stays_as_it_is() -> None:
 
 def test_a_shortener_of_the_callers_is_given_every_long_text() -> None:
     fitted = tight(OPENAI, "openai", 0.5, forms=lambda text, _: stub(text, counter=COUNTER), parts=("prose",))
-    assert fitted.messages[1]["content"].endswith("left out …")
+    assert fitted.messages[1]["content"].endswith("tokens omitted]")
 
 
 def test_wrong_parts_are_named() -> None:

@@ -98,7 +98,7 @@ class Pieces:
 
     def _shorten(self, piece: Piece, history: History, name: str, limit: int) -> None:
         if self._shortening is not None:
-            form = self._shortening.form(history, piece.positions, name, limit, self._traces.rarity)
+            form = self._shortening.form(history, piece.positions, name, limit)
             if form is not None:
                 piece.forms[name] = form
 

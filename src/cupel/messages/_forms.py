@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cupel._checks import as_function, as_text
 from cupel.messages._formats import OUTPUTS, texts_in, thinks
-from cupel.shorten import head_tail, key_lines, values
+from cupel.shorten import shorten
 
 if TYPE_CHECKING:
     from cupel.messages._formats import Part
@@ -19,8 +19,6 @@ WHOLE, SHORT, CUT, BEGUN = "", "short", "cut:", "begun"
 """Names of forms: a message as it is, its standard short form, one for a limit of its own, and one that has grown."""
 _SHRINKS = 0.85
 """A form that keeps more of the tokens is not worth changing a message for."""
-_NAMES = 0.5
-"""Half of a shortened text are lines, half are names of the others: what kept most on recorded sessions."""
 
 
 class MessageForm(NamedTuple):
@@ -38,16 +36,14 @@ class Shortening(NamedTuple):
     parts: Collection[Part]
     """Which texts of messages."""
 
-    def form(
-        self, history: History, positions: Sequence[int], name: str, limit: int, known: Mapping[str, int]
-    ) -> MessageForm | None:
+    def form(self, history: History, positions: Sequence[int], name: str, limit: int) -> MessageForm | None:
         """Return messages with texts of about `limit` tokens; None if that is hardly shorter, or cannot be sent."""
         messages: dict[int, Shorter] = {}
         tokens = whole = sum(history.parsed[position].tokens for position in positions)
         parts = self.parts if name == SHORT and not self._are_fixed(history, positions) else OUTPUTS
         for position in positions:
             texts = texts_in(history.parsed[position].view, parts)
-            forms = [self._text(text, name, limit, history.counter, known) for text in texts]
+            forms = [self._text(text, name, limit, history.counter) for text in texts]
             if forms == texts:
                 continue
             shorter = history.with_texts(position, forms, parts)
@@ -61,13 +57,12 @@ class Shortening(NamedTuple):
         """Return whether words and calls of these messages stand beside reasoning, and stay as they are."""
         return self.parts != OUTPUTS and any(thinks(history.parsed[position].view) for position in positions)
 
-    def _text(self, text: str, name: str, limit: int, counter: TokenCounter, known: Mapping[str, int]) -> str:
+    def _text(self, text: str, name: str, limit: int, counter: TokenCounter) -> str:
         if self.shortener is not None:
             form = as_text("what forms returned", self.shortener(text, limit))
             if name == SHORT or counter.count(form) <= limit:
                 return form or text
-        short = _telling(text, limit, counter, known) if name == SHORT else _cut(text, limit, counter)
-        return short or text
+        return shorten(text, limit, counter=counter) or text
 
 
 def shortening_of(forms: object, *, built_in: object, parts: Collection[Part] = OUTPUTS) -> Shortening | None:
@@ -75,17 +70,3 @@ def shortening_of(forms: object, *, built_in: object, parts: Collection[Part] = 
     if forms is False:
         return None
     return Shortening(None if forms is built_in else as_function("forms", forms), parts)
-
-
-def _telling(text: str, limit: int, counter: TokenCounter, known: Mapping[str, int]) -> str:
-    """Return the short form: JSON as all its distinct values; of anything else key lines, and names of the others."""
-    if text[:1] in ("{", "["):
-        return values(text, None, counter=counter)
-    return key_lines(text, limit, counter=counter, known=known, names=_NAMES)
-
-
-def _cut(text: str, limit: int, counter: TokenCounter) -> str:
-    """Return a form within a limit, whatever is lost; it depends on nothing but the text."""
-    if text[:1] in ("{", "["):
-        return values(text, limit, counter=counter)
-    return key_lines(text, limit, counter=counter) or head_tail(text, limit, counter=counter)

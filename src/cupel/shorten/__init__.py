@@ -1,28 +1,21 @@
 """Shorter forms of a text, within a limit of tokens.
 
-Every shortener is a pure function of a text and a limit: `head_tail(text, 400)`. What it returns is never longer than
-the text, in tokens or characters, and never over the limit; a text within the limit comes back unchanged. Lines are
-kept whole and verbatim, and a marker says with numbers what is missing. Where not even the marker fits, what is left
-is an ellipsis, or nothing. `counter` says how tokens are counted, by default as `cupel.tokens.default_counter()` does.
+Every shortener is a pure function of a text and a limit: `shorten(text, 400)`. Its form is never longer than the text,
+in tokens or characters, and never over the limit; a text within the limit is returned unchanged. A marker such as
+`[cupel: lines 6–135 omitted]` says what is missing. Where not even a marker fits, the form is empty. `counter` says how
+tokens are counted, by default as `cupel.tokens.default_counter()` does.
 
-`shorten` chooses a form by what the text is. `try_forms` and `atry_forms` try functions of yours, such as a summary
-made by a model, before the forms that cannot fail.
+`shorten` is the default, also of `cupel.fit` and `cupel.MessageSession`. `try_forms` and `atry_forms` try functions of
+yours, such as a summary made by a model, and fall back to it.
 """
 
-from cupel.shorten._arguments import arguments
-from cupel.shorten._forms import Form, forms
-from cupel.shorten._head_tail import head_tail
-from cupel.shorten._key_lines import key_lines
-from cupel.shorten._matching import matching
-from cupel.shorten._names import names
-from cupel.shorten._outline import outline
-from cupel.shorten._rarity import Rarity
+from cupel.shorten._forms import Form, FormFailure, Shortened, atry_forms, forms, try_forms
+from cupel.shorten._names import Rarity
+from cupel.shorten._pieces import escape_markers
+from cupel.shorten._reduce import arguments, names, stub, table, values
+from cupel.shorten._request import AsyncShortener, Shortener
+from cupel.shorten._select import head_tail, key_lines, matching, outline
 from cupel.shorten._shorten import shorten
-from cupel.shorten._shortener import AsyncShortener, Shortener
-from cupel.shorten._stub import stub
-from cupel.shorten._table import table
-from cupel.shorten._try_forms import FormFailure, Shortened, atry_forms, try_forms
-from cupel.shorten._values import values
 
 __all__ = [
     "AsyncShortener",
@@ -33,6 +26,7 @@ __all__ = [
     "Shortener",
     "arguments",
     "atry_forms",
+    "escape_markers",
     "forms",
     "head_tail",
     "key_lines",

@@ -1,16 +1,26 @@
-"""Forms of one thing, as items."""
+"""Forms of one item, and trying forms in order: the first that keeps its promise is taken."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from math import sqrt
-from typing import TypeAlias, cast
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
 from cupel._checks import as_finite, as_instance, as_text, shown, wrong_type
-from cupel.errors import InvalidItemError
+from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.model import ID_KEY, WORTH_KEY, ContextItem
+from cupel.shorten._request import AsyncShortener, Request, Shortener
+from cupel.shorten._shorten import shorten
 from cupel.tokens import TokenCounter, counter_or_default
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Form: TypeAlias = ContextItem | str
 """A shorter form: an item, or its text."""
@@ -92,3 +102,205 @@ def _require_same(path: str, key: str, item: ContextItem, expected: object) -> N
     if found != expected:
         msg = f"{path}.metadata[{key!r}] must be {shown(expected)} or absent, got {shown(found)}"
         raise InvalidItemError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class FormFailure:
+    """A form that was tried and not taken: its name, and why; `error` is what it raised, if it did.
+
+    >>> FormFailure("summary", "took longer than 2 seconds").reason
+    'took longer than 2 seconds'
+    """
+
+    form: str
+    reason: str
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A shortened text, which form made it, and which forms before it failed.
+
+    `form` is the function's name: `shorten` where every form failed, `full` where the text was within the limit.
+
+    >>> from cupel.shorten import head_tail
+    >>> try_forms("within the limit", 10, head_tail)
+    Shortened(text='within the limit', tokens=3, form='full', failures=())
+    """
+
+    text: str
+    tokens: int
+    form: str
+    failures: tuple[FormFailure, ...] = ()
+
+
+def try_forms(
+    text: str, limit: int, *forms: Shortener, counter: TokenCounter | None = None, timeout: float | None = None
+) -> Shortened:
+    r"""Return the first form of a text that is made in time, without an error, and within the limit.
+
+    A form also fails if it returns something other than a string, or more tokens or characters than it may. After the
+    last one comes `shorten`, which does not fail. `timeout` is in seconds, for each form that is not of this package; a
+    function that has not returned by then is left behind in its thread.
+
+    >>> from cupel.shorten import head_tail
+    >>> def summary(text: str, limit: int) -> str:
+    ...     raise ConnectionError("the model cannot be reached")
+    >>> tried = try_forms("one line of many\n" * 90, 25, summary, head_tail)
+    >>> tried.form, tried.tokens, tried.failures[0].reason
+    ('head_tail', 21, 'ConnectionError: the model cannot be reached')
+    """
+    attempt = _Attempt.of(text, limit, counter, timeout)
+    failures: list[FormFailure] = []
+    for form in () if attempt.request.is_met else forms:
+        try:
+            seconds = None if _is_own(form) else timeout
+            made: object = form(text, limit) if seconds is None else _in_thread(form, text, limit, seconds)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises is reported
+            failures.append(attempt.failure(form, error))
+            continue
+        if taken := attempt.taken(form, made, failures):
+            return taken
+    return attempt.last_resort(failures)
+
+
+async def atry_forms(
+    text: str,
+    limit: int,
+    *forms: Shortener | AsyncShortener,
+    counter: TokenCounter | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the limit is for each form, and running out of it is no error
+) -> Shortened:
+    r"""Return what `try_forms` does, with forms that may be awaited; one that runs out of time is cancelled.
+
+    Cancelling the caller cancels the form that is being tried.
+
+    >>> import asyncio
+    >>> from cupel.shorten import head_tail
+    >>> async def summary(text: str, limit: int) -> str:
+    ...     await asyncio.sleep(60)
+    ...     return "a summary, too late"
+    >>> tried = asyncio.run(atry_forms("one line of many\n" * 90, 25, summary, head_tail, timeout=0.5))
+    >>> tried.form, tried.failures
+    ('head_tail', (FormFailure(form='summary', reason='took longer than 0.5 seconds', error=None),))
+    """
+    import asyncio
+
+    attempt = _Attempt.of(text, limit, counter, timeout)
+    failures: list[FormFailure] = []
+    for form in () if attempt.request.is_met else forms:
+        clock = asyncio.timeout(None if _is_own(form) else timeout)
+        try:
+            async with clock:
+                made = await _awaited(form, text, limit, threaded=clock.when() is not None)
+        except Exception as error:  # noqa: BLE001 - as above
+            late = isinstance(error, TimeoutError) and clock.expired()
+            failures.append(attempt.failure(form, _OutOfTimeError() if late else error))
+            continue
+        if taken := attempt.taken(form, made, failures):
+            return taken
+    return attempt.last_resort(failures)
+
+
+class _OutOfTimeError(Exception):
+    """A form did not return in time; an error of its own, since a form may raise TimeoutError itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What both ways of trying share: the checks before, between and after the forms."""
+
+    request: Request
+    timeout: float | None
+
+    @classmethod
+    def of(cls, text: str, limit: int, counter: TokenCounter | None, timeout: float | None) -> _Attempt:
+        if timeout is not None and as_finite("timeout", timeout, error=ConfigurationError, least=0) == 0:
+            msg = "timeout must be more than 0 seconds, got 0"
+            raise ConfigurationError(msg)
+        return cls(Request.of(text, limit, counter, exact=True), timeout)
+
+    def failure(self, form: Callable[..., object], error: Exception) -> FormFailure:
+        if isinstance(error, _OutOfTimeError):
+            return FormFailure(_name(form), f"took longer than {self.timeout:g} seconds")
+        return FormFailure(_name(form), f"{type(error).__name__}: {error!s:.200}", error)
+
+    def taken(self, form: Callable[..., object], made: object, failures: list[FormFailure]) -> Shortened | None:
+        request, name = self.request, _name(form)
+        if inspect.isawaitable(made):
+            if inspect.iscoroutine(made):
+                made.close()
+            reason = "has to be awaited: use atry_forms"
+        elif not isinstance(made, str):
+            reason = f"returned {type(made).__name__}, not a string"
+        elif len(made) > len(request.text):
+            reason = f"returned {len(made):,} characters for {len(request.text):,}"
+        elif (tokens := request.counter.count(made)) > (request.limit or 0):
+            reason = f"returned {tokens:,} tokens, more than the limit of {request.limit:,}"
+        else:
+            return Shortened(made, tokens, name, tuple(failures))
+        failures.append(FormFailure(name, reason))
+        return None
+
+    def last_resort(self, failures: list[FormFailure]) -> Shortened:
+        request = self.request
+        if request.is_met:
+            return Shortened(request.text, request.tokens, "full")
+        made = shorten(request.text, request.limit or 0, counter=request.counter)
+        return Shortened(made, request.counter.count(made), "shorten", tuple(failures))
+
+
+def _name(form: Callable[..., object]) -> str:
+    form = _inner(form)
+    return getattr(form, "__name__", type(form).__name__)
+
+
+def _is_own(form: Callable[..., object]) -> bool:
+    """Whether a form is the package's own, which needs no clock: what it returns must not depend on a busy machine."""
+    import cupel.shorten
+
+    return getattr(cupel.shorten, _name(form), None) is _inner(form)
+
+
+def _inner(form: Callable[..., object]) -> Callable[..., object]:
+    while isinstance(form, partial):
+        form = cast("partial[object]", form).func
+    return form
+
+
+def _in_thread(form: Shortener, text: str, limit: int, timeout: float) -> object:
+    from concurrent.futures import wait
+
+    outcome = _started(form, text, limit)
+    wait([outcome], timeout)
+    if not outcome.done():
+        raise _OutOfTimeError
+    return outcome.result()
+
+
+async def _awaited(form: Shortener | AsyncShortener, text: str, limit: int, *, threaded: bool) -> object:
+    import asyncio
+
+    if inspect.iscoroutinefunction(_inner(form)) or not threaded:
+        made: Any = form(text, limit)
+    else:
+        made = await asyncio.wrap_future(_started(form, text, limit))
+    return await cast("Awaitable[object]", made) if inspect.isawaitable(made) else made
+
+
+def _started(form: Callable[[str, int], object], text: str, limit: int) -> Future[object]:
+    """Call a function in a thread of its own, which is left behind where it does not return in time."""
+    from concurrent.futures import Future  # brings logging, which few need
+
+    outcome: Future[object] = Future()
+    outcome.set_running_or_notify_cancel()  # from here on nobody can cancel it
+
+    def run() -> None:
+        try:
+            outcome.set_result(form(text, limit))
+        except Exception as error:  # noqa: BLE001 - raised again where the outcome is asked for
+            outcome.set_exception(error)
+
+    # A daemon, so that a function that never returns does not keep the process alive.
+    Thread(target=run, name="cupel-shorten", daemon=True).start()
+    return outcome

@@ -1,26 +1,37 @@
-"""JSON in and out, and cutting it so that it still parses."""
+"""JSON as rows and members: it is cut between them, and still parses once the markers are removed."""
 
 from __future__ import annotations
 
 import json
-import math
-from typing import TYPE_CHECKING, Any, TypeGuard
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, TypeGuard
 
-from cupel.shorten._cut import boundary
-from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._marker import amount
+from cupel.shorten._pieces import MARKER, Marker, Pieces, gaps, joined, rendered, spread
+from cupel.shorten._text import Page, Weigh, rare_words
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DEEPEST = 24
+"""Containers that are nested deeper than this are kept or omitted whole."""
+_SMALL, _FEW = 160, 64
+"""Members of an object that are shorter than the first come first, unless there are more of them than the second."""
+_USUAL = 0.6
+"""A value that is the same in this share of the rows makes others stand out."""
+_FEWEST_ROWS = 3
+_LONG = 1500
+"""Rows and members of more characters than this are cut at once; shorter ones are kept whole or omitted."""
+_NAMED, _LONGEST_NAMES = 3, 32
+"""So many members that are omitted together are named, if their names are short."""
+_scan = json.JSONDecoder(strict=False).raw_decode
 
-    from cupel.shorten._request import ShortenCall
-
-_MARK = "…"
-_FLAT = 4  # so many times more values than containers are kept
+PlainText = Callable[[str, Weigh], Page]
+"""Returns the page of a text that is no JSON."""
 
 
 class NotJSONError(ValueError):
-    """The text is no JSON document, or none whose values Python can hold and write again."""
+    """The text is no JSON document."""
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
@@ -33,92 +44,295 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def parse(text: str) -> Any:
-    """Return the value of a JSON object or array; numbers that would not survive and doubled keys are refused."""
-    if text.lstrip()[:1] not in ("{", "["):
+def read(text: str) -> tuple[Any, int, int]:
+    """Return the value of a JSON object or array, and where it begins and ends."""
+    start = _skip(text, 0)
+    if text[start : start + 1] not in ("{", "["):
         raise NotJSONError
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+        value, end = _scan(text, start)
     except (ValueError, RecursionError):
         raise NotJSONError from None
+    if _skip(text, end) != len(text):
+        raise NotJSONError
+    return value, start, end
 
 
-def dump(value: Any) -> str:
-    """Return a value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
-def rewritten(request: ShortenCall, write: Callable[[Any], str]) -> str:
-    """Return what `write` makes of a request's JSON; a text that is none is shortened as `head_tail` does."""
-    if request.is_met:
-        return request.text
+class _Child(NamedTuple):
+    """A row of an array or a member of an object: where it begins, with its key, and where its value is."""
+
+    start: int
+    at: int
+    end: int
+    value: Any
+
+
+class Document:
+    """A JSON document, and the form of it that some room allows."""
+
+    def __init__(self, text: str, context: Context) -> None:
+        value, start, end = read(text)
+        self._node = Node(text, _Child(start, start, end, value), context, 0)
+
+    def build(self, room: int) -> str | None:
+        """Return the form of at most `room` characters, or None if there is none.
+
+        Where the document is little more than one long string, and there is no room for both, it is that string's.
+        """
+        segments = self.segments(room)
+        if segments is not None:
+            return rendered(segments)
+        page = self.core()
+        return None if page is None else page.build(room)
+
+    def segments(self, room: int) -> list[str] | None:
+        """Return the form as texts and markers."""
+        return self._node.segments(room)
+
+    def core(self) -> Page | None:
+        """Return the page of the string that makes up most of the document, or None if there is none."""
+        return self._node.core()
+
+
+class Context(NamedTuple):
+    """What holds for a whole document."""
+
+    query: str
+    plain: PlainText
+    weigh: Weigh = len
+    nested: bool = False
+    """Whether the document is a string in another one; its own strings are then continued without quotes."""
+
+    def weigh_string(self, text: str) -> int:
+        return self.weigh(quoted(text)[1:-1])
+
+    def inside(self) -> Context:
+        return Context(self.query, self.plain, self.weigh_string, nested=True)
+
+
+class Node:
+    """A value in a JSON text, with its children once it has to be cut."""
+
+    def __init__(self, text: str, child: _Child, context: Context, depth: int) -> None:
+        self._text, self._child, self._context, self._depth = text, child, context, depth
+        self._children: list[_Child] = []
+        self._lengths: list[int] = []
+        self._nodes: dict[int, Node] = {}
+        self._pieces: Pieces | None = None
+        self._inner: Page | Document | None = None
+        self.length = context.weigh(text[child.start : child.end])
+
+    def segments(self, room: int) -> list[str] | None:
+        """Return the value, with its key, in at most `room` characters, or None if it has no such form."""
+        text, child = self._text, self._child
+        if self.length <= room:
+            return [text[child.start : child.end]]
+        if isinstance(child.value, str):
+            return self._string(room)
+        if not (is_array(child.value) or is_object(child.value)) or not child.value or self._depth > _DEEPEST:
+            return None
+        if self._pieces is None:
+            self._open()
+        before, after = text[child.start : child.at + 1], text[self._children[-1].end : child.end]
+        room -= self._context.weigh(before) + self._context.weigh(after)
+        kept = self._parts(room)
+        main = self._main()
+        if not kept or (main is not None and main not in kept and isinstance(self._children[main].value, str)):
+            return None
+        return [before, *self._written(kept), after]
+
+    def core(self) -> Page | None:
+        """Return the page of the string that makes up most of a value, or None if there is none."""
+        value = self._child.value
+        if isinstance(value, str):
+            self._inner = self._inner or _inner(value, self._context)
+            return self._inner if isinstance(self._inner, Page) else self._inner.core()
+        if not value or not isinstance(value, (dict, list)) or self._depth > _DEEPEST:
+            return None
+        if self._pieces is None:
+            self._open()
+        main = self._main()
+        return None if main is None else self._node(main).core()
+
+    def _main(self) -> int | None:
+        """Return the position of the child that makes up most of a container, if one does."""
+        longest = max(range(len(self._lengths)), key=self._lengths.__getitem__)
+        return longest if self._lengths[longest] * 2 > self.length else None
+
+    def _node(self, position: int) -> Node:
+        if position not in self._nodes:
+            self._nodes[position] = Node(self._text, self._children[position], self._context, self._depth + 1)
+        return self._nodes[position]
+
+    def _open(self) -> None:
+        child = self._child
+        self._children = list(_children(self._text, child, keyed=is_object(child.value)))
+        weigh, text = self._context.weigh, self._text
+        lengths = [weigh(text[one.start : one.end]) + 2 for one in self._children]
+        texts = [text[one.start : one.end] + "\n" for one in self._children] if self._context.query else []
+        wanted = rare_words([one.replace("\n", " ") + "\n" for one in texts], self._context.query) if texts else {}
+        self._pieces = Pieces(lengths, ranked_children(child.value, lengths, wanted), long=_LONG, cut=0, least=_SMALL)
+        self._lengths = lengths
+
+    def _parts(self, room: int) -> dict[int, list[str]]:
+        """Return the segments of the children that are kept, by position."""
+        assert self._pieces is not None  # noqa: S101 - opened by the caller
+        found: dict[int, list[str]] = {}
+        for position, size in self._pieces.within(room).items():
+            node = self._node(position)
+            segments = node.segments(node.length if size >= self._lengths[position] else size)
+            if segments is not None:
+                found[position] = segments
+        for start, stop in list(gaps(found, len(self._children))) if found else ():
+            if sum(self._lengths[start:stop]) <= MARKER:
+                found.update(
+                    (at, [self._text[self._children[at].start : self._children[at].end]]) for at in range(start, stop)
+                )
+        return found
+
+    def _written(self, kept: dict[int, list[str]]) -> list[str]:
+        """Return the kept children in order, with the commas that the rest needs, and a marker for each gap."""
+        text, children = self._text, self._children
+        missing = dict(gaps(kept, len(children)))
+        last = max(kept)
+        parts: list[str] = []
+        position = 0
+        while position < len(children):
+            if position in missing:
+                stop = missing[position]
+                parts.append(self._marker(position, stop))
+                position = stop
+                continue
+            if not position or position - 1 in kept:
+                parts.append(
+                    text[children[position - 1].end if position else self._child.at + 1 : children[position].start]
+                )
+            parts += kept[position]
+            if position != last and position + 1 not in kept:
+                parts.append(",")
+            position += 1
+        return parts
+
+    def _marker(self, start: int, stop: int) -> Marker:
+        """Return the marker of omitted rows, which are counted, or of members, which are named if they are few."""
+        if not is_object(self._child.value):
+            return Marker.span("row", start + 1, stop)
+        keys = (self._text[child.start : child.at].rstrip(" \t\r\n:") for child in self._children[start:stop])
+        named = ", ".join(islice(keys, 4)) if stop - start <= _NAMED else ""
+        if not 0 < len(named) <= _LONGEST_NAMES or "]" in named:
+            return Marker.amount(stop - start, "member")
+        return Marker.of(named)
+
+    def _string(self, room: int) -> list[str] | None:
+        """Return a long string in pieces: each gap ends the string, and its key begins the next one."""
+        child, context = self._child, self._context
+        label = self._text[child.start : child.at]
+        if self._inner is None:
+            self._inner = _inner(child.value, context)
+        room -= context.weigh(label) + 2 + (0 if context.nested else len(label) + 4)
+        segments = self._inner.segments(room)
+        if segments is None:
+            return None
+        segments = joined(segments)
+        if context.nested:
+            inner = [one if isinstance(one, Marker) else quoted(one)[1:-1] for one in segments]
+            return [label + '"', *inner, '"']
+        parts: list[str] = []
+        # Brackets alone between two markers tell nothing.
+        segments = [one for one in segments if isinstance(one, Marker) or any(map(str.isalnum, one))] or segments
+        last = max((at for at, one in enumerate(segments) if not isinstance(one, Marker)), default=-1)
+        for at, one in enumerate(segments):
+            parts.append(one if isinstance(one, Marker) else label + quoted(one) + ("," if at != last else ""))
+        return parts
+
+
+def _inner(value: str, context: Context) -> Page | Document:
+    inside = context.inside()
     try:
-        return write(parse(request.text))
-    except (NotJSONError, RecursionError):
-        return keep_ends(request, note="; not JSON")
+        return Document(value, inside)
+    except NotJSONError:
+        return context.plain(value, inside.weigh)
 
 
-def cut(request: ShortenCall, value: Any) -> str:
-    """Return a JSON value within the limit: as it is, with long parts cut in place, or a bare mark.
-
-    Without a limit, it is the request's text where the value is longer than that.
-    """
-    whole = dump(value)
-    if request.allows(whole):
-        return whole
-    if request.limit is None:
-        return request.text
-    most = 1
-    while most < len(whole) and len(dump(capped(value, most))) < 2 * request.room:
-        most *= 2
-    shorter = request.largest(lambda size: dump(capped(value, size)), most, guess=most // 2)
-    if shorter is None:
-        return request.first_allowed(dump({_MARK: f"{amount(request.tokens, 'token')} left out"}))
-    return shorter
+def quoted(text: str) -> str:
+    """Return a text as a JSON string; lone surrogates are escaped."""
+    written = json.dumps(text, ensure_ascii=False)
+    return written if written.isascii() or not _SURROGATE.search(written) else json.dumps(text)
 
 
-def capped(value: Any, cap: int) -> Any:
-    """Return a value whose lists, objects and strings have a bounded length; each says what it lost."""
-    if isinstance(value, str):
-        return _string(value, 16 * cap)
-    if is_array(value):
-        # Rows go before the cells of a row, so that tables keep their columns.
-        room = cap if any(is_array(entry) or is_object(entry) for entry in value[: _FLAT * cap]) else _FLAT * cap
-        kept = [capped(entry, cap) for entry in value[:room]]
-        if len(value) > room:
-            kept.append(f"{_MARK} {len(value) - room:,} more left out {_MARK}")
-        return kept
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _children(text: str, parent: _Child, *, keyed: bool) -> Iterator[_Child]:
+    """Yield the rows or members of a container that is known to be valid."""
+    at = _skip(text, parent.at + 1)
+    while at < parent.end and text[at] not in "]}":
+        start = at
+        if keyed:
+            at = _skip(text, _skip(text, _scan(text, at)[1]) + 1)  # after the key and its colon
+        value, end = _scan(text, at)
+        yield _Child(start, at, end, value)
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+def ranked_children(value: Any, lengths: Sequence[int], wanted: dict[int, float]) -> Iterator[int]:
+    """Yield positions of rows or members in the order in which they are kept."""
+    order: list[int] = []
     if is_object(value):
-        room = _FLAT * cap
-        short = {key: capped(value[key], cap) for key in list(value)[:room]}
-        if len(value) > room:
-            short[_MARK] = f"{len(value) - room:,} more left out"
-        return short
-    return value
+        last = len(lengths) - 1  # so that the text after a last marker is more than a bracket
+        if last < _FEW:
+            order = sorted(
+                range(last + 1), key=lambda at: (lengths[at] > _SMALL, at != last or lengths[at] > MARKER, at)
+            )
+    else:
+        special = ranked_rows(value, wanted)
+        order = [*special[:1], len(lengths) - 1, 0, *special]
+    given: set[int] = set()
+    for position in (*order, *spread(lengths, head=0.7, tail=0.3)):
+        if position not in given:
+            given.add(position)
+            yield position
 
 
-def _string(value: str, room: int) -> str:
-    marked = f"{_MARK} {amount(len(value) - room, 'character')} left out {_MARK}"
-    if len(value) <= room + len(marked):
-        return value
-    start = boundary(value, room // 2)
-    stop = max(boundary(value, len(value) - room // 2), start)
-    return f"{value[:start]}{_MARK} {amount(stop - start, 'character')} left out {_MARK}{value[stop:]}"
+def ranked_rows(rows: Sequence[Any], wanted: dict[int, float]) -> list[int]:
+    """Return the positions of rows that a query asks for or that differ from the others, the most different first."""
+    scores = dict(wanted)
+    for position, score in unusual(rows).items():
+        scores[position] = scores.get(position, 0.0) + score
+    return sorted(scores, key=lambda position: (-scores[position], position))
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise NotJSONError
-    return value
+def unusual(rows: Sequence[Any]) -> dict[int, float]:
+    """Return the rows with a value other than the usual one of its column, each with the number of such values."""
+    objects = [(position, row) for position, row in enumerate(rows) if is_object(row)]
+    if len(objects) < _FEWEST_ROWS or len(objects) < len(rows):
+        return {}
+    names = dict.fromkeys(name for _, row in objects for name in row)
+    scores: dict[int, float] = {}
+    for name in names:
+        kinds = [_kind(row.get(name, ...)) for _, row in objects]
+        usual, count = Counter(kinds).most_common(1)[0]
+        if _USUAL * len(objects) <= count < len(objects):
+            for (position, _), kind in zip(objects, kinds, strict=True):
+                if kind != usual:
+                    scores[position] = scores.get(position, 0.0) + count / len(objects)
+    return scores
 
 
-def _float(literal: str) -> float:
-    number = float(literal)
-    if math.isinf(number):
-        raise NotJSONError
-    return number
+def _kind(value: Any) -> Any:
+    """Return what is compared of a value: itself, or whether a container is empty."""
+    if is_array(value) or is_object(value):
+        return (is_array(value), len(value) > 0)
+    return (type(value), value)
 
 
-def _constant(_: str) -> Any:
-    raise NotJSONError
+def rows_of(lines: Iterable[str]) -> list[Any]:
+    """Return the values of JSON lines; raise if one of them is no JSON object or array."""
+    return [read(line)[0] if line.strip() else None for line in lines]

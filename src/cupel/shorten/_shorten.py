@@ -1,82 +1,96 @@
-"""Choosing a form by what a text is."""
+"""The default way to shorten a text."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator
+from functools import partial
 
-from cupel.shorten._head_tail import keep_ends
-from cupel.shorten._json import NotJSONError, cut, dump, parse
-from cupel.shorten._key_lines import key_lines
-from cupel.shorten._lines import split_lines
-from cupel.shorten._matching import matching, troubled
-from cupel.shorten._outline import definitions, headings, outline
-from cupel.shorten._request import ShortenCall
-from cupel.shorten._table import tabled
-from cupel.shorten._values import merged
+from cupel._checks import as_text
+from cupel.shorten._json import Context, Document, NotJSONError, ranked_rows, rows_of
+from cupel.shorten._pieces import escape_markers, spread, without_images
+from cupel.shorten._request import Request
+from cupel.shorten._select import structure
+from cupel.shorten._text import Page, Weigh, least, ranked, rare_words, troubled, with_context
 from cupel.tokens import TokenCounter
 
-_LOG_LINE = re.compile(
-    r"\W{0,2}(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
-    r"|\[?\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)"
-)
-_SAMPLE = 100
-_LINES_OF_CODE = 60
-"""A text with fewer definitions than one in so many lines is not taken for source code."""
-_FEW_LINES, _LONG_LINE = 8, 240
+_USUAL = 0.3
+"""Trouble in more than this share of the lines tells nothing about one of them."""
+_HEAD, _TAIL = 0.25, 0.4
+"""Shares of a form that go to the first and to the last lines; the rest goes to lines that matter between them."""
 
 
-def shorten(
-    text: str,
-    limit: int,
-    *,
-    counter: TokenCounter | None = None,
-    known: Mapping[str, int] | None = None,
-) -> str:
-    r"""Return a text in the form that suits it, within a limit of tokens.
+def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query: str | None = None) -> str:
+    r"""Return a readable form of a text within a limit of tokens.
 
-    JSON becomes a `table`, or its `values` where the table does not fit; source code and Markdown an `outline`; a log
-    or a traceback the lines `matching` trouble, or its head and tail where there is none; other texts of many lines
-    their `key_lines`, for which `known` may be given; and prose its head and tail.
+    The form has whole lines of the text in their order: always the last ones, the first ones, and of those between them
+    lines with words of `query`, errors, definitions and headings. JSON is cut between rows and members, rows that
+    differ from the others or that `query` asks for are kept first, and it is still JSON without the markers. Each gap
+    has a marker on a line of its own. A text within the limit is returned as it is.
 
-    >>> print(shorten("def area(side):\n    # of a square\n    return side * side\n\n\n" * 2, 30))
-    def area(side):
-    … 4 lines …
-    def area(side):
-    … 8 lines, 24 tokens left out …
+    Args:
+        text: The text, such as a tool's output.
+        limit: The most tokens that the form may have.
+        counter: Counts tokens; `cupel.tokens.default_counter()` by default.
+        query: What the form will be read for, such as the user's newest message.
+
+    >>> log = "\n".join(f"copied part {number} of 90" for number in range(1, 91))
+    >>> print(shorten(log + "\nOSError: no space left on device", 60))
+    copied part 1 of 90
+    copied part 2 of 90
+    [cupel: lines 3–88 omitted]
+    copied part 89 of 90
+    copied part 90 of 90
+    OSError: no space left on device
     """
-    request = ShortenCall.of(text, limit, counter)
+    query = "" if query is None else as_text("query", query)
+    request = Request.of(text, limit, counter)
     if request.is_met:
         return text
-    if (written := _json(request)) is not None:
-        return written
-    lines = split_lines(text)
-    if _is_source(lines):
-        return outline(text, limit, counter=counter)
-    if _is_log(lines):
-        return matching(text, limit, counter=counter) if troubled(lines) else keep_ends(request)
-    if len(lines) > _FEW_LINES and len(text) < _LONG_LINE * len(lines):
-        return key_lines(text, limit, counter=counter, known=known)
-    return keep_ends(request)
+    plain = without_images(text)
+    if plain != text:
+        request = request.with_text(plain)
+        if request.is_met:
+            return plain
+    return request.longest(_form(plain, query).build) or request.longest(_page(query, plain).build) or least(request)
 
 
-def _json(request: ShortenCall) -> str | None:
+def _form(text: str, query: str) -> Page | Document:
     try:
-        value = parse(request.text)
-        as_table = dump(tabled(value))
-        return as_table if request.allows(as_table) else cut(request, merged((value,)))
-    except (NotJSONError, RecursionError):
+        return Document(escape_markers(text), Context(query, partial(_page, query)))
+    except NotJSONError:
+        return _json_lines(text, query) or _page(query, text)
+
+
+def _json_lines(text: str, query: str) -> Page | None:
+    """Return the page of a text of which every line is a JSON object, or None if it is another text."""
+    if text[:1] != "{":
+        return None
+    page = Page(text)
+    try:
+        rows = rows_of(page.lines)
+    except NotJSONError:
         return None
 
+    def cut(position: int, size: int) -> list[str] | None:
+        return Document(page.lines[position], Context(query, partial(_page, query))).segments(size)
 
-def _is_source(lines: list[str]) -> bool:
-    if len(headings(lines)) > 1:
-        return True
-    found = definitions(lines)
-    return len(found) > 1 and len(found) * _LINES_OF_CODE >= len(lines)
+    page = Page(text, cut=cut)
+    wanted = ranked_rows(rows, rare_words(page.lines, query))
+    return page.rank(spread(page.lengths, wanted, head=_HEAD, tail=_TAIL))
 
 
-def _is_log(lines: list[str]) -> bool:
-    sample = lines[:_SAMPLE] + lines[_SAMPLE:][-_SAMPLE:]
-    marked = sum(1 for line in sample if _LOG_LINE.match(line))
-    return marked * 3 >= len(sample) or any(line.startswith("Traceback (most recent") for line in lines)
+def _page(query: str, text: str, weigh: Weigh = len) -> Page:
+    page = Page(text, weigh=weigh)
+    return page.rank(spread(page.lengths, _between(page.lines, query), head=_HEAD, tail=_TAIL))
+
+
+def _between(lines: list[str], query: str) -> Iterator[int]:
+    """Yield positions of lines that matter: what the query asks for and trouble, with context, then structure."""
+    scores = rare_words(lines, query) if query else {}
+    trouble = troubled(lines)
+    if len(trouble) < _USUAL * len(lines):
+        for position in trouble:
+            scores[position] = scores.get(position, 0.0) + 1.0
+    yield from with_context(ranked(lines, scores), len(lines), before=1, after=2)
+    depths = structure(lines)
+    yield from sorted(depths, key=depths.__getitem__)

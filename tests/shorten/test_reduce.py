@@ -1,4 +1,4 @@
-"""The shorteners that read JSON, and the one-liners."""
+"""The shorteners that rewrite a text."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cupel.shorten import Rarity, arguments, names, shorten, stub, table, values
+from cupel.shorten import Rarity, arguments, head_tail, names, stub, table, values
 from cupel.tokens import CharacterEstimate
 
 COUNTER = CharacterEstimate()
@@ -52,7 +52,7 @@ def test_a_table_over_the_limit_counts_the_rows_it_lost():
     shorter = json.loads(table(json.dumps(ROWS), 150, counter=COUNTER))
     *rows, mark = shorter["rows"]
     assert 5 < len(rows) < 60
-    assert mark == f"… {60 - len(rows)} more left out …"
+    assert mark == f"[cupel: {60 - len(rows)} more omitted]"
 
 
 def test_values_are_distinct_and_typed():
@@ -79,21 +79,21 @@ def test_values_of_rows_stand_under_their_key_once():
     ],
 )
 @pytest.mark.parametrize("form", [table, values, arguments])
-def test_what_is_no_json_is_said_to_be_none(form, text):
-    assert "left out; not JSON …" in form(text, 40, counter=COUNTER)
+def test_a_text_that_is_no_json_is_shortened_as_text(form, text):
+    assert form(text, 40, counter=COUNTER) == head_tail(text, 40, counter=COUNTER) != ""
     if form is not arguments:
         assert form(text, None, counter=COUNTER) == text
 
 
 @pytest.mark.parametrize("form", [table, values, arguments])
 def test_a_limit_for_nothing_but_a_mark_is_still_json(form):
-    assert json.loads(form(json.dumps(ROWS), 12, counter=COUNTER)) == {"…": "1,180 tokens left out"}
+    assert json.loads(form(json.dumps(ROWS), 12, counter=COUNTER)) == {"cupel": "1,180 tokens omitted"}
 
 
 def test_long_strings_are_cut_in_place():
     shorter = json.loads(table(json.dumps({"id": 7, "body": "word " * 900}), 60, counter=COUNTER))
     assert shorter["id"] == 7
-    assert " characters left out …" in shorter["body"]
+    assert " characters omitted]" in shorter["body"]
 
 
 def test_arguments_keep_what_is_short():
@@ -103,7 +103,7 @@ def test_arguments_keep_what_is_short():
     }
     shorter = json.loads(arguments(json.dumps(call), 100, counter=COUNTER))
     assert (shorter["path"], shorter["edits"][0]["old"]) == ("a.py", "x = 1")
-    assert " lines, " in shorter["edits"][0]["new"]
+    assert "[cupel: lines " in shorter["edits"][0]["new"]
 
 
 def test_arguments_take_a_form():
@@ -113,7 +113,7 @@ def test_arguments_take_a_form():
 
 def test_names_are_ranked_by_kind_and_rarity():
     text = "the ordinary words of parse_header in src/cupel/model.py at 10.0.0.1 are __init__ and CamelCase\n" * 9
-    listed = names(text, 45, counter=COUNTER, known={"parse_header": 99}).partition("with ")[2].split()
+    listed = names(text, 45, counter=COUNTER, known={"parse_header": 99}).partition("with ")[2].rstrip("]").split()
     assert listed[:4] == ["src/cupel/model.py", "10.0.0.1", "__init__", "CamelCase"]
     assert "parse_header" not in listed[:4]
 
@@ -127,36 +127,12 @@ def test_rarity_counts_texts_not_occurrences():
 
 def test_a_stub_says_less_where_there_is_less_room():
     text = "a line of output\n" * 100
-    limits = {stub(text, limit, counter=COUNTER, tool="read_file\n2") for limit in range(40)}
+    hint = "stored as\nrun-17.log"
+    limits = {stub(text, limit, counter=COUNTER, tool="read_file\n[2]", hint=hint) for limit in range(40)}
     assert limits == {
         "",
-        "…",
-        "… 100 lines, 425 tokens left out …",
-        "… read_file 2: 100 lines, 425 tokens left out …",
-        "… read_file 2: 100 lines, 425 tokens left out; call it again to see them …",
+        "[cupel: 100 lines, 425 tokens omitted]",
+        "[cupel: read_file [2): 100 lines, 425 tokens omitted]",
+        "[cupel: read_file [2): 100 lines, 425 tokens omitted; stored as run-17.log]",
     }
     assert stub(stub(text, tool="read_file"), tool="read_file") == stub(text, tool="read_file")
-
-
-@pytest.mark.parametrize(
-    ("text", "sign"),
-    [
-        (json.dumps(ROWS), '"rows"'),
-        ("def area(side):\n    return side * side\n\n" * 90, "def area(side):\n… "),
-        ("# Title\n\n" + "words and words\n" * 90 + "\n## Part\n\n" + "words and words\n" * 90, "## Part"),
-        (
-            "2026-01-02 10:00:00 fine\n" * 400
-            + "2026-01-02 10:00:01 ERROR lost\n"
-            + "2026-01-02 10:00:02 fine\n" * 400,
-            "lost",
-        ),
-        ("2026-01-02 10:00:00 fine\n" * 400 + "2026-01-02 10:00:02 end\n", "end"),
-        (
-            "drwxr-xr-x some directory\n" * 200 + "config_7.toml\n" + "drwxr-xr-x some directory\n" * 200,
-            "config_7.toml",
-        ),
-        ("It was a long story without lines. " * 300, " characters, "),
-    ],
-)
-def test_the_form_follows_the_text(text, sign):
-    assert sign in shorten(text, 900 if text.startswith("[") else 60, counter=COUNTER)

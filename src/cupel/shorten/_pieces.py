@@ -1,0 +1,190 @@
+"""Markers, and choosing which lines or rows of a long text are kept within some room."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+MARKER = 32
+"""About how many characters a marker takes, with its line ends."""
+LONG, _CUT = 1000, 0.4
+"""Of a piece of more characters than this, such a share of this many is kept at first, and later twice as many."""
+_LEAST = 24
+"""Fewer characters of a piece are not worth a marker."""
+_SIGN = "[cupel:"
+FORGED = re.compile(r"\[(cupel):", re.IGNORECASE)
+_BASE64 = (
+    r'data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]{100,}|(?<=")(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|Qk[01])'
+    r'[A-Za-z0-9+/=]{200,}(?=")'
+)
+_IMAGE = re.compile(_BASE64)
+
+
+class Marker(str):
+    """A line that says what is omitted: `[cupel: lines 6–135 omitted]`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, what: str) -> Marker:
+        """Return the marker that says what is omitted."""
+        return cls(f"{_SIGN} {what} omitted]")
+
+    @classmethod
+    def span(cls, unit: str, first: int, last: int) -> Marker:
+        """Return the marker of omitted lines or rows, which are counted from 1."""
+        return cls.of(f"{unit} {first}" if first == last else f"{unit}s {first}–{last}")
+
+    @classmethod
+    def amount(cls, number: int, unit: str) -> Marker:
+        """Return the marker of an amount: `[cupel: 1,200 characters omitted]`."""
+        return cls.of(amount(number, unit))
+
+
+def amount(number: int, unit: str) -> str:
+    """Return a number with its unit: `1 line`, `3,020 tokens`."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+
+
+def escape_markers(text: str) -> str:
+    """Return a text in which nothing looks like a marker of this package: `[cupel:` becomes `[cupel :`.
+
+    A tool's output may imitate a marker. Escape it before it is sent, whether it is shortened or not.
+
+    >>> escape_markers("[cupel: lines 2–9 omitted]")
+    '[cupel : lines 2–9 omitted]'
+    """
+    return FORGED.sub(r"[\1 :", text)
+
+
+def without_images(text: str) -> str:
+    """Return a text with a marker in place of each image that is written out in base64."""
+    return _IMAGE.sub(Marker.of("image"), text)
+
+
+def joined(segments: Iterable[str]) -> list[str]:
+    """Return segments with those between two markers as one."""
+    parts: list[str] = []
+    for one in segments:
+        if parts and not isinstance(one, Marker) and not isinstance(parts[-1], Marker):
+            parts[-1] += one
+        else:
+            parts.append(one)
+    return parts
+
+
+def rendered(segments: Iterable[str], end: str = "\n") -> str:
+    """Return segments as one text, each marker on a line of its own."""
+    parts: list[str] = []
+    at_start = True
+    for segment in segments:
+        if isinstance(segment, Marker):
+            parts += (segment, end) if at_start else (end, segment, end)
+            at_start = True
+        elif segment:
+            parts.append(segment)
+            at_start = segment.endswith("\n")
+    if at_start and len(parts) > 1 and isinstance(parts[-2], Marker):
+        parts.pop()
+    return "".join(parts)
+
+
+def spread(lengths: Sequence[int], middle: Iterable[int] = (), *, head: float, tail: float) -> Iterator[int]:
+    """Yield positions from the end, from the beginning and from `middle`, each in its share of the characters."""
+    count = len(lengths)
+    given = bytearray(count)
+    streams = [iter(range(count - 1, -1, -1)), iter(range(count)), iter(middle)]
+    weights = [tail, head, max(1 - head - tail, 0.01)]
+    used = [0.0 if weight else float("inf") for weight in weights]
+    while min(used) < float("inf"):
+        at = used.index(min(used))
+        position = next((one for one in streams[at] if not given[one]), None)
+        if position is None:
+            used[at] = float("inf")
+        else:
+            given[position] = 1
+            used[at] += (lengths[position] + 1) / weights[at]
+            yield position
+
+
+class Pieces:
+    """Pieces of a text in the order in which they are kept; a larger room keeps all that a smaller one does.
+
+    A piece of more than `long` characters is cut at first, one of less than `least` never, and `cut` is how many
+    characters the marker in it takes.
+    """
+
+    def __init__(
+        self, lengths: Sequence[int], ranking: Iterable[int], *, long: int = LONG, cut: int = MARKER, least: int = 0
+    ) -> None:
+        self._long, self._cut, self._least = long, cut, least
+        self._lengths = lengths
+        self._coming = self._steps(ranking)
+        self._taken: list[tuple[int, int]] = []
+        """Positions with the characters that are kept of each; a long piece comes back with more."""
+        self._totals: list[int] = []
+        self._peaks: list[int] = []
+        self._sizes: dict[int, int] = {}
+
+    def within(self, room: int) -> dict[int, int]:
+        """Return the positions that are kept, each with the characters that it may have."""
+        while not self._peaks or self._peaks[-1] <= room:
+            step = next(self._coming, None)
+            if step is None:
+                break
+            self._totals.append(self._total() + self._added(*step, self._sizes))
+            self._peaks.append(max(self._totals[-1], self._peaks[-1] if self._peaks else 0))
+            self._taken.append(step)
+            self._sizes[step[0]] = step[1]
+        count = bisect_right(self._peaks, room)
+        kept = dict(self._taken[:count])
+        if count < len(self._taken):
+            position, size = self._taken[count]
+            spare = room - (self._totals[count - 1] if count else MARKER)
+            more = spare - self._added(position, kept.get(position, 0), kept) - (0 if position in kept else self._cut)
+            if (
+                self._lengths[position] >= self._least
+                and more >= max(_LEAST, room // 5)
+                and kept.get(position, 0) + more < size
+            ):
+                kept[position] = kept.get(position, 0) + more
+        return kept
+
+    def _total(self) -> int:
+        return self._totals[-1] if self._totals else MARKER
+
+    def _added(self, position: int, size: int, kept: dict[int, int]) -> int:
+        """Return the characters that a piece adds, with the markers around it."""
+        length = self._lengths[position]
+        if position in kept:
+            return size - kept[position] - (self._cut if size == length else 0)
+        left = position > 0 and position - 1 not in kept
+        right = position + 1 < len(self._lengths) and position + 1 not in kept
+        return size + (self._cut if 0 < size < length else 0) + MARKER * (left + right - 1)
+
+    def _steps(self, ranking: Iterable[int]) -> Iterator[tuple[int, int]]:
+        long: list[int] = []
+        for position in ranking:
+            length = self._lengths[position]
+            if length > self._long:
+                long.append(position)
+            yield position, int(self._long * _CUT) if length > self._long else length
+        size = int(self._long * _CUT)
+        while long:
+            size *= 2
+            for position in long:
+                yield position, self._lengths[position] if self._lengths[position] < size * 3 // 2 else size
+            long = [position for position in long if self._lengths[position] >= size * 3 // 2]
+
+
+def gaps(kept: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
+    """Yield the runs of positions that are not kept."""
+    place = 0
+    for position in (*sorted(kept), count):
+        if position > place:
+            yield place, position
+        place = position + 1

@@ -1,0 +1,246 @@
+"""Texts as lines: which of them matter, and how they are written with markers in the gaps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from unicodedata import category, combining
+
+from cupel.shorten._pieces import FORGED, MARKER, Marker, Pieces, escape_markers, gaps, rendered
+from cupel.shorten._request import Request
+
+Weigh = Callable[[str], int]
+"""Tells how many characters a text takes where it will be written."""
+Cut = Callable[[int, int], "list[str] | None"]
+"""Returns the segments of one line within a number of characters."""
+
+_OWN = re.compile(r"\[cupel: lines? (\d{1,15})(?:–(\d{1,15}))? omitted\]\r?\n?")
+_JOINER = "\u200d"
+_EXTENDING = frozenset(("Mn", "Me", "Mc"))
+_FARTHEST = 32
+"""A character with more marks than this is noise, and cutting it does no harm."""
+_WORD_REACH = 24
+"""How far a cut is moved so that it does not split a word."""
+_STEMS = (
+    *("error", "exception", "traceback", "fail", "fatal", "panic", "warn", "assert", "critical", "denied", "refused"),
+    *("not found", "no such", "no space", "undefined", "segfault", "killed", "timed out"),
+)
+"""What makes a line one that tells of trouble."""
+_NO_TROUBLE = re.compile(r"\b(?:0|no|without) (?:errors?|exceptions?|fail(?:ed|ures?)|warnings?)", re.IGNORECASE)
+_WORD = re.compile(r"[\w./@~-]+")
+_DIGITS = re.compile(r"\d+")
+_COMMON = 0.2
+"""A word or stem that is in more than this share of the lines tells nothing about one of them."""
+_MOST_WORDS, _LONGEST_SHAPE = 64, 400
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Split after each `\n`, and nowhere else: other separators stay inside their line."""
+    *ended, last = text.split("\n")
+    lines = [line + "\n" for line in ended]
+    if last:
+        lines.append(last)
+    return lines
+
+
+class Page:
+    """The lines of a text, and the form of it that some room allows.
+
+    Lines are numbered from 1. A marker in the text that fits this numbering is one of an earlier shortening: its lines
+    are counted, so that numbers refer to the text as it once was. Anything else that looks like a marker is escaped.
+    """
+
+    def __init__(self, text: str, *, weigh: Weigh = len, cut: Cut | None = None) -> None:
+        self.lines = split_lines(text)
+        self.numbers: Sequence[int] = range(1, len(self.lines) + 1)
+        self.last = len(self.lines)
+        if FORGED.search(text):
+            self._renumber()
+        self.lengths = list(map(weigh, self.lines))
+        self.end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
+        self._cut = cut
+        self._pieces: Pieces | None = None
+
+    def _renumber(self) -> None:
+        lines: list[str] = []
+        numbers: list[int] = []
+        number = 1
+        for line in self.lines:
+            own = _OWN.fullmatch(line)
+            if own and int(own[1]) == number and int(own[2] or own[1]) >= number:
+                number = int(own[2] or own[1]) + 1
+            else:
+                lines.append(escape_markers(line))
+                numbers.append(number)
+                number += 1
+        self.lines, self.numbers, self.last = lines, numbers, number - 1
+
+    def rank(self, ranking: Iterable[int]) -> Page:
+        """Set the order in which lines are kept."""
+        self._pieces = Pieces(self.lengths, ranking)
+        return self
+
+    def build(self, room: int) -> str | None:
+        """Return the form of at most `room` characters, or None if there is none."""
+        segments = self.segments(room)
+        return None if segments is None else rendered(segments, self.end)
+
+    def segments(self, room: int) -> list[str] | None:
+        """Return the form as texts and markers."""
+        if self._pieces is None:
+            msg = "rank() comes first"
+            raise RuntimeError(msg)
+        kept = self._pieces.within(room)
+        if not kept:
+            return None
+        for start, stop in list(gaps(kept, len(self.lines))):
+            if stop - start <= MARKER and self._is_short(start, stop):
+                kept.update((position, self.lengths[position]) for position in range(start, stop))
+        segments: list[str] = []
+        number = 1
+        for position in sorted(kept):
+            if self.numbers[position] > number:
+                segments.append(Marker.span("line", number, self.numbers[position] - 1))
+            number = self.numbers[position] + 1
+            segments += self._line(position, kept[position])
+        if number <= self.last:
+            segments.append(Marker.span("line", number, self.last))
+        return segments
+
+    def _is_short(self, start: int, stop: int) -> bool:
+        """Whether a gap is no longer than its own marker, which says nothing about lines that were missing before."""
+        first, last = self.numbers[start], self.numbers[stop - 1]
+        if last - first != stop - start - 1:
+            return False
+        return sum(self.lengths[start:stop]) <= len(Marker.span("line", first, last))
+
+    def _line(self, position: int, size: int) -> list[str]:
+        line = self.lines[position]
+        if size >= self.lengths[position]:
+            return [line]
+        if self._cut is not None and (segments := self._cut(position, size)) is not None:
+            return segments
+        return cut_line(line, size * len(line) // max(self.lengths[position], 1))
+
+
+def cut_line(line: str, size: int) -> list[str]:
+    """Return the beginning and the end of a line, with a marker between them."""
+    body = line.rstrip("\r\n")
+    first = _between_words(body, size // 2, -1)
+    last = max(_between_words(body, len(body) - (size - size // 2), 1), first)
+    marker = Marker.amount(last - first, "character")
+    return [body[:first], marker, body[last:] + line[len(body) :]]
+
+
+def _between_words(text: str, at: int, step: int) -> int:
+    """Return a place near `at`, in the direction of `step`, that splits no word; or `at`, if none is near."""
+    for place in range(at, at + step * _WORD_REACH, step):
+        if 0 < place < len(text) and (text[place - 1].isspace() or text[place].isspace()):
+            return boundary(text, place)
+    return boundary(text, at)
+
+
+def boundary(text: str, at: int) -> int:
+    """Return the last place at or before `at` that does not part a character from its marks.
+
+    Combining marks, variation selectors, skin tones, joined emoji, surrogate halves and the two characters of a
+    Windows line end stay together; rarer clusters (flags, Hangul written in letters) may be cut.
+    """
+    if not 0 < at < len(text):
+        return min(max(at, 0), len(text))
+    place = at
+    while place > max(at - _FARTHEST, 0) and _belongs(text[place - 1], text[place]):
+        place -= 1
+    return place
+
+
+def _belongs(before: str, after: str) -> bool:
+    if after < "\u0300":
+        return before == "\r" and after == "\n"
+    if _JOINER in (before, after) or combining(after):
+        return True
+    if "\U0001f3fb" <= after <= "\U0001f3ff":  # skin tones
+        return True
+    return category(after) in _EXTENDING or ("\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff")
+
+
+def troubled(lines: Sequence[str]) -> dict[int, float]:
+    """Return the positions of lines that tell of errors, failures and the like, each with the score 1."""
+    found = _holding("".join(lines).lower(), _STEMS)
+    return {position: 1.0 for position in sorted(found) if not _NO_TROUBLE.search(lines[position])}
+
+
+def holding_words(lines: Sequence[str], query: str) -> dict[int, float]:
+    """Return the positions of lines that hold words of a query, each with the number of these words."""
+    return _holding("".join(lines).lower(), dict.fromkeys(_WORD.findall(query.lower())))
+
+
+def rare_words(lines: Sequence[str], query: str) -> dict[int, float]:
+    """Return the positions of lines that hold words of a query which few lines hold; rarer words score higher."""
+    words = [word.strip("./-~@") for word in _WORD.findall(query.lower())]
+    distinct = sorted({word for word in words if len(word) > 3}, key=lambda word: (-len(word), word))  # noqa: PLR2004
+    scores: dict[int, float] = {}
+    text = "".join(lines).lower()
+    for word in distinct[:_MOST_WORDS]:
+        found = _holding(text, (word,))
+        if len(found) <= max(_COMMON * len(lines), 1):
+            for position in found:
+                scores[position] = scores.get(position, 0.0) + 2.0 / (1 + len(found)) ** 0.5
+    return scores
+
+
+def _holding(text: str, words: Iterable[str]) -> dict[int, float]:
+    """Return how many of the words each line holds; the whole text is searched at once, which is quicker."""
+    scores: dict[int, float] = {}
+    for word in words:
+        position = start = 0
+        while (place := text.find(word, start)) >= 0:
+            position += text.count("\n", start, place)
+            scores[position] = scores.get(position, 0.0) + 1.0
+            start = text.find("\n", place)
+            if start < 0:
+                break
+    return scores
+
+
+def ranked(lines: Sequence[str], scores: Mapping[int, float]) -> list[int]:
+    """Return positions: best first, equal ones from both ends inwards, lines that differ only in numbers last."""
+    by_score: dict[float, list[int]] = {}
+    repeated: list[int] = []
+    known: set[str] = set()
+    for position in sorted(scores):
+        shape = _DIGITS.sub("0", lines[position][:_LONGEST_SHAPE])
+        if shape in known:
+            repeated.append(position)
+        else:
+            known.add(shape)
+            by_score.setdefault(scores[position], []).append(position)
+    order = [position for score in sorted(by_score, reverse=True) for position in _inwards(by_score[score])]
+    return order + repeated
+
+
+def _inwards(positions: list[int]) -> Iterable[int]:
+    half = (len(positions) + 1) // 2
+    pairs = zip_longest(positions[:half], reversed(positions[half:]))
+    return [position for pair in pairs for position in pair if position is not None]
+
+
+def with_context(positions: Iterable[int], count: int, *, before: int, after: int) -> Iterator[int]:
+    """Yield positions, each with its neighbours, none twice."""
+    given: set[int] = set()
+    for match in positions:
+        for position in (match, *range(match + 1, match + after + 1), *range(match - 1, match - before - 1, -1)):
+            if 0 <= position < count and position not in given:
+                given.add(position)
+                yield position
+
+
+def least(request: Request) -> str:
+    """Return the shortest form: a marker alone, or nothing."""
+    return request.first_allowed(Marker.amount(line_count(request.text), "line"), Marker.of("text"))
+
+
+def line_count(text: str) -> int:
+    """Return the number of lines of a text."""
+    return text.count("\n") + (not text.endswith("\n"))
