@@ -160,7 +160,7 @@ def steps(lines: Path) -> dict[str, float]:
     with lines.open("rb") as file:
         rows = [line.rstrip() for line in islice(file, 200)]
     selector = BatchSelector(presets.chat())
-    pipeline, budget = selector.policy.pipeline(), ContextBudget(3000, 3000)
+    pipeline, budget = selector.policy, ContextBudget(3000, 3000)
     keys = msgspec.json.Decoder(dict[str, msgspec.Raw])
     texts = [keys.decode(row)["items"] for row in rows]
     items = [read_items(text) for text in texts]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import cupel.policy
 from benchmarks.measure import garbage_collection, timed
 from benchmarks.pools import budget_for, mixed_pool
 from benchmarks.rows import ROWS
 from cupel import ContextItem, KnapsackSlice, Pipeline
-from cupel.policy import Policy
 from tests import oracle
 
 MOST_SECONDS = 20.0  # the next size, ten times the items, is left out if cubic growth could take it beyond this
@@ -49,7 +49,7 @@ def measure_naive(largest: int = 1_000, *, seconds: float = 0.3) -> list[dict[st
 
 def _spelled_out(pipeline: Pipeline) -> dict[str, Any]:
     """The policy document without its abbreviations."""
-    document = Policy(pipeline.scorer, pipeline.slicer, pipeline.placer).to_dict()
+    document = cupel.policy.to_dict(Pipeline(scorer=pipeline.scorer, slicer=pipeline.slicer, placer=pipeline.placer))
     return {
         "scorer": _object(document["scorer"]),
         "slicer": _object(document.get("slicer", "greedy")),

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from benchmarks.rulers import BUDGETS, SHARED, Half, agents, code, conversations, without_queries
-from cupel import Policy, presets
+from cupel import Pipeline, presets
 from cupel.evaluation import Case, FitWay, evaluate, replay
 
 NEWEST: Final = "`fit` without a policy"
@@ -48,7 +48,7 @@ def measure_presets(
     }
 
 
-def _kept(policy: Policy, cases: list[Case]) -> list[float]:
+def _kept(policy: Pipeline, cases: list[Case]) -> list[float]:
     """Return the share of the needs that is kept under each budget."""
     outcomes = evaluate(policy, cases).outcomes
     shares = {budget: [o.share for o in outcomes if o.case.budget.target_tokens == budget] for budget in BUDGETS}

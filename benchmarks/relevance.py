@@ -39,7 +39,7 @@ def _relevance(slicer: Any, **options: Any) -> Pipeline:
 
 WAYS: Final[dict[str, Callable[[], Pipeline]]] = {
     "the newest turns": lambda: Pipeline(scorer=RecencyScorer(), slicer=BestFirstSlice(), deduplicate=False),
-    **{f"preset `{name}`": lambda name=name: getattr(presets, name)().pipeline() for name in presets.__all__},
+    **{f"preset `{name}`": lambda name=name: getattr(presets, name)() for name in presets.__all__},
     "relevance, score per token": lambda: _relevance(GreedySlice()),
     "relevance, best first": lambda: _relevance(BestFirstSlice()),
     "relevance, neighbours 0.2, best first": lambda: _relevance(BestFirstSlice(), neighbours=0.2),

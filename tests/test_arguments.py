@@ -18,7 +18,6 @@ from cupel import (
     CupelError,
     GreedySlice,
     Pipeline,
-    Policy,
     ReflexiveScorer,
     ScoredItem,
     Scorer,
@@ -81,7 +80,7 @@ SOUND = {
     "path": os.devnull,
     "pipeline": PIPELINE,
     "placer": UShapedPlacer(),
-    "policy": Policy(ReflexiveScorer()),
+    "policy": Pipeline(scorer=ReflexiveScorer()),
     "prepared": PREPARED,
     "quotas": [],
     "report": REPORT,
@@ -108,7 +107,7 @@ SOUND = {
 }
 LONG = "x" * 100_000
 WRONG = [None, 5, 1.5, "text", b"x", True, object(), [5], {"a": 1}, LONG, [LONG], {"a": LONG}]
-OBJECTS = [ITEM, BUDGET, PIPELINE, PREPARED, REPORT, Policy(ReflexiveScorer()), GreedySlice(), UShapedPlacer()]
+OBJECTS = [ITEM, BUDGET, PIPELINE, PREPARED, REPORT, Pipeline(scorer=ReflexiveScorer()), GreedySlice(), UShapedPlacer()]
 # What the library itself makes or calls: records of a run, and the column forms of strategies.
 OWN = {"fit", "arrange", "PreparedSelection", "ContextResult", "Chooser", "Selection", "from_candidates"}
 # The name that the message uses for an argument, where the argument's own would say less.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import cupel
-from cupel import ContextItem, Pipeline, Policy, RelevanceScorer
+from cupel import ContextItem, Pipeline, RelevanceScorer
 from cupel.analytics import (
     dry_run_with_policy,
     find_min_budget_for,
@@ -72,7 +72,7 @@ OPTIONS = {kind.__name__: kind.__annotations__ for kind in (FitOptions, SessionO
 """Options that are declared in one place, and taken as `**options`."""
 ADAPTERS = Path(cupel.__file__).parent / "integrations"
 ITEMS = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5)]
-RELEVANT = Policy(RelevanceScorer(stem=False))
+RELEVANT = Pipeline(scorer=RelevanceScorer(stem=False))
 HISTORY = [
     {"role": "user", "content": "The parser is slow."},
     {"role": "assistant", "content": "I see."},
@@ -161,7 +161,7 @@ def test_every_command_that_selects_takes_a_query():
 
 @pytest.mark.parametrize(("query", "expected"), [("parser", ITEMS[0]), ("lunch", ITEMS[1])])
 def test_questions_about_a_selection_are_asked_for_the_query(query, expected):
-    pipeline = RELEVANT.pipeline()
+    pipeline = RELEVANT
     assert sweep(pipeline, ITEMS, [5], query=query)[0].items == [expected]
     assert get_marginal_items(pipeline, ITEMS, 5, 5, query=query) == [expected]
     assert find_min_budget_for(pipeline, ITEMS, expected, 10, query=query) == 5
@@ -169,7 +169,7 @@ def test_questions_about_a_selection_are_asked_for_the_query(query, expected):
     other = next(item for item in ITEMS if item is not expected)
     prepared = pipeline.prepare(ITEMS, query=other.content)
     assert sweep(prepared, None, [5], query=query)[0].items == [expected]
-    found = policy_sensitivity(ITEMS, 5, {"one": RELEVANT, "two": RELEVANT.pipeline()}, query=query)
+    found = policy_sensitivity(ITEMS, 5, {"one": RELEVANT, "two": RELEVANT}, query=query)
     assert [[entry.item for entry in report.included] for _, report in found.variants] == [[expected], [expected]]
 
 

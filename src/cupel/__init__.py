@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     )
     from cupel.pipeline import ContextResult, PinRule, Pipeline, PreparedSelection
     from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
-    from cupel.policy import Policy
     from cupel.scorers import (
         CompositeScorer,
         DecayScorer,
@@ -156,7 +155,6 @@ __all__ = [
     "PipelineConfigError",
     "PipelineStage",
     "Placer",
-    "Policy",
     "PolicyConfigError",
     "PreparedSelection",
     "Prices",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from cupel.model import OverflowStrategy
-from cupel.pipeline import PinRule
+from cupel.pipeline import PinRule, Pipeline
 from cupel.placers import Placer, SystemFirst, UShapedPlacer
-from cupel.policy import Policy
 from cupel.scorers import (
     CompositeScorer,
     FrequencyScorer,
@@ -28,7 +27,7 @@ __all__ = ["agent", "chat", "code_review", "debugging", "document_qa", "long_run
 _PINS: Final = (PinRule.system_prompts(), PinRule.newest_user_message(), PinRule.newest_tool_result())
 
 
-def agent() -> Policy:
+def agent() -> Pipeline:
     """For agents that work on a task with tools: what is relevant to the task first, then what is recent.
 
     It keeps .96 of a coding agent's steps whole in 16,000 tokens, where the newest messages alone keep .93, and .98 of
@@ -42,7 +41,7 @@ def agent() -> Policy:
     return _preset("agent", (_relevance(), 2.0), (RecencyScorer(), 1.0))
 
 
-def chat() -> Policy:
+def chat() -> Pipeline:
     """For conversations: what is relevant to the query, and what was said around it; without one, the newest first.
 
     It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000;
@@ -56,7 +55,7 @@ def chat() -> Policy:
     return _preset("chat", (_relevance(0.5), 60.0), (RecencyScorer(), 3.0), (KindScorer(), 1.0))
 
 
-def code_review() -> Policy:
+def code_review() -> Pipeline:
     """For reviewing changes: relevance to the query, the caller's priorities and the kind of item; age last.
 
     It keeps .65 of the functions that a sentence describes in 2,000 of 200,000 tokens of code, and .73 in 4,000.
@@ -71,7 +70,7 @@ def code_review() -> Policy:
     )
 
 
-def rag() -> Policy:
+def rag() -> Pipeline:
     """For retrieval: the retriever's scores and the query's words together, the best passages at both ends.
 
     It keeps .66 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .73 in 4,000,
@@ -88,7 +87,7 @@ def rag() -> Policy:
     )
 
 
-def document_qa() -> Policy:
+def document_qa() -> Pipeline:
     """For questions about documents in pieces: the query's words, with the pieces beside, best pieces at both ends.
 
     It keeps .75 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .65 of the
@@ -105,7 +104,7 @@ def document_qa() -> Policy:
     )
 
 
-def tool_use() -> Policy:
+def tool_use() -> Pipeline:
     """For assistants that call tools for a user: what is relevant to the query, then recent turns and tool output.
 
     It keeps .98 of an airline agent's steps whole in 3,500 tokens, where the newest messages alone keep .73.
@@ -116,7 +115,7 @@ def tool_use() -> Policy:
     )
 
 
-def long_running() -> Policy:
+def long_running() -> Pipeline:
     """For sessions of many hours: what is relevant to the query, then recent items and those whose tags recur.
 
     It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000.
@@ -127,7 +126,7 @@ def long_running() -> Policy:
     )
 
 
-def debugging() -> Policy:
+def debugging() -> Pipeline:
     """For hunting a fault: what is relevant to the query and what the caller marked as important, then kind and age.
 
     It keeps .94 of a coding agent's steps whole in 16,000 tokens, and .76 of what answers a question about a long
@@ -148,13 +147,13 @@ def _relevance(neighbours: float = 0.0) -> RelevanceScorer:
     return RelevanceScorer(neighbours=neighbours, stem=False, optional=True)
 
 
-def _preset(name: str, *scorers: tuple[Scorer, float], placer: Placer | None = None) -> Policy:
+def _preset(name: str, *scorers: tuple[Scorer, float], placer: Placer | None = None) -> Pipeline:
     """Best score first, system prompts in front, and pinned what the next answer cannot do without.
 
     Whatever is pinned may go over the target, up to the window.
     """
-    return Policy(
-        CompositeScorer(scorers),
+    return Pipeline(
+        scorer=CompositeScorer(scorers),
         slicer=BestFirstSlice(),
         placer=SystemFirst() if placer is None else SystemFirst(placer),
         overflow=OverflowStrategy.TRUNCATE,

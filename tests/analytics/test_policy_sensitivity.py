@@ -16,7 +16,6 @@ from cupel import (
     OverflowStrategy,
     Pipeline,
     PipelineConfigError,
-    Policy,
     PriorityScorer,
     ReflexiveScorer,
     TagScorer,
@@ -30,7 +29,7 @@ IN, OUT = ItemStatus.INCLUDED, ItemStatus.EXCLUDED
 A = ContextItem("a", 40, priority=10, future_relevance_hint=0.1)
 B = ContextItem("b", 40, priority=1, future_relevance_hint=0.9)
 BUDGET = ContextBudget(50, 40)
-URGENT, RELEVANT = Policy(PriorityScorer()), Policy(ReflexiveScorer())
+URGENT, RELEVANT = Pipeline(scorer=PriorityScorer()), Pipeline(scorer=ReflexiveScorer())
 
 
 def diffs(report):
@@ -41,8 +40,8 @@ def diffs(report):
     "variants",
     [
         {"p": URGENT, "r": RELEVANT},
-        [("p", URGENT), ("r", RELEVANT.pipeline())],
-        (("p", URGENT.pipeline()), ("r", Pipeline(scorer=ReflexiveScorer()))),
+        [("p", URGENT), ("r", RELEVANT)],
+        (("p", URGENT), ("r", Pipeline(scorer=ReflexiveScorer()))),
         iter([("p", URGENT), ("r", RELEVANT)]),
     ],
 )
@@ -66,19 +65,19 @@ def test_duplicates_do_not_swing():
     assert report.diffs == []
 
 
-@pytest.mark.parametrize("variants", [{}, {"p": URGENT}, [("p", URGENT.pipeline())]])
+@pytest.mark.parametrize("variants", [{}, {"p": URGENT}, [("p", URGENT)]])
 def test_fewer_than_two_variants(variants):
     with pytest.raises(PipelineConfigError, match=r"^policy_sensitivity requires at least 2 variants$"):
         policy_sensitivity([A], BUDGET, variants)
 
 
 def test_variants_of_another_type():
-    with pytest.raises(TypeError, match="variants: 'q' must be a Policy or a Pipeline"):
+    with pytest.raises(TypeError, match="variants: 'q' must be a Pipeline"):
         policy_sensitivity([A], BUDGET, {"p": URGENT, "q": ReflexiveScorer()})
 
 
 def test_a_failing_variant_ends_the_call():
-    strict = Policy(PriorityScorer(), CountQuotaSlice([CountQuotaEntry("Message", 2, 2)]))
+    strict = Pipeline(scorer=PriorityScorer(), slicer=CountQuotaSlice([CountQuotaEntry("Message", 2, 2)]))
     with pytest.raises(BudgetOverflowError):
         policy_sensitivity([A, B], BUDGET, {"p": URGENT, "strict": strict})
 
@@ -100,7 +99,9 @@ def test_equal_weights_in_another_order_are_not_the_same_ranking():
     weights = {"a": 0.1, "b": 0.2, "c": 0.3}
     forth, back = TagScorer(weights), TagScorer(dict(reversed(weights.items())))
     tagged = [ContextItem("x", 10, tags=["a", "b", "c"]), ContextItem("y", 10, tags=["c", "b", "a"])]
-    report = policy_sensitivity(tagged, ContextBudget(20, 20), {"forth": Policy(forth), "back": Policy(back)})
+    report = policy_sensitivity(
+        tagged, ContextBudget(20, 20), {"forth": Pipeline(scorer=forth), "back": Pipeline(scorer=back)}
+    )
     for scorer, (_, found) in zip((forth, back), report.variants, strict=True):
         alone = Pipeline(scorer=scorer).dry_run(tagged, ContextBudget(20, 20))
         assert [entry.score for entry in found.included] == [entry.score for entry in alone.included]
@@ -123,10 +124,13 @@ def comparable(report):
 @given(candidates=items, variants=st.lists(policies, min_size=2, max_size=3), shared=st.booleans())
 def test_every_variant_reports_what_it_reports_alone(candidates, variants, shared):
     if shared:  # the same ranking under other slicers
-        variants = [variants[0], Policy(variants[0].scorer, GreedySlice(), deduplicate=variants[0].deduplicate)]
+        variants = [
+            variants[0],
+            Pipeline(scorer=variants[0].scorer, slicer=GreedySlice(), deduplicate=variants[0].deduplicate),
+        ]
     budget = ContextBudget(600, 500)
     try:
-        alone = [variant.pipeline().dry_run(candidates, budget) for variant in variants]
+        alone = [variant.dry_run(candidates, budget) for variant in variants]
     except CupelError as error:
         with pytest.raises(type(error)):
             policy_sensitivity(candidates, budget, [("v", variant) for variant in variants])

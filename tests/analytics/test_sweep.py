@@ -27,7 +27,7 @@ ITEMS = [
 
 @given(policy=policies, candidates=items)
 def test_every_row_is_what_a_run_gives(policy, candidates):
-    pipeline = policy.pipeline()
+    pipeline = policy
     for row in sweep(pipeline, candidates, [0, 90, ContextBudget(900, 300, output_reserve=100)]):
         if row.error is not None:
             with pytest.raises(CupelError) as caught:

@@ -62,7 +62,7 @@ def write_jsonl(path, requests):
 
 def plain_loop(requests, policy=POLICY):
     """What `Pipeline.run` gives, request by request: the selected positions, or None where it raises."""
-    pipeline = policy.pipeline()
+    pipeline = policy
     answers = []
     for request in requests:
         items = [ContextItem(**form) for form in request["items"]]

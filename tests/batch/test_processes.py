@@ -60,13 +60,13 @@ def test_only_the_cores_that_may_be_used_are_counted():
 
 def test_a_worker_that_dies_again_and_again_ends_the_job_in_a_way_that_can_be_resumed(tmp_path, arguments):
     (tmp_path / "deadly.py").write_text(
-        "import os\nfrom cupel import Policy, Scorer\nfrom cupel.policy import register_scorer\n"
+        "import os\nfrom cupel import Pipeline, Scorer\nfrom cupel.policy import register_scorer\n"
         "@register_scorer('deadly')\nclass Deadly(Scorer):\n"
         "    def score(self, item, all_items): os._exit(9)\n"
         "    def score_all(self, items): os._exit(9)\n"
         "from cupel.batch import BatchFailedError, run_batch\nimport sys\n"
         "if __name__ == '__main__':\n"
-        "    try: run_batch(sys.argv[1], sys.argv[2], Policy(Deadly()), workers=2, shard_rows=5)\n"
+        "    try: run_batch(sys.argv[1], sys.argv[2], Pipeline(scorer=Deadly()), workers=2, shard_rows=5)\n"
         "    except BatchFailedError as error: print(error)\n"
     )
     command = [sys.executable, str(tmp_path / "deadly.py"), *arguments]

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cupel import ContextBudget, DecayScorer, Exponential, Policy, RelevanceScorer, SystemClock, presets
+import cupel.policy
+from cupel import ContextBudget, DecayScorer, Exponential, Pipeline, RelevanceScorer, SystemClock, presets
 from cupel.batch import BatchError, BatchProgress, run_batch
 from cupel.batch._state import Outputs, Parts
 from tests.batch.requests import (
@@ -291,7 +292,7 @@ def test_a_straggler_of_a_discarded_job_cannot_write_into_the_parts_of_the_next(
 
 
 def test_one_moment_holds_for_the_whole_job_also_after_an_interruption(tmp_path):
-    policy = Policy(DecayScorer(SystemClock(), Exponential(timedelta(milliseconds=1))), name="decay")
+    policy = Pipeline(scorer=DecayScorer(SystemClock(), Exponential(timedelta(milliseconds=1))), name="decay")
     path = write_parquet(tmp_path / "requests.parquet", some_requests(6))
 
     def stop(progress):
@@ -302,8 +303,11 @@ def test_one_moment_holds_for_the_whole_job_also_after_an_interruption(tmp_path)
         run_batch(path, tmp_path / "out.jsonl", policy, report=True, workers=1, shard_rows=2, on_progress=stop)
     manifest = json.loads((tmp_path / "out.jsonl.parts" / "job.json").read_text())
     run_batch(path, tmp_path / "out.jsonl", policy, report=True, workers=1, resume=True)
-    document = {**policy.to_dict(), "scorer": {**policy.to_dict()["scorer"], "now": manifest["now"]}}
-    fixed = Policy.from_dict(document)
+    document = {
+        **cupel.policy.to_dict(policy),
+        "scorer": {**cupel.policy.to_dict(policy)["scorer"], "now": manifest["now"]},
+    }
+    fixed = cupel.policy.from_dict(document)
     run_batch(path, tmp_path / "fixed.jsonl", fixed, report=True, workers=1)
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "fixed.jsonl").read_bytes()
 
@@ -361,6 +365,6 @@ def test_each_line_is_selected_for_its_own_query(tmp_path):
     queries = ["why so slow?", "when is lunch?", 7]
     requests = [{"id": str(at), "items": pool, "budget": 5, "query": query} for at, query in enumerate(queries)]
     path = write_jsonl(tmp_path / "requests.jsonl", requests)
-    summary = run_batch(path, tmp_path / "out.jsonl", Policy(RelevanceScorer(stem=False)), workers=1)
+    summary = run_batch(path, tmp_path / "out.jsonl", Pipeline(scorer=RelevanceScorer(stem=False)), workers=1)
     assert [row[:3] for row in rows_of(tmp_path / "out.jsonl")] == [(0, "0", [0]), (1, "1", [1])]
     assert "query must be a string" in summary.errors_file.read_text(encoding="utf-8")

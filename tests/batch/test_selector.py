@@ -6,7 +6,7 @@ import pytest
 
 from cupel import (
     ContextBudget,
-    Policy,
+    Pipeline,
     RecencyScorer,
     ReflexiveScorer,
     RelevanceScorer,
@@ -18,7 +18,7 @@ from cupel.batch import BatchError, BatchSelector
 from tests.batch.requests import ITEM, POLICY, SCHEMA, plain_loop, some_requests
 
 BUDGET = ContextBudget(100, 100)
-REFLEXIVE = Policy(ReflexiveScorer())
+REFLEXIVE = Pipeline(scorer=ReflexiveScorer())
 
 
 def table(requests, schema=SCHEMA):
@@ -146,7 +146,7 @@ def test_every_field_arrives(field, value):
     Seen.seen.clear()
     types = pa.struct({"content": pa.string(), "tokens": pa.int64(), **field}.items())
     requests = pa.table({"items": pa.array([[{"content": "a", "tokens": 1, **value}]], pa.list_(types))})
-    assert BatchSelector(Policy(Seen()), BUDGET)(requests).column("error").to_pylist() == [None]
+    assert BatchSelector(Pipeline(scorer=Seen()), BUDGET)(requests).column("error").to_pylist() == [None]
     (item,) = Seen.seen
     defaults = {"kind": "Message", "source": "Chat"}
     assert str(item.kind) == (value.get("kind") or defaults["kind"])
@@ -236,7 +236,7 @@ def test_whatever_a_strategy_raises_is_the_rows():
         def score(self, item, all_items):
             return 1 / (item.tokens - 1)
 
-    row = one([{"content": "p", "tokens": 1}], policy=Policy(Broken()))
+    row = one([{"content": "p", "tokens": 1}], policy=Pipeline(scorer=Broken()))
     assert row["error"] == "ZeroDivisionError: division by zero"
 
 
@@ -291,7 +291,7 @@ def test_a_table_that_cannot_be_requests_is_refused_whole(columns, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((RecencyScorer(),), "policy must be a Policy, got RecencyScorer"),
+        ((RecencyScorer(),), "policy must be a Pipeline, got RecencyScorer"),
         ((POLICY, 100), "budget must be a ContextBudget or None, got int: 100"),
         ((POLICY, None, 1), "report must be True or False, got int: 1"),
     ],
@@ -307,7 +307,7 @@ def test_only_arrow_tables_are_taken():
 
 
 def test_each_row_is_selected_for_its_own_query():
-    policy = Policy(RelevanceScorer(stem=False))
+    policy = Pipeline(scorer=RelevanceScorer(stem=False))
     pool = [{"content": "The parser is slow.", "tokens": 5}, {"content": "Lunch is at noon.", "tokens": 5}]
     requests = pa.table({"items": [pool] * 3, "query": ["why so slow?", "when is lunch?", None]})
     answer = BatchSelector(policy, ContextBudget(5, 5))(requests)

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from cupel import ContextBudget, KnapsackSlice, Policy, presets
+from cupel import ContextBudget, KnapsackSlice, Pipeline, presets
+from cupel import policy as policies
 from cupel.analytics import find_min_budget_for, get_marginal_items
 from cupel.cli._main import COMMANDS
 from cupel.demo import session_items, session_policy
@@ -24,7 +25,7 @@ def contents(rows) -> list[str]:
 class TestSelect:
     def test_text_is_the_context_and_the_summary_goes_elsewhere(self, cupel, session):
         outcome = cupel("select", session, "--budget", "4000")
-        selected = presets.chat().pipeline().run(session_items(), BUDGET)
+        selected = presets.chat().run(session_items(), BUDGET)
         assert outcome.code == 0
         assert outcome.out == "\n\n".join(item.content for item in selected) + "\n"
         assert outcome.err.startswith(f"chat: {len(selected)} of 120 items in, ")
@@ -32,7 +33,7 @@ class TestSelect:
     def test_json_and_jsonl_can_be_read_again(self, cupel, session, folder):
         cupel("select", session, "--budget", "4000", "--format", "json", "-o", "once.json")
         cupel("select", session, "--budget", "4000", "--format", "jsonl", "-o", "once.jsonl")
-        expected = [item.content for item in presets.chat().pipeline().run(session_items(), BUDGET)]
+        expected = [item.content for item in presets.chat().run(session_items(), BUDGET)]
         for name in ("once.json", "once.jsonl"):
             again = cupel("select", name, "--budget", "999999", "--format", "json")
             assert contents(again.json["items"]) == expected
@@ -53,7 +54,7 @@ class TestSelect:
             "json",
         )
         budget = ContextBudget(4000, 3000, output_reserve=1500, estimation_safety_margin_percent=5)
-        expected = presets.chat().pipeline().select(session_items(), budget)
+        expected = presets.chat().select(session_items(), budget)
         assert contents(outcome.json["items"]) == [item.content for item in expected.items]
         assert outcome.json["total_tokens"] == expected.total_tokens
         assert outcome.json["budget"] == {
@@ -61,14 +62,14 @@ class TestSelect:
         }  # fmt: skip
 
     def test_a_policy_file_and_overrides(self, cupel, session, folder):
-        (folder / "mine.toml").write_text(session_policy().to_toml())
+        (folder / "mine.toml").write_text(policies.dumps(session_policy(), format="toml"))
         outcome = cupel(
             "select", session, "--budget", "4000", "--policy", "mine.toml",
             "--set", "slicer=knapsack", "--set", "slicer.bucket_size=10", "--format", "json",
         )  # fmt: skip
         policy = session_policy()
-        changed = Policy(policy.scorer, KnapsackSlice(10), overflow=policy.overflow)
-        assert contents(outcome.json["items"]) == [i.content for i in changed.pipeline().run(session_items(), BUDGET)]
+        changed = Pipeline(scorer=policy.scorer, slicer=KnapsackSlice(10), overflow=policy.overflow)
+        assert contents(outcome.json["items"]) == [i.content for i in changed.run(session_items(), BUDGET)]
         assert outcome.json["policy"] == "coding-agent (slicer=knapsack, slicer.bucket_size=10)"
 
     def test_markdown_fences_cannot_be_closed_by_an_item(self, cupel, folder):
@@ -104,7 +105,7 @@ class TestExplain:
     def test_every_item_has_a_row(self, cupel, session):
         outcome = cupel("explain", session, "--budget", "4000")
         rows = outcome.out.splitlines()[1:]
-        report = presets.chat().pipeline().dry_run(session_items(), BUDGET)
+        report = presets.chat().dry_run(session_items(), BUDGET)
         assert len(rows) == 120
         assert sum(row.split()[1] == "in" for row in rows) == len(report.included)
         assert "needs 2,891, " in outcome.out
@@ -124,7 +125,7 @@ class TestExplain:
     def test_json_is_the_report_with_positions(self, cupel, session):
         document = cupel("explain", session, "--budget", "4000", "--format", "json", "--counterfactual").json
         items = session_items()
-        report = presets.chat().pipeline().dry_run(items, BUDGET)
+        report = presets.chat().dry_run(items, BUDGET)
         assert [row["position"] for row in document["included"]] == [
             next(n for n, item in enumerate(items) if item is entry.item) for entry in report.included
         ]
@@ -136,7 +137,7 @@ class TestExplain:
             "Slice",
             "Place",
         ]
-        prepared = presets.chat().pipeline().prepare(items)
+        prepared = presets.chat().prepare(items)
         for row in document["excluded"][:12]:
             item = items[row["position"]]
             if row["reason"]["reason"] != "BudgetExceeded":
@@ -169,7 +170,7 @@ class TestCompare:
         ).json
         assert f"{len(document['diffs'])} items that some take and others leave" in outcome.out
         chosen = {
-            name: {item.content for item in preset.pipeline().run(session_items(), BUDGET)}
+            name: {item.content for item in preset.run(session_items(), BUDGET)}
             for name, preset in (("chat", presets.chat()), ("rag", presets.rag()))
         }
         assert set(contents(document["diffs"])) == chosen["chat"] ^ chosen["rag"]
@@ -206,7 +207,7 @@ class TestSimulate:
             "--format",
             "json",
         ).json
-        items, pipeline = session_items(), presets.chat().pipeline()
+        items, pipeline = session_items(), presets.chat()
         target = next(item for item in items if item.content.startswith("# inkstand/ledger"))
         assert document["item"]["min_budget"] == find_min_budget_for(pipeline, items, target, 99_999, exact=True)
         assert contents(document["marginal"]) == [i.content for i in get_marginal_items(pipeline, items, BUDGET, 500)]
@@ -233,7 +234,7 @@ class TestSimulate:
         (folder / "quota.json").write_text(json.dumps(policy))
         outcome = cupel("simulate", session, "--budget", "4000", "--policy", "quota.json", "--format", "json")
         assert outcome.code == 0
-        prepared = Policy.from_dict(policy).pipeline().prepare(session_items())
+        prepared = policies.from_dict(policy).prepare(session_items())
         less = {item.content for item in prepared.run(ContextBudget(3600, 3600))}
         assert contents(outcome.json["marginal"]) == [
             item.content for item in prepared.run(BUDGET) if item.content not in less
@@ -320,8 +321,8 @@ class TestPolicy:
     @pytest.mark.parametrize("name", [name.replace("_", "-") for name in presets.__all__])
     def test_show_round_trips(self, cupel, name, folder):
         policy = getattr(presets, name.replace("-", "_"))()
-        assert Policy.from_json(cupel("policy", "show", name).out) == policy
-        assert Policy.from_toml(cupel("policy", "show", name, "--format", "toml").out) == policy
+        assert policies.loads(cupel("policy", "show", name).out) == policy
+        assert policies.loads(cupel("policy", "show", name, "--format", "toml").out, format="toml") == policy
 
     def test_show_with_changes(self, cupel):
         shown = cupel("policy", "show", "rag", "--set", "scorer.scorers.0.weight=9", "--set", "deduplication=false").out
@@ -342,7 +343,7 @@ class TestPolicy:
         jsonschema = pytest.importorskip("jsonschema")
         schema = cupel("policy", "schema").json
         for name in presets.__all__:
-            jsonschema.validate(json.loads(getattr(presets, name)().to_json()), schema)
+            jsonschema.validate(policies.to_dict(getattr(presets, name)()), schema)
 
 
 def test_presets_are_listed_with_their_purpose(cupel):
@@ -351,7 +352,7 @@ def test_presets_are_listed_with_their_purpose(cupel):
     assert "It hurts when" in out
     rows = cupel("presets", "--format", "json").json
     assert [row["name"] for row in rows] == [name.replace("_", "-") for name in presets.__all__]
-    assert Policy.from_dict(rows[1]["policy"]) == presets.chat()
+    assert policies.from_dict(rows[1]["policy"]) == presets.chat()
 
 
 class TestDemo:
@@ -413,7 +414,7 @@ class TestDemo:
 
     def test_json(self, cupel):
         document = cupel("demo", "--budget", "2500", "-o", "elsewhere", "--format", "json").json
-        report = session_policy().pipeline().dry_run(session_items(), ContextBudget(2500, 2500))
+        report = session_policy().dry_run(session_items(), ContextBudget(2500, 2500))
         assert document["included"] == len(report.included)
         assert document["page"] == "elsewhere/page.html"
 

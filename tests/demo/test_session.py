@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+import cupel.policy
 from cupel.cli._reading import read_items
 from cupel.demo import conversation, session_items, session_policy, session_text
 from cupel.tokens import default_counter
@@ -38,7 +39,7 @@ def test_its_counts_are_exact():
 
 def test_its_policy_is_valid_and_named():
     assert session_policy().name == "coding-agent"
-    assert json.loads(session_policy().to_json())["overflow"] == "truncate"
+    assert json.loads(cupel.policy.dumps(session_policy()))["overflow"] == "truncate"
 
 
 def test_as_a_conversation_documents_are_read_and_outputs_come_from_the_shell():

@@ -16,7 +16,7 @@ from cupel.testing.strategies import budgets, item_lists, policies
 from tests.laws.generators import law
 
 if TYPE_CHECKING:
-    from cupel import ContextBudget, ContextItem, Pipeline, Policy
+    from cupel import ContextBudget, ContextItem, Pipeline
 
 STAGES = ["Classify", "Score", "Deduplicate", "Slice", "Place"]
 SCHEMA = jsonschema.Draft202012Validator(report_schema())
@@ -34,8 +34,8 @@ def traced(pipeline: Pipeline, items: list[ContextItem], budget: ContextBudget) 
 
 @law(200)
 @given(policy=policies(), items=item_lists(), budget=budgets())
-def test_a_report_survives_the_journey(policy: Policy, items: list[ContextItem], budget: ContextBudget) -> None:
-    report = traced(policy.pipeline(), items, budget)
+def test_a_report_survives_the_journey(policy: Pipeline, items: list[ContextItem], budget: ContextBudget) -> None:
+    report = traced(policy, items, budget)
     text = report.to_json()
     again = SelectionReport.from_json(text)
     assert again.to_json() == text
@@ -46,9 +46,9 @@ def test_a_report_survives_the_journey(policy: Policy, items: list[ContextItem],
 
 @given(policy=policies(), items=item_lists(), budget=budgets())
 def test_item_events_come_before_the_event_of_their_stage(
-    policy: Policy, items: list[ContextItem], budget: ContextBudget
+    policy: Pipeline, items: list[ContextItem], budget: ContextBudget
 ) -> None:
-    report = traced(policy.pipeline(), items, budget)
+    report = traced(policy, items, budget)
     by_stage = [(stage.value, list(events)) for stage, events in groupby(report.events, lambda event: event.stage)]
     assert [stage for stage, _ in by_stage] == STAGES
     for _, (*item_events, stage_event) in by_stage:
@@ -63,9 +63,9 @@ def test_item_events_come_before_the_event_of_their_stage(
 @law(60)
 @given(policy=policies(), items=item_lists(max_size=6), budget=budgets(max_tokens=st.integers(0, 60)), data=st.data())
 def test_a_counterfactual_comes_true_and_nothing_smaller_does(
-    policy: Policy, items: list[ContextItem], budget: ContextBudget, data: st.DataObject
+    policy: Pipeline, items: list[ContextItem], budget: ContextBudget, data: st.DataObject
 ) -> None:
-    pipeline = policy.pipeline()
+    pipeline = policy
     report = traced(pipeline, items, budget)
     assume(report.excluded)
     item = data.draw(st.sampled_from([entry.item for entry in report.excluded]))

@@ -8,7 +8,7 @@ from cupel import (
     CompositeScorer,
     ContextItem,
     GreedySlice,
-    Policy,
+    Pipeline,
     PriorityScorer,
     QuotaEntry,
     QuotaSlice,
@@ -22,7 +22,7 @@ from cupel.slicers import BestFirstSlice
 
 from .pools import hinted_case
 
-START = Policy(CompositeScorer([(PriorityScorer(), 3), (ReflexiveScorer(), 1)]), name="start")
+START = Pipeline(scorer=CompositeScorer([(PriorityScorer(), 3), (ReflexiveScorer(), 1)]), name="start")
 
 
 def test_a_real_gain_is_found_and_holds_on_new_cases():
@@ -89,12 +89,12 @@ def test_too_few_cases_are_refused(cases, message):
 
 def test_quotas_stay_and_only_the_slicer_inside_them_varies():
     quota = QuotaSlice([QuotaEntry("Message", 10, 50)], GreedySlice())
-    found = variants(Policy(ReflexiveScorer(), quota), 10, random.Random(0))
+    found = variants(Pipeline(scorer=ReflexiveScorer(), slicer=quota), 10, random.Random(0))
     assert [candidate.slicer for candidate in found] == [quota, QuotaSlice(quota.quotas, BestFirstSlice())]
 
 
 def test_neighbours_vary_inside_other_scorers():
-    start = Policy(ScaledScorer(CompositeScorer([(RelevanceScorer(stem=False), 1), (ReflexiveScorer(), 1)])))
+    start = Pipeline(scorer=ScaledScorer(CompositeScorer([(RelevanceScorer(stem=False), 1), (ReflexiveScorer(), 1)])))
     found = variants(start, 40, random.Random(0))
     assert len(found) == 40
     assert found[0] is start
@@ -104,7 +104,7 @@ def test_neighbours_vary_inside_other_scorers():
 
 def test_what_is_remembered_is_what_would_be_scored():
     case = hinted_case(1, truth=0.5)
-    start = Policy(CompositeScorer([(RelevanceScorer(stem=False), 2), (ScaledScorer(ReflexiveScorer()), 1)]))
+    start = Pipeline(scorer=CompositeScorer([(RelevanceScorer(stem=False), 2), (ScaledScorer(ReflexiveScorer()), 1)]))
     memo: dict[int, list[float]] = {}
     for candidate in variants(start, 12, random.Random(0)):
         plain = candidate.scorer.bind("1.5").score_all(case.items)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cupel import Policy, RecencyScorer
+from cupel import Pipeline, RecencyScorer
 from cupel.integrations._documents import select_documents
 from cupel.tokens import CharacterEstimate
 
@@ -15,13 +15,11 @@ def chosen(documents: list[str], policy: Any) -> list[str]:
 
 def test_documents_are_chosen_by_a_policy_or_a_pipeline() -> None:
     documents = ["a" * 8, "", "b" * 8, "c" * 8]
-    policy = Policy(RecencyScorer())
-    assert (
-        chosen(documents, None) == chosen(documents, policy) == chosen(documents, policy.pipeline()) == documents[::2]
-    )
+    policy = Pipeline(scorer=RecencyScorer())
+    assert chosen(documents, None) == chosen(documents, policy) == chosen(documents, policy) == documents[::2]
 
 
-@pytest.mark.parametrize("wrong", ["rag", Policy, 3])
+@pytest.mark.parametrize("wrong", ["rag", Pipeline, 3])
 def test_what_is_neither_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=f"policy must be a Policy or a Pipeline, got {type(wrong).__name__}: "):
+    with pytest.raises(TypeError, match=f"policy must be a Pipeline or a Pipeline, got {type(wrong).__name__}: "):
         chosen(["a"], wrong)

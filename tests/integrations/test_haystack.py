@@ -12,7 +12,8 @@ from haystack.core.errors import SerializationError
 from haystack.dataclasses import ChatMessage, ImageContent, ReasoningContent, ToolCall
 from haystack.tools import Toolset, tool
 
-from cupel import ContextBudget, InvalidBudgetError, Policy, ReflexiveScorer
+import cupel
+from cupel import ContextBudget, InvalidBudgetError, ReflexiveScorer
 from cupel.integrations.haystack import DocumentSelector, MessageFitter, fit_messages
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
@@ -122,7 +123,7 @@ def test_the_document_component_runs_in_a_pipeline():
     scores = {"alpha": 0.2, "bravo": 0.9, "charlie": 0.5}
     documents = [Document(content=f"{word} " * 10, score=score) for word, score in scores.items()]
     pipeline = Pipeline()
-    pipeline.add_component("selector", DocumentSelector(20, Policy(ReflexiveScorer()), COUNTER))
+    pipeline.add_component("selector", DocumentSelector(20, cupel.Pipeline(scorer=ReflexiveScorer()), COUNTER))
     result = pipeline.run({"selector": {"documents": [*documents, Document(content=None)]}})
     assert result["selector"]["documents"] == [documents[1]]
 
@@ -175,9 +176,13 @@ def test_a_pin_that_cannot_be_saved_is_refused():
 @pytest.mark.parametrize("component", [DocumentSelector, MessageFitter])
 def test_a_pipeline_survives_yaml(component: type):
     pipeline = Pipeline()
-    pipeline.add_component("cupel", component(50, Policy(ReflexiveScorer(), name="mine")))
+    pipeline.add_component("cupel", component(50, cupel.Pipeline(scorer=ReflexiveScorer(), name="mine")))
     again = Pipeline.loads(pipeline.dumps(), allowed_modules=[component.__module__]).get_component("cupel")
-    assert (type(again), again.budget, again.policy) == (component, 50, Policy(ReflexiveScorer(), name="mine"))
+    assert (type(again), again.budget, again.policy) == (
+        component,
+        50,
+        cupel.Pipeline(scorer=ReflexiveScorer(), name="mine"),
+    )
     assert component.from_dict(component(50).to_dict()).policy is None
 
 

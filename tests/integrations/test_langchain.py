@@ -25,7 +25,7 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
-from cupel import Policy, ReflexiveScorer
+from cupel import Pipeline, ReflexiveScorer
 from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter, pre_model_hook
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
@@ -229,19 +229,21 @@ WORDS = {"alpha": 0.2, "bravo": 0.9, "charlie": 0.5}
 
 
 def test_documents_are_chosen_by_relevance():
-    policy = Policy(ReflexiveScorer())
+    policy = Pipeline(scorer=ReflexiveScorer())
     chosen = DocumentSelector(20, policy, COUNTER).transform_documents(documents())
     assert [document.page_content.split()[0] for document in chosen] == ["bravo"]
 
 
 def test_documents_are_chosen_asynchronously_too():
-    selector, found = DocumentSelector(20, Policy(ReflexiveScorer()), COUNTER), documents()
+    selector, found = DocumentSelector(20, Pipeline(scorer=ReflexiveScorer()), COUNTER), documents()
     assert asyncio.run(selector.atransform_documents(found)) == selector.transform_documents(found) == [found[1]]
 
 
 def test_without_scores_the_rank_decides():
     unscored = [Document(f"{word} " * 10) for word in WORDS]
-    chosen = DocumentSelector(20, counter=COUNTER, policy=Policy(ReflexiveScorer())).transform_documents(unscored)
+    chosen = DocumentSelector(20, counter=COUNTER, policy=Pipeline(scorer=ReflexiveScorer())).transform_documents(
+        unscored
+    )
     assert [document.page_content.split()[0] for document in chosen] == ["alpha"]
     assert chosen[0] is unscored[0]
 

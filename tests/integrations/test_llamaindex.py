@@ -22,7 +22,7 @@ from llama_index.core.llms.mock import MockFunctionCallingLLM, MockLLM, MockLLMW
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool
 
-from cupel import Policy, ReflexiveScorer
+from cupel import Pipeline, ReflexiveScorer
 from cupel.integrations.llamaindex import BudgetPostprocessor, FittedMemory, fit_messages
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
@@ -218,7 +218,7 @@ def nodes() -> list[NodeWithScore]:
 
 
 def test_nodes_are_chosen_by_score():
-    postprocessor = BudgetPostprocessor(budget=20, policy=Policy(ReflexiveScorer()), counter=COUNTER)
+    postprocessor = BudgetPostprocessor(budget=20, policy=Pipeline(scorer=ReflexiveScorer()), counter=COUNTER)
     given = nodes()
     chosen = postprocessor.postprocess_nodes(given, query_str="which one?")
     assert len(chosen) == 1

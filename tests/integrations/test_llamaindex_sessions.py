@@ -22,7 +22,7 @@ from llama_index.core.tools import FunctionTool
 
 from cupel import ConfigurationError, Prices, RelevanceScorer, SelectionError
 from cupel.integrations.llamaindex import FittedMemory, SessionMemory
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's own, of pydantic's old names
@@ -300,7 +300,7 @@ def test_a_memory_looks_for_what_is_asked():
     memory = FittedMemory.from_defaults(
         chat_history=[*told, ChatMessage("And?")],
         budget=90,
-        policy=Policy(RelevanceScorer(stem=False)),
+        policy=Pipeline(scorer=RelevanceScorer(stem=False)),
         counter=COUNTER,
     )
     for word, message in zip(("gate", "door", "roof"), told, strict=True):

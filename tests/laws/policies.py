@@ -1,4 +1,4 @@
-"""Random policies as the mappings that `Policy.to_dict` writes: every strategy, nested where nesting is allowed."""
+"""Random policy documents: every strategy, nested where nesting is allowed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cupel import Policy, RecencyScorer, Scorer, Slicer
+import cupel.policy
+from cupel import Pipeline, RecencyScorer, Scorer, Slicer
 from cupel.testing import strategies
 from tests.laws.generators import NOW, TAGS
 
@@ -83,7 +84,7 @@ def _leaf_scorers() -> st.SearchStrategy[dict[str, Any]]:
 
 def _of_the_kit(family: str, drawn: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Whatever is declared, in fewer shapes than here; `optimal` and `stream` are tried elsewhere."""
-    policies = drawn.map(lambda one: replace(Policy(RecencyScorer()), **{family: one}).to_dict())
+    policies = drawn.map(lambda one: cupel.policy.to_dict(replace(Pipeline(scorer=RecencyScorer()), **{family: one})))
     return policies.map(lambda policy: _with_types(policy.get(family, "greedy"))).filter(_is_specified)
 
 
@@ -203,8 +204,8 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def build_scorer(spec: dict[str, Any]) -> Scorer:
-    return Policy.from_dict({"scorer": spec}).scorer
+    return cupel.policy.from_dict({"scorer": spec}).scorer
 
 
 def build_slicer(spec: dict[str, Any]) -> Slicer:
-    return Policy.from_dict({"scorer": "recency", "slicer": spec}).slicer
+    return cupel.policy.from_dict({"scorer": "recency", "slicer": spec}).slicer

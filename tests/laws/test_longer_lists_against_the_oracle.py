@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from cupel import ContextBudget, ContextItem, Policy, _columns
+import cupel.policy
+from cupel import ContextBudget, ContextItem, _columns
 from cupel.scorers import _ranks
 from tests import oracle
 from tests.laws.generators import KINDS, NOW, TAGS
@@ -97,7 +98,7 @@ def test_pipelines(name, seed):
     }
     fields = {"max_tokens": 500, "target_tokens": 300 + 20 * seed, "estimation_safety_margin_percent": 7.0 * (seed % 2)}
     wanted = oracle.run(policy, doubles, oracle.Budget(**fields))
-    report = Policy.from_dict(policy).pipeline().dry_run(items, ContextBudget(**fields))
+    report = cupel.policy.from_dict(policy).dry_run(items, ContextBudget(**fields))
     number = {id(item): position for position, item in enumerate(items)}
     assert [number[id(row.item)] for row in report.included] == wanted.output
     assert [

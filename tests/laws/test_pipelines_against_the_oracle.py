@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cupel import DiagnosticTraceCollector, Policy, SelectionError
+import cupel.policy
+from cupel import DiagnosticTraceCollector, SelectionError
 from tests import oracle
 from tests.laws.generators import ERROR_KINDS, budget_pairs, item_pairs, law
 from tests.laws.policies import policies
@@ -68,7 +70,7 @@ def test_output_and_report_are_the_pseudocodes(policy, pairs, budgets):
     (items, doubles), (budget, double_budget) = pairs, budgets
     notices = []
     proceeding = policy["overflow"] == "proceed"
-    pipeline = Policy.from_dict(policy).pipeline(on_overflow=notices.append if proceeding else None)
+    pipeline = replace(cupel.policy.from_dict(policy), on_overflow=notices.append if proceeding else None)
     wanted = run_oracle(policy, doubles, double_budget)
     if isinstance(wanted, oracle.OracleError):
         with pytest.raises(SelectionError) as raised:
@@ -102,7 +104,7 @@ def assert_notified(notices, overflow, items, budget):
 def test_every_way_to_run_gives_one_answer(policy, pairs, budgets):
     """`run`, `dry_run`, `select`, a traced run and a prepared selection tell the same story for each budget."""
     items, _ = pairs
-    pipeline = Policy.from_dict(policy).pipeline()
+    pipeline = cupel.policy.from_dict(policy)
     prepared = pipeline.prepare(items)
     for budget, _ in budgets:
         try:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cupel import CompositeScorer, ContextBudget, ContextItem, Policy, Prices, RecencyScorer, RelevanceScorer
+from cupel import CompositeScorer, ContextBudget, ContextItem, Pipeline, Prices, RecencyScorer, RelevanceScorer
 from cupel.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
 from cupel.shorten import head_tail
 from tests.messages.chat import COUNTER, OPTIONS, weigh
@@ -225,7 +225,7 @@ def test_a_policy_says_what_messages_are_worth() -> None:
     messages = conversation(12, 40)
     budget = weigh(messages) // 3
     for scorer in (RecencyScorer(), CompositeScorer([(RelevanceScorer(), 1.0), (RecencyScorer(), 0.2)])):
-        session = MessageSession[Message](budget, Policy(scorer), **OPTIONS)
+        session = MessageSession[Message](budget, Pipeline(scorer=scorer), **OPTIONS)
         for history in requests(messages):
             check_turn(session.fit(history), history, budget, "openai")
     asked = [
@@ -235,10 +235,10 @@ def test_a_policy_says_what_messages_are_worth() -> None:
     ]
     naming = [at for at, m in enumerate(asked[2:-2], 2) if "value_17 " in str(m.get("content"))]
     assert naming
-    bound = MessageSession[Message](budget, Policy(RelevanceScorer()), forms=False, **OPTIONS)
+    bound = MessageSession[Message](budget, Pipeline(scorer=RelevanceScorer()), forms=False, **OPTIONS)
     turn = bound.fit(asked)
     assert any(asked[at] in turn.messages for at in naming)
-    other = MessageSession[Message](budget, Policy(RelevanceScorer()), query="load_1", forms=False, **OPTIONS)
+    other = MessageSession[Message](budget, Pipeline(scorer=RelevanceScorer()), query="load_1", forms=False, **OPTIONS)
     assert other.fit(asked).messages != turn.messages
 
 
@@ -251,7 +251,7 @@ def test_a_scorer_sees_what_it_knows_again_as_the_same_objects() -> None:
             pools.append(items)
             return super().score_all(items)
 
-    walk(MessageSession(10_000, Policy(Watching()), **OPTIONS), conversation(3, turns=8))
+    walk(MessageSession(10_000, Pipeline(scorer=Watching()), **OPTIONS), conversation(3, turns=8))
     assert pools[0][0].pinned
     for before, after in pairwise(pools):
         assert all(one is other or one.pinned != other.pinned for one, other in zip(before, after, strict=False))

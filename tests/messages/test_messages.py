@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from cupel import ConfigurationError, ContextBudget, InvalidItemError, Policy, RecencyScorer, UShapedPlacer, presets
+import cupel.policy
+from cupel import ConfigurationError, ContextBudget, InvalidItemError, Pipeline, RecencyScorer, UShapedPlacer, presets
 from cupel.messages import (
     POSITIONS_KEY,
     PinnedMessagesExceedBudgetError,
@@ -82,7 +83,7 @@ def test_an_assistant_message_becomes_last_only_if_it_was():
 
 
 def test_messages_come_back_in_order_whatever_the_placer():
-    policy = Policy(RecencyScorer(), placer=UShapedPlacer())
+    policy = Pipeline(scorer=RecencyScorer(), placer=UShapedPlacer())
     assert kept(CHAT, LARGE, policy=policy) == [0, 1, 2, 3, 4, 5]
 
 
@@ -104,13 +105,13 @@ def test_one_object_twice_is_two_messages():
 
 
 def test_a_pipeline_is_taken_as_well_as_a_policy():
-    assert kept(CHAT, LARGE, policy=newest_first().pipeline()) == kept(CHAT, LARGE)
-    with pytest.raises(TypeError, match="policy must be a Policy or a Pipeline, got str"):
+    assert kept(CHAT, LARGE, policy=newest_first()) == kept(CHAT, LARGE)
+    with pytest.raises(TypeError, match="policy must be a Pipeline or a Pipeline, got str"):
         fit(CHAT, LARGE, "chat")  # type: ignore[arg-type]
 
 
 def test_the_default_policy_can_be_written_down():
-    assert Policy.from_json(newest_first().to_json()) == newest_first()
+    assert cupel.policy.loads(cupel.policy.dumps(newest_first())) == newest_first()
 
 
 def test_a_reserve_and_a_margin_leave_room():

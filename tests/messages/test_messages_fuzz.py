@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Policy, RecencyScorer, ReflexiveScorer
+from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
 from cupel.messages import (
     Fitted,
     Framework,
@@ -40,12 +40,12 @@ CASES = int(os.environ.get("CUPEL_FUZZ_CASES", "4000"))
 """How many fits are checked, over all providers; each history is fitted into `BUDGETS` budgets."""
 BUDGETS = 10
 POLICIES = (
-    Policy(ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE),
-    Policy(CompositeScorer([(RecencyScorer(), 3), (KindScorer(), 1)]), overflow=OverflowStrategy.TRUNCATE),
-    Policy(RecencyScorer(), KnapsackSlice(5), overflow=OverflowStrategy.TRUNCATE),
-    Policy(
-        RecencyScorer(),
-        CountQuotaSlice([CountQuotaEntry("ToolOutput", 1, 2)]),
+    Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE),
+    Pipeline(scorer=CompositeScorer([(RecencyScorer(), 3), (KindScorer(), 1)]), overflow=OverflowStrategy.TRUNCATE),
+    Pipeline(scorer=RecencyScorer(), slicer=KnapsackSlice(5), overflow=OverflowStrategy.TRUNCATE),
+    Pipeline(
+        scorer=RecencyScorer(),
+        slicer=CountQuotaSlice([CountQuotaEntry("ToolOutput", 1, 2)]),
         overflow=OverflowStrategy.TRUNCATE,
     ),
 )
@@ -80,7 +80,7 @@ class Expectation:
         self.whole = not violations(provider, messages)
         self.must += unseen(provider, messages) if self.whole else [m for m in self.users if m is messages[-1]]
 
-    def check(self, budget: int | ContextBudget, policy: Policy | None, pins: frozenset[int]) -> None:
+    def check(self, budget: int | ContextBudget, policy: Pipeline | None, pins: frozenset[int]) -> None:
         def pin(message: Any) -> bool:
             return self.positions[id(message)] in pins
 
@@ -153,7 +153,7 @@ def test_every_budget_gives_a_request_the_provider_accepts(provider: str) -> Non
         database=None,
     )
     @given(BY_PROVIDER[provider], st.sampled_from(POLICIES), st.frozensets(st.integers(0, 12), max_size=2))
-    def run(messages: list[Any], policy: Policy, pins: frozenset[int]) -> None:
+    def run(messages: list[Any], policy: Pipeline, pins: frozenset[int]) -> None:
         nonlocal cases
         expectation = Expectation(provider, messages)
         if not violations(provider, messages):
@@ -255,7 +255,7 @@ def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_i
         database=None,
     )
     @given(BY_PROVIDER[provider], st.integers(10, 100), st.sampled_from((True, head_tail)), st.sampled_from(POLICIES))
-    def run(messages: list[Any], share: int, forms: Any, policy: Policy) -> None:
+    def run(messages: list[Any], share: int, forms: Any, policy: Pipeline) -> None:
         history = [longer(message) for message in messages]
         snapshot = copy.deepcopy(history)
         options: dict[str, Any] = {"provider": provider, "counter": COUNTER}

@@ -1,7 +1,7 @@
 """A slow, literal transcription of the specification's pseudocode, as its rulings amend it.
 
 The law tests compare the library with this package, so nothing here may import `cupel`: strategies are the plain
-mappings that `Policy.to_dict` writes, items and budgets are the small records of `records`, and every loop is the
+mappings that `cupel.policy.to_dict` writes, items and budgets are the small records of `records`, and every loop is the
 loop of the specification, quadratic or worse.
 """
 

@@ -12,7 +12,7 @@ from cupel import (
     CountQuotaSlice,
     GreedySlice,
     KnapsackSlice,
-    Policy,
+    Pipeline,
     PriorityScorer,
     QuotaEntry,
     QuotaSlice,
@@ -56,11 +56,11 @@ def random_items(seed: int, count: int = 60) -> list[ContextItem]:
     ]
 
 
-def answer_of_library(policy: Policy, items, budget: ContextBudget):
+def answer_of_library(policy: Pipeline, items, budget: ContextBudget):
     """What the library says, in positions."""
     positions = {id(item): position for position, item in enumerate(items)}
     try:
-        report = policy.pipeline().dry_run(items, budget)
+        report = policy.dry_run(items, budget)
     except SelectionError as error:
         return type(error).__name__
     placed = [positions[id(entry.item)] for entry in report.included]

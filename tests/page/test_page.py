@@ -16,7 +16,7 @@ from cupel import (
     CountQuotaSlice,
     GreedySlice,
     KnapsackSlice,
-    Policy,
+    Pipeline,
     QuotaEntry,
     QuotaSlice,
     ReflexiveScorer,
@@ -54,10 +54,10 @@ def test_the_checks_are_the_librarys_answers():
         budget = ContextBudget(check["budget"], check["budget"])
         if "error" in check:
             with pytest.raises(Exception, match=r".*") as caught:
-                session_policy().pipeline().run(items, budget)
+                session_policy().run(items, budget)
             assert type(caught.value).__name__ == check["error"]
             continue
-        report = session_policy().pipeline().dry_run(items, budget)
+        report = session_policy().dry_run(items, budget)
         assert check["items"] == len(report.included)
         assert check["digest"] == digest(positions[id(entry.item)] for entry in report.included)
         assert check["left_out"] == digest(positions[id(entry.item)] for entry in report.excluded)
@@ -72,11 +72,11 @@ def test_order_changes_the_digest():
 def test_the_slider_reaches_the_budget_at_which_everything_fits():
     items = [ContextItem(f"{n}", 77, future_relevance_hint=1.0) for n in range(10)]
     payload = payload_of(
-        items, Policy(ReflexiveScorer(), KnapsackSlice(50)), ContextBudget(400, 400, output_reserve=30)
+        items, Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice(50)), ContextBudget(400, 400, output_reserve=30)
     )
     top = payload["slider"]["max"]
     assert payload["slider"]["min"] == 30
-    run = Policy(ReflexiveScorer(), KnapsackSlice(50)).pipeline().run
+    run = Pipeline(scorer=ReflexiveScorer(), slicer=KnapsackSlice(50)).run
     assert len(run(items, ContextBudget(top, top, output_reserve=30))) == 10
 
 
@@ -95,17 +95,20 @@ def test_strategies_of_ones_own_are_recorded_instead_of_replayed():
         pass
 
     items = session_items()
-    for policy in (Policy(ReflexiveScorer(), Mine()), Policy(ReflexiveScorer(), placer=Placed())):
+    for policy in (
+        Pipeline(scorer=ReflexiveScorer(), slicer=Mine()),
+        Pipeline(scorer=ReflexiveScorer(), placer=Placed()),
+    ):
         (variant,) = payload_of(items, policy, ContextBudget(4000, 4000))["policies"]
         assert variant["slicer"] is None
         assert variant["checks"] == []
         assert 101 <= len(variant["answers"]) <= 102
         answer = next(answer for answer in variant["answers"] if answer["budget"] == 4000)
-        expected = policy.pipeline().run(items, ContextBudget(4000, 4000))
+        expected = policy.run(items, ContextBudget(4000, 4000))
         assert [items[position] for position in answer["placed"]] == expected
-    nested = Policy(ReflexiveScorer(), QuotaSlice([QuotaEntry("Memory", cap=10)], Mine()))
+    nested = Pipeline(scorer=ReflexiveScorer(), slicer=QuotaSlice([QuotaEntry("Memory", cap=10)], Mine()))
     assert payload_of(items, nested)["policies"][0]["slicer"] is None
-    counted = Policy(ReflexiveScorer(), CountQuotaSlice([CountQuotaEntry("Memory", 0, 1)], Mine()))
+    counted = Pipeline(scorer=ReflexiveScorer(), slicer=CountQuotaSlice([CountQuotaEntry("Memory", 0, 1)], Mine()))
     assert payload_of(items, counted)["policies"][0]["slicer"] is None
 
 
@@ -118,8 +121,8 @@ def test_values_that_javascript_cannot_hold_are_not_replayed():
             return [1e300] * len(items)
 
     items = [ContextItem("a", 5), ContextItem("b", 5)]
-    assert payload_of(items, Policy(Huge(), KnapsackSlice(1)))["policies"][0]["slicer"] is None
-    assert payload_of(items, Policy(Huge()))["policies"][0]["slicer"] == {"type": "greedy"}
+    assert payload_of(items, Pipeline(scorer=Huge(), slicer=KnapsackSlice(1)))["policies"][0]["slicer"] is None
+    assert payload_of(items, Pipeline(scorer=Huge()))["policies"][0]["slicer"] == {"type": "greedy"}
 
 
 def test_scores_that_json_has_no_number_for():
@@ -128,7 +131,7 @@ def test_scores_that_json_has_no_number_for():
             return [math.nan, math.inf, -math.inf][: len(items)]
 
     items = [ContextItem(name, 5, future_relevance_hint=math.nan) for name in "abc"]
-    payload = payload_of(items, Policy(Odd()))
+    payload = payload_of(items, Pipeline(scorer=Odd()))
     assert payload["policies"][0]["scores"] == ["NaN", "Infinity", "-Infinity"]
     assert payload["policies"][0]["score_rank"] == [2, 0, 1]
     assert embedded(render_page(payload)) == payload
@@ -136,7 +139,7 @@ def test_scores_that_json_has_no_number_for():
 
 def test_an_object_listed_twice_has_two_positions():
     twin = ContextItem("twin", 5)
-    payload = payload_of([twin, twin], Policy(ReflexiveScorer(), deduplicate=False))
+    payload = payload_of([twin, twin], Pipeline(scorer=ReflexiveScorer(), deduplicate=False))
     assert payload["policies"][0]["sorted"] == [0, 1]
     assert len(payload["items"]) == 2
 
@@ -221,7 +224,9 @@ def test_a_policy_without_a_document_shows_itself():
     class Unregistered(ReflexiveScorer):
         pass
 
-    assert "Unregistered" in payload_of([ContextItem("x", 1)], Policy(Unregistered()))["policies"][0]["document"]
+    assert (
+        "Unregistered" in payload_of([ContextItem("x", 1)], Pipeline(scorer=Unregistered()))["policies"][0]["document"]
+    )
 
 
 def test_the_scripts_never_write_markup():
@@ -255,20 +260,20 @@ def test_a_chooser_that_chooses_otherwise_is_recorded_too():
             return Chooser(candidates.scores, candidates.tokens)
 
     items = session_items()
-    policy = Policy(ReflexiveScorer(), EveryOther())
+    policy = Pipeline(scorer=ReflexiveScorer(), slicer=EveryOther())
     (variant,) = payload_of(items, policy, ContextBudget(4000, 4000))["policies"]
     assert variant["slicer"] is None
-    assert policy.pipeline().prepare(items).chooser.reach() is None
+    assert policy.prepare(items).chooser.reach() is None
 
 
 def test_system_prompts_first_is_replayed_around_a_placer_that_is():
     items = session_items()
-    known = Policy(ReflexiveScorer(), placer=SystemFirst(UShapedPlacer()))
+    known = Pipeline(scorer=ReflexiveScorer(), placer=SystemFirst(UShapedPlacer()))
     (variant,) = payload_of(items, known, ContextBudget(4000, 4000))["policies"]
     assert variant["placer"] == {"type": "system_first", "kind": 0, "inner": {"type": "u_shaped"}}
 
     class Mine(UShapedPlacer):
         pass
 
-    (variant,) = payload_of(items, Policy(ReflexiveScorer(), placer=SystemFirst(Mine())))["policies"]
+    (variant,) = payload_of(items, Pipeline(scorer=ReflexiveScorer(), placer=SystemFirst(Mine())))["policies"]
     assert variant["slicer"] is None

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+import cupel.policy
 from cupel import (
     ChronologicalPlacer,
     CompositeScorer,
@@ -20,7 +21,7 @@ from cupel import (
     GreedySlice,
     KindScorer,
     PinRule,
-    Policy,
+    Pipeline,
     PriorityScorer,
     RecencyScorer,
     ReflexiveScorer,
@@ -63,7 +64,12 @@ def test_five_budgets_two_sets_of_weights_and_pins(scripts, seed):
     items = tagged_items(seed)
     rng = random.Random(seed)
     chosen = [
-        Policy(CompositeScorer(SCORERS), slicer, UShapedPlacer() if number % 2 else ChronologicalPlacer(), name=name)
+        Pipeline(
+            scorer=CompositeScorer(SCORERS),
+            slicer=slicer,
+            placer=UShapedPlacer() if number % 2 else ChronologicalPlacer(),
+            name=name,
+        )
         for number, (name, slicer) in enumerate(SLICERS.items())
     ]
     payload = payload_of(items, ContextBudget(400, 400), chosen)
@@ -92,7 +98,7 @@ def test_five_budgets_two_sets_of_weights_and_pins(scripts, seed):
                 else:
                     answer["excluded"] = [[row["position"], row["reason"]] for row in answer["excluded"]]
                     assert answer == expected, (policy.name, weights, pins)
-            scores = {id(entry.item): entry.score for entry in Policy(same.scorer).pipeline().dry_run(others, 99_999)}
+            scores = {id(entry.item): entry.score for entry in Pipeline(scorer=same.scorer).dry_run(others, 99_999)}
             assert told["scores"] == [scores[id(item)] for item in others]
 
 
@@ -102,7 +108,7 @@ def test_whole_answers_are_the_pseudocodes(scripts, policy, pairs, budgets, data
     """Random policies, pools and budgets with random weights and pins; what cannot be tried says why."""
     (items, doubles), (budget, double) = pairs, budgets
     doubles = [copy.copy(item) for item in doubles]
-    payload = payload_of(items, budget, [Policy.from_dict(policy)], fixed_window=True)
+    payload = payload_of(items, budget, [cupel.policy.from_dict(policy)], fixed_window=True)
     scoring = payload["policies"][0]["scoring"]
     policy, weights = copy.deepcopy(policy), None
     if not scoring["no_weights"]:
@@ -155,7 +161,7 @@ def scoring_of(policy, items=None):
     ids=["alone", "own", "relevance", "clock", "large"],
 )
 def test_what_cannot_be_tried_says_why(scorer, weights, pins):
-    scoring = scoring_of(Policy(scorer))
+    scoring = scoring_of(Pipeline(scorer=scorer))
     for said, expected in ((scoring["no_weights"], weights), (scoring["no_pins"], pins)):
         assert (said == "") == (expected == "")
         assert expected in said
@@ -165,8 +171,8 @@ def test_scores_that_move_with_the_clock_are_not_repeated():
     items = [ContextItem("x", 5, timestamp=datetime.now(UTC) - timedelta(days=1))]
     moving = CompositeScorer([(DecayScorer(SystemClock(), Exponential(timedelta(microseconds=1))), 1)])
     standing = DecayScorer(FixedClock(datetime.now(UTC)), Exponential(timedelta(days=1)))
-    assert scoring_of(Policy(CompositeScorer([(standing, 1)])), items)["no_pins"] == ""
-    assert scoring_of(Policy(moving), items)["no_pins"] != ""
+    assert scoring_of(Pipeline(scorer=CompositeScorer([(standing, 1)])), items)["no_pins"] == ""
+    assert scoring_of(Pipeline(scorer=moving), items)["no_pins"] != ""
 
 
 def test_related_items_and_own_slicers_are_left_to_python():
@@ -175,14 +181,14 @@ def test_related_items_and_own_slicers_are_left_to_python():
             return super().slice(scored, budget)
 
     both = CompositeScorer([(RecencyScorer(), 1), (KindScorer(), 1)])
-    assert "only Python" in scoring_of(Policy(both, Own()))["no_weights"]
+    assert "only Python" in scoring_of(Pipeline(scorer=both, slicer=Own()))["no_weights"]
     related = [ContextItem("a", 5, metadata={"cupel:id": "x"}), ContextItem("b", 3, metadata={"cupel:id": "x"})]
-    assert "belong together" in scoring_of(Policy(both), related)["no_pins"]
+    assert "belong together" in scoring_of(Pipeline(scorer=both), related)["no_pins"]
 
 
 def test_what_a_rule_pins_stays_pinned(scripts):
     items = [ContextItem("a", 5, kind="ToolOutput"), ContextItem("b", 5), ContextItem("c", 5, kind="ToolOutput")]
-    policy = Policy(CompositeScorer([(RecencyScorer(), 1)]), pins=[PinRule.newest_tool_result()])
+    policy = Pipeline(scorer=CompositeScorer([(RecencyScorer(), 1)]), pins=[PinRule.newest_tool_result()])
     payload = payload_of(items, ContextBudget(10, 10), [policy])
     assert payload["policies"][0]["scoring"]["ruled"] == [2]
     told = scripts.ask(
@@ -199,7 +205,7 @@ def test_what_a_rule_pins_stays_pinned(scripts):
 def test_numbers_travel_with_all_their_bits():
     rng = random.Random(5)
     items = [ContextItem(f"{n}", 5, future_relevance_hint=rng.random()) for n in range(50)]
-    form = scoring_of(Policy(CompositeScorer([(ReflexiveScorer(), 1 / 3)])), items)["form"]
+    form = scoring_of(Pipeline(scorer=CompositeScorer([(ReflexiveScorer(), 1 / 3)])), items)["form"]
     again = json.loads(json.dumps(form))
     assert again["inner"][0]["scores"] == [item.future_relevance_hint for item in items]
     assert again["weights"] == [1 / 3]

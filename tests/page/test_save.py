@@ -31,7 +31,7 @@ def data_of(file):
 
 def test_a_result_saves_the_page_of_its_run(tmp_path):
     items, budget = session_items(), ContextBudget(4000, 4000)
-    result = session_policy().pipeline().select(items, budget)
+    result = session_policy().select(items, budget)
     result.save_page(tmp_path / "page.html", policies=[presets.rag()], title="Mine")
     data = data_of(tmp_path / "page.html")
     assert (data["title"], data["source"]) == ("Mine", None)
@@ -111,7 +111,7 @@ def test_the_notebooks_view_shows_items_as_text():
 
 
 def test_the_notebooks_view_is_compact_and_adds_up():
-    report = session_policy().pipeline().dry_run(session_items(), 4000)
+    report = session_policy().dry_run(session_items(), 4000)
     html = report._repr_html_()
     text = elements(html).text
     assert f"… and {len(report.included) - 8} more" in text
@@ -152,7 +152,7 @@ def test_requests_and_turns_show_themselves_in_a_notebook():
 
 
 def test_a_session_of_items_shows_bill_and_window():
-    session = Session(session_policy().pipeline(), 3000)
+    session = Session(session_policy(), 3000)
     shown = elements(session.select(session_items())._repr_html_()).text
     assert "tokens sent for" in shown
     assert "In the window, in order" in shown

@@ -6,7 +6,8 @@ import random
 import pytest
 from hypothesis import given
 
-from cupel import ContextBudget, ContextItem, KindScorer, OverflowStrategy, Policy, UShapedPlacer, presets
+import cupel.policy
+from cupel import ContextBudget, ContextItem, KindScorer, OverflowStrategy, Pipeline, UShapedPlacer, presets
 from cupel._text import percent, visible
 from cupel.analytics import counterfactual
 from cupel.demo import session_items, session_policy
@@ -73,7 +74,7 @@ def test_answers_are_the_pseudocodes(scripts, policy, pairs, budgets):
     """Whole answers for random policies, pools and budgets: order, tokens, reasons with their numbers, refusals."""
     (items, doubles), (budget, double) = pairs, budgets
     doubles = [copy.copy(item) for item in doubles]  # one object listed twice is two items on the page
-    payload = payload_of(items, budget, [Policy.from_dict(policy)], fixed_window=True)
+    payload = payload_of(items, budget, [cupel.policy.from_dict(policy)], fixed_window=True)
     (answer,) = scripts.ask("answers", payload=payload, policy=0, budgets=[settings(budget)])
     if "refused" in answer:
         assert {"refused": REFUSED[answer["refused"]]} == expected_of(policy, doubles, double)
@@ -99,7 +100,8 @@ def answers(scripts, payload, number, budgets):
 def test_longer_lists_at_many_budgets(scripts, seed, overflow):
     items = random_items(seed)
     chosen = [
-        Policy(SCORER, slicer, name=name, overflow=overflow, deduplicate=seed != 2) for name, slicer in SLICERS.items()
+        Pipeline(scorer=SCORER, slicer=slicer, name=name, overflow=overflow, deduplicate=seed != 2)
+        for name, slicer in SLICERS.items()
     ]
     shape = {"output_reserve": 30, "reserved_slots": {"Memory": 11}, "estimation_safety_margin_percent": 7}
     payload = payload_of(items, ContextBudget(400, 400, **shape), chosen)
@@ -114,7 +116,10 @@ def test_longer_lists_at_many_budgets(scripts, seed, overflow):
 def test_ties_everywhere(scripts):
     """All scores equal: only the tie rules decide, and both sides have the same."""
     items = random_items(11)
-    chosen = [Policy(KindScorer({}), slicer, placer=UShapedPlacer(), name=name) for name, slicer in SLICERS.items()]
+    chosen = [
+        Pipeline(scorer=KindScorer({}), slicer=slicer, placer=UShapedPlacer(), name=name)
+        for name, slicer in SLICERS.items()
+    ]
     payload = payload_of(items, ContextBudget(300, 300), chosen)
     budgets = [ContextBudget(target, target) for target in range(0, 1500, 47)]
     for number, policy in enumerate(chosen):
@@ -126,7 +131,7 @@ def test_ties_everywhere(scripts):
 @pytest.mark.parametrize(("fixed", "margin"), [(False, 0), (True, 7)])
 def test_the_nearest_changes_are_those_of_a_walk(scripts, name, fixed, margin):
     items = random_items(3, 24)
-    policy = Policy(SCORER, SLICERS[name], name=name)
+    policy = Pipeline(scorer=SCORER, slicer=SLICERS[name], name=name)
     shape = {"output_reserve": 20, "estimation_safety_margin_percent": margin}
     base = ContextBudget(700, 300, **shape) if fixed else ContextBudget(300, 300, **shape)
     payload = payload_of(items, base, [policy], fixed_window=fixed)
@@ -148,7 +153,7 @@ def test_the_nearest_changes_are_those_of_a_walk(scripts, name, fixed, margin):
 def test_a_search_that_gives_up_says_where(scripts):
     """No answer is not the answer that there is none."""
     items = [ContextItem("small", 10), *(ContextItem(f"{number}", 3_000) for number in range(3))]
-    payload = payload_of(items, ContextBudget(10, 10), [Policy(SCORER, SLICERS["quota"])])
+    payload = payload_of(items, ContextBudget(10, 10), [Pipeline(scorer=SCORER, slicer=SLICERS["quota"])])
     question = {"payload": payload, "policy": 0, "from": 10, "step": 1, "position": 1}
     found = scripts.ask("nearest", **question, work=1)
     assert found == {"budget": None, "sure": False, "reached": 210}
@@ -160,7 +165,7 @@ def test_admissions_are_the_counterfactuals(scripts):
     chosen = [presets.chat(), presets.document_qa(), session_policy()]
     payload = payload_of(items, base, chosen)
     for number, policy in enumerate(chosen):
-        prepared = policy.pipeline().prepare(items)
+        prepared = policy.prepare(items)
         inside = {id(item) for item in prepared.run(base)}
         positions = [position for position, item in enumerate(items) if id(item) not in inside]
         told = scripts.ask("admissions", payload=payload, policy=number, **{"from": 1500}, positions=positions)
@@ -180,7 +185,7 @@ def test_recorded_answers_are_found_by_budget(scripts):
             return super().slice(scored, budget)[:1]
 
     items = random_items(5)
-    payload = payload_of(items, ContextBudget(400, 400), [Policy(SCORER, Mine())])
+    payload = payload_of(items, ContextBudget(400, 400), [Pipeline(scorer=SCORER, slicer=Mine())])
     recorded = [answer["budget"] for answer in payload["policies"][0]["answers"]]
     at = recorded.index(400)
     told = answers(scripts, payload, 0, [ContextBudget(400, 400)])
@@ -191,17 +196,17 @@ def test_recorded_answers_are_found_by_budget(scripts):
 
 
 def test_a_tampered_replay_is_noticed(scripts):
-    payload = payload_of(random_items(1), ContextBudget(400, 400), [Policy(SCORER)])
+    payload = payload_of(random_items(1), ContextBudget(400, 400), [Pipeline(scorer=SCORER)])
     payload["policies"][0]["density"].reverse()
     assert scripts.ask("verified", payload=payload) == [False]
 
 
 def test_reasons_are_said_in_the_librarys_words(scripts):
     items = [*random_items(2), ContextItem("a rule that is pinned, and long " * 9, 300, pinned=True)]
-    chosen = Policy(SCORER, SLICERS["count quota"], overflow=OverflowStrategy.TRUNCATE)
+    chosen = Pipeline(scorer=SCORER, slicer=SLICERS["count quota"], overflow=OverflowStrategy.TRUNCATE)
     said = set()
     for target in (300, 340, 500, 900):
-        report = chosen.pipeline().dry_run(items, ContextBudget(1000, target))
+        report = chosen.dry_run(items, ContextBudget(1000, target))
         payload = payload_of(items, ContextBudget(1000, target), [chosen], fixed_window=True)
         rows = excluded_rows(report, Positions(items))
         told = scripts.ask("words", rows=rows, items=payload["items"], reasons=payload["reasons"])
@@ -228,7 +233,7 @@ def test_small_functions_that_exist_twice(scripts):
 
 def test_terminal_and_page_say_the_same(scripts):
     """What `cupel explain` prints is what the page shows, but for the capital and the full stop."""
-    report = session_policy().pipeline().dry_run(session_items(), ContextBudget(2000, 2000))
+    report = session_policy().dry_run(session_items(), ContextBudget(2000, 2000))
     entry = report.excluded[0]
     row = {"position": 0, **entry.reason.to_dict()}
     ((_, words),) = scripts.ask("words", rows=[row], items=[{"tokens": entry.item.tokens}], reasons=vocabulary())

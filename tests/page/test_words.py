@@ -34,7 +34,7 @@ def test_reasons(reason, words):
 
 def test_the_summary_adds_up():
     budget = ContextBudget(4000, 4000)
-    report = presets.chat().pipeline().dry_run(session_items(), budget)
+    report = presets.chat().dry_run(session_items(), budget)
     words = summary(report, budget, "chat")
     tokens = sum(entry.item.tokens for entry in report.included)
     assert words.startswith(f"chat: {len(report.included)} of 120 items in, {tokens:,} of 4,000 tokens used")

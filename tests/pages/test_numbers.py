@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from cupel import ContextBudget, GreedySlice, Policy, presets
+from cupel import ContextBudget, GreedySlice, Pipeline, presets
 from cupel.analytics import counterfactual
 from cupel.cli import main
 from cupel.demo import session_items, session_policy
@@ -63,7 +63,7 @@ def test_the_window_lists_the_items_in_placed_order(open_page):
     shown = page.eval_on_selector_all(
         "#in-rows button.row", "(rows) => rows.map((row) => Number(row.dataset.position))"
     )
-    report = presets.rag().pipeline().dry_run(items, ContextBudget(2500, 2500))
+    report = presets.rag().dry_run(items, ContextBudget(2500, 2500))
     assert [items[position] for position in shown] == [entry.item for entry in report.included]
     scores = page.eval_on_selector_all("#in-rows tr", "(rows) => rows.map((row) => row.cells[3].textContent)")
     assert scores == [f"{entry.score:.3f}" for entry in report.included]
@@ -75,7 +75,7 @@ def test_the_left_out_say_why_with_the_librarys_numbers(open_page):
     rows = page.eval_on_selector_all(
         "#out-rows tr", "(rows) => rows.map((row) => row.querySelector('.reason').textContent)"
     )
-    report = session_policy().pipeline().dry_run(items, ContextBudget(2000, 2000))
+    report = session_policy().dry_run(items, ContextBudget(2000, 2000))
     assert len(rows) == min(40, len(report.excluded))
     for shown, entry in zip(rows, report.excluded, strict=False):
         words = excluded_words(entry.reason)
@@ -97,7 +97,7 @@ def test_what_would_let_an_item_in_is_the_smallest_larger_budget(open_page):
         row = page.locator(f'#out-rows button.row[data-position="{position}"]')
         row.click()
         settle(page)
-        prepared = policy.pipeline().prepare(items)
+        prepared = policy.prepare(items)
         found = next(
             budget
             for budget in range(1501, 20_000)
@@ -118,7 +118,7 @@ def test_each_row_says_at_which_budget_its_item_gets_in(open_page):
             "#out-rows .admit",
             "(slots) => slots.map((slot) => [Number(slot.dataset.position), slot.dataset.reason, slot.textContent])",
         )
-        prepared = policy.pipeline().prepare(items)
+        prepared = policy.prepare(items)
         base = ContextBudget(1500, 1500)
         top = int(page.get_attribute("#budget", "max"))
         assert len(shown) == 40
@@ -131,9 +131,9 @@ def test_each_row_says_at_which_budget_its_item_gets_in(open_page):
 
 def test_next_and_previous_change_stop_at_the_nearest_different_selection(open_page):
     items = random_items(3)
-    policy = Policy(SCORER, name="greedy")
+    policy = Pipeline(scorer=SCORER, name="greedy")
     page = open_page(page_of(items, ContextBudget(500, 500), [policy]))
-    prepared = policy.pipeline().prepare(items)
+    prepared = policy.prepare(items)
     run = lambda budget: [id(item) for item in prepared.run(ContextBudget(budget, budget))]  # noqa: E731
     page.click("#next")
     settle(page)
@@ -159,7 +159,7 @@ def test_what_swings_is_what_the_policies_disagree_about(open_page):
             [...row.querySelectorAll(".policy")].map((cell) => cell.textContent.includes("in"))
         ])""",
     )
-    chosen = [{id(item) for item in policy.pipeline().run(items, ContextBudget(2750, 2750))} for policy in policies]
+    chosen = [{id(item) for item in policy.run(items, ContextBudget(2750, 2750))} for policy in policies]
     expected = []
     for position, item in enumerate(items):
         verdicts = [id(item) in ids for ids in chosen]
@@ -181,18 +181,18 @@ def test_a_slicer_only_python_has_is_shown_at_the_budgets_it_was_run_at(open_pag
             return Chooser(candidates.scores, candidates.tokens)
 
     items = random_items(5)
-    policy = Policy(SCORER, EveryOther(), name="every other")
+    policy = Pipeline(scorer=SCORER, slicer=EveryOther(), name="every other")
     page = open_page(page_of(items, ContextBudget(400, 400), [policy, presets.chat()]))
     move_budget(page, 777)
     budget = int(page.input_value("#budget"))
-    expected = policy.pipeline().run(items, ContextBudget(budget, budget))
+    expected = policy.run(items, ContextBudget(budget, budget))
     assert figure(page, "n-in") == len(expected)
     assert figure(page, "n-used") == sum(item.tokens for item in expected)
     assert "only runs in Python" in page.inner_text("#trust")
 
 
 def test_a_replay_that_disagrees_with_the_library_says_so(open_page):
-    html = page_of(random_items(1), ContextBudget(400, 400), [Policy(SCORER, name="tampered")])
+    html = page_of(random_items(1), ContextBudget(400, 400), [Pipeline(scorer=SCORER, name="tampered")])
     broken = html.replace('"density":[', '"density":[0,0,0,', 1)
     page = open_page(broken)
     assert "disagrees with the library" in page.inner_text("#trust")

@@ -10,7 +10,7 @@ from cupel import (
     ContextBudget,
     ContextItem,
     KindScorer,
-    Policy,
+    Pipeline,
     RecencyScorer,
     RelevanceScorer,
     presets,
@@ -115,12 +115,14 @@ def test_a_weight_that_is_none_changes_nothing(demo):
 
 
 def test_what_cannot_be_tried_says_why_and_shows_no_control(open_page):
-    searched = Policy(
-        CompositeScorer([(RelevanceScorer(stem=False).bind("refund"), 1), (KindScorer(), 1)]), name="searched"
+    searched = Pipeline(
+        scorer=CompositeScorer([(RelevanceScorer(stem=False).bind("refund"), 1), (KindScorer(), 1)]), name="searched"
     )
     page = open_page(
         page_of(
-            session_items(), ContextBudget(3000, 3000), [searched, Policy(RecencyScorer(), name="one"), presets.chat()]
+            session_items(),
+            ContextBudget(3000, 3000),
+            [searched, Pipeline(scorer=RecencyScorer(), name="one"), presets.chat()],
         )
     )
     assert page.locator("#play input").count() == 2

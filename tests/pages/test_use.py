@@ -197,7 +197,7 @@ def test_five_thousand_items_draw_a_bounded_number_of_rows(open_page):
     page.click("#in-more")
     settle(page)
     assert page.locator("#in-rows tr").count() == 40 + 5 * 40
-    expected = presets.chat().pipeline().run(items, ContextBudget(1_000_000, 1_000_000))
+    expected = presets.chat().run(items, ContextBudget(1_000_000, 1_000_000))
     assert figure(page, "n-in") == len(expected)
     assert figure(page, "n-used") == sum(item.tokens for item in expected)
 
@@ -209,7 +209,7 @@ def test_the_prompt_is_the_text_in_order_with_the_gaps_marked(open_page, demo_pa
     page.click("#read")
     settle(page)
     assert page.is_hidden("#in-section")
-    report = session_policy().pipeline().dry_run(items, budget)
+    report = session_policy().dry_run(items, budget)
     assert page.locator("#prompt pre").all_text_contents() == [entry.item.content for entry in report.included]
     counts = [int(text.split()[0]) for text in page.locator("#prompt .gap summary").all_inner_texts()]
     assert sum(counts) == len(report.excluded)
@@ -282,7 +282,7 @@ def test_score_bars_follow_each_scorer(open_page, demo_page):
     parts = page.locator("#in-rows .parts dt").all_inner_texts()
     assert parts == ["Reflexive", "Priority", "Recency", "Score"]
     position = int(page.locator("#in-rows button.row").nth(3).get_attribute("data-position"))
-    report = session_policy().pipeline().dry_run(session_items(), 4000)
+    report = session_policy().dry_run(session_items(), 4000)
     said = page.locator("#in-rows .parts dd").all_inner_texts()
     found = report.breakdown(session_items()[position])
     for text, part in zip(said, found.part.parts, strict=False):

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+import cupel.policy
 from cupel import (
     ContextItem,
     PinnedExceedsBudgetError,
     PinRule,
     Pipeline,
     PipelineConfigError,
-    Policy,
     RecencyScorer,
     RelevanceScorer,
     Session,
@@ -73,11 +73,11 @@ def test_what_rules_pin_counts_as_pinned():
 
 
 def test_a_rule_is_part_of_a_document():
-    policy = Policy(RecencyScorer(), pins=[PinRule.system_prompts(), PinRule(kind="ToolOutput", newest=1)])
-    assert policy.to_dict()["pins"] == [{"kind": "SystemPrompt"}, {"kind": "ToolOutput", "newest": 1}]
-    assert Policy.from_toml(policy.to_toml()) == policy
-    assert policy.pipeline().pins == policy.pins
-    assert hash(policy) == hash(Policy.from_json(policy.to_json()))
+    policy = Pipeline(scorer=RecencyScorer(), pins=[PinRule.system_prompts(), PinRule(kind="ToolOutput", newest=1)])
+    assert cupel.policy.to_dict(policy)["pins"] == [{"kind": "SystemPrompt"}, {"kind": "ToolOutput", "newest": 1}]
+    assert cupel.policy.loads(cupel.policy.dumps(policy, format="toml"), format="toml") == policy
+    assert policy.pins == policy.pins
+    assert hash(policy) == hash(cupel.policy.loads(cupel.policy.dumps(policy)))
 
 
 @pytest.mark.parametrize(

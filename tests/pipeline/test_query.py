@@ -12,7 +12,6 @@ from cupel import (
     ContextItem,
     KnapsackSlice,
     Pipeline,
-    Policy,
     RecencyScorer,
     RelevanceScorer,
     ScorerConfigError,
@@ -38,7 +37,7 @@ WAYS = {
     "stream": lambda _, **query: asyncio.run(Pipeline(scorer=RelevanceScorer()).stream(arriving(), 5, **query)).items,
     "bind": lambda pipeline, query=None: pipeline.bind(query).run(ITEMS, 5),
     "policy": lambda pipeline, query=None: (
-        Policy(pipeline.scorer, pipeline.slicer).bind(query).pipeline().run(ITEMS, 5)
+        Pipeline(scorer=pipeline.scorer, slicer=pipeline.slicer).bind(query).run(ITEMS, 5)
     ),
 }
 
@@ -92,6 +91,6 @@ def test_a_history_is_fitted_to_a_query():
         {"role": "user", "content": "Nice weather today."},
         {"role": "user", "content": "So, where was that key?"},
     ]
-    policy = Policy(RelevanceScorer(), BestFirstSlice())
+    policy = Pipeline(scorer=RelevanceScorer(), slicer=BestFirstSlice())
     fitted = fit(history, 31, policy, query="where is the deploy key?")
     assert fitted.messages == [history[0], history[2]]

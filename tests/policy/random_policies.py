@@ -24,7 +24,7 @@ from cupel import (
     MetadataTrustScorer,
     OverflowStrategy,
     PinRule,
-    Policy,
+    Pipeline,
     PriorityScorer,
     QuotaEntry,
     QuotaSlice,
@@ -125,8 +125,8 @@ slicers = st.recursive(
     max_leaves=3,
 )
 policies = st.builds(
-    Policy,
-    scorers,
+    Pipeline,
+    scorer=scorers,
     slicer=slicers,
     placer=st.sampled_from([ChronologicalPlacer(), UShapedPlacer(), SystemFirst(), SystemFirst(UShapedPlacer())]),
     deduplicate=st.booleans(),

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from cupel import ConfigurationError, Policy, PolicyConfigError, Scorer
+import cupel.policy
+from cupel import ConfigurationError, PolicyConfigError, Scorer
 from cupel.policy import json_schema, register_scorer
 
 DEEP = "[" * 100_000
@@ -57,7 +58,7 @@ class Unresolvable(Scorer):
 )
 def test_toml_beyond_the_limits(text, says) -> None:
     with pytest.raises(PolicyConfigError, match=says):
-        Policy.from_toml(text)
+        cupel.policy.loads(text, format="toml")
 
 
 @pytest.mark.parametrize(
@@ -73,14 +74,14 @@ def test_toml_beyond_the_limits(text, says) -> None:
 )
 def test_json_and_third_parties(document, says) -> None:
     with pytest.raises(PolicyConfigError, match=says):
-        Policy.from_json(document)
+        cupel.policy.loads(document)
 
 
 def test_an_error_of_somebody_elses_class_stays_what_it_is(tmp_path) -> None:
     file = tmp_path / "odd.json"
     file.write_text('{"scorer": {"type": "hostile.own", "odd": 1}}')
     with pytest.raises(OddError) as caught:
-        Policy.load(file)
+        cupel.policy.load(file)
     assert caught.value.__notes__ == ["$.scorer", str(file)]
 
 
@@ -91,4 +92,4 @@ def test_one_unresolvable_annotation_does_not_break_the_schema() -> None:
 
 def test_whole_floats_are_integers_as_in_the_schema() -> None:
     document = {"scorer": "recency", "slicer": {"type": "knapsack", "bucket_size": 7.0}}
-    assert Policy.from_dict(document).slicer.bucket_size == 7
+    assert cupel.policy.from_dict(document).slicer.bucket_size == 7

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cupel.policy
 from benchmarks.rulers import conversations, without_queries
 from cupel import (
     GROUP_KEY,
@@ -66,7 +67,7 @@ def test_presets_are_what_the_page_says(function):
         ],
         "overflow": "truncate",
     }
-    assert getattr(presets, function)().to_dict() == document
+    assert cupel.policy.to_dict(getattr(presets, function)()) == document
 
 
 def test_every_preset_says_whom_it_serves_what_it_keeps_and_when_it_hurts():
@@ -109,7 +110,7 @@ def pools(draw):
 def test_the_newest_tool_result_stays_and_calls_stay_with_their_results(pool, policy, tokens, query):
     results = [item for item in pool if item.kind == ContextKind.TOOL_OUTPUT]
     try:
-        selected = policy.pipeline().run(pool, ContextBudget(tokens, max(1, tokens // 2)), query=query)
+        selected = policy.run(pool, ContextBudget(tokens, max(1, tokens // 2)), query=query)
     except PinnedExceedsBudgetError:
         newest = results[-1].metadata[GROUP_KEY] if results else None
         users = [item for item in pool if item.metadata.get(SOURCE_TYPE_KEY) == "user"]
@@ -149,7 +150,7 @@ def test_histories_keep_the_newest_result_and_every_pair(history, policy, tokens
     items, windows = to_items(history), []
     exchanges = [item for item in items if item.kind == ContextKind.TOOL_OUTPUT]
     try:
-        selected = policy.pipeline().run(items, tokens, query=query)
+        selected = policy.run(items, tokens, query=query)
     except PinnedExceedsBudgetError:
         pass
     else:
@@ -186,7 +187,7 @@ def test_presets_need_neither_an_extra_nor_a_query(monkeypatch):
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
     items = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5)]
     for name in presets.__all__:
-        pipeline = getattr(presets, name)().pipeline()
+        pipeline = getattr(presets, name)()
         assert len(pipeline.run(items, 5)) == 1
         for item, query in zip(items, ("parser", "lunch"), strict=True):
             assert pipeline.run(items, 5, query=query) == [item]

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal
 import pytest
 from hypothesis import find
 
+import cupel.policy
 from cupel import (
     ContextKind,
     DecayScorer,
+    Pipeline,
     Placer,
-    Policy,
     PolicyConfigError,
     RecencyScorer,
     Scorer,
@@ -96,7 +97,7 @@ EVERYTHING = Everything(
 
 def test_a_dataclass_is_written_and_read_by_its_fields():
     register_scorer("everything")(Everything)
-    document = Policy(EVERYTHING).to_dict()
+    document = cupel.policy.to_dict(Pipeline(scorer=EVERYTHING))
     assert document["scorer"] == {
         "type": "everything",
         "inner": "recency",
@@ -115,9 +116,9 @@ def test_a_dataclass_is_written_and_read_by_its_fields():
         "weights": {"a": 2.0},
         "extra": {"deep": [1, {"er": None}]},
     }
-    read = Policy.from_dict(document).scorer
+    read = cupel.policy.from_dict(document).scorer
     assert all(getattr(read, name) == getattr(EVERYTHING, name) for name in Everything.__dataclass_fields__)
-    assert Policy(Everything(RecencyScorer(), Bounds(0.0))).to_dict()["scorer"] == {
+    assert cupel.policy.to_dict(Pipeline(scorer=Everything(RecencyScorer(), Bounds(0.0))))["scorer"] == {
         "type": "everything",
         "inner": "recency",
         "bounds": {"low": 0.0},
@@ -140,14 +141,14 @@ def test_a_dataclass_is_written_and_read_by_its_fields():
 def test_a_derived_document_is_as_strict_as_a_built_in(change, message):
     register_scorer("everything")(Everything)
     with pytest.raises(PolicyConfigError) as caught:
-        Policy.from_dict({"scorer": {"type": "everything", "inner": "recency", "bounds": {"low": 0}} | change})
+        cupel.policy.from_dict({"scorer": {"type": "everything", "inner": "recency", "bounds": {"low": 0}} | change})
     assert message in str(caught.value)
 
 
 def test_default_factories_are_not_shared():
     register_scorer("everything")(Everything)
     document = {"scorer": {"type": "everything", "inner": "recency", "bounds": {"low": 0}}}
-    assert Policy.from_dict(document).scorer.names is not Policy.from_dict(document).scorer.names
+    assert cupel.policy.from_dict(document).scorer.names is not cupel.policy.from_dict(document).scorer.names
 
 
 def test_none_that_is_no_default_goes_through_json_but_not_through_toml():
@@ -156,10 +157,10 @@ def test_none_that_is_no_default_goes_through_json_but_not_through_toml():
     class Optional(Plain):
         limit: int | None = 3
 
-    policy = Policy(Optional(None))
-    assert Policy.from_json(policy.to_json()).scorer.limit is None
+    policy = Pipeline(scorer=Optional(None))
+    assert cupel.policy.loads(cupel.policy.dumps(policy)).scorer.limit is None
     with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.limit: TOML has no null"):
-        policy.to_toml()
+        cupel.policy.dumps(policy, format="toml")
 
 
 def test_plain_classes_and_every_family():
@@ -179,11 +180,15 @@ def test_plain_classes_and_every_family():
         def place(self, scored):
             return [entry.item for entry in reversed(scored)]
 
-    policy = Policy(Plain(), First(2), Reversed())
-    assert policy.to_dict() == {"scorer": "plain", "slicer": {"type": "first", "count": 2}, "placer": "reversed"}
-    assert Policy.from_toml(policy.to_toml()) == policy
+    policy = Pipeline(scorer=Plain(), slicer=First(2), placer=Reversed())
+    assert cupel.policy.to_dict(policy) == {
+        "scorer": "plain",
+        "slicer": {"type": "first", "count": 2},
+        "placer": "reversed",
+    }
+    assert cupel.policy.loads(cupel.policy.dumps(policy, format="toml"), format="toml") == policy
     nested = {"scorer": "plain", "slicer": {"type": "quota", "quotas": [], "inner": "first"}}
-    assert Policy.from_dict(nested).to_dict() == nested
+    assert cupel.policy.to_dict(cupel.policy.from_dict(nested)) == nested
 
 
 def test_own_methods_come_first():
@@ -201,10 +206,10 @@ def test_own_methods_come_first():
                 raise ScorerConfigError("words must not be empty")
             return cls(fields["words"].split())
 
-    assert Policy(Own(["a", "b"])).to_dict()["scorer"] == {"type": "own", "words": "a b"}
-    assert Policy.from_dict({"scorer": {"type": "own", "words": "c d"}}).scorer.words == ["c", "d"]
+    assert cupel.policy.to_dict(Pipeline(scorer=Own(["a", "b"])))["scorer"] == {"type": "own", "words": "a b"}
+    assert cupel.policy.from_dict({"scorer": {"type": "own", "words": "c d"}}).scorer.words == ["c", "d"]
     with pytest.raises(ScorerConfigError, match=r"^\$\.scorer: words must not be empty"):
-        Policy.from_dict({"scorer": {"type": "own", "words": ""}})
+        cupel.policy.from_dict({"scorer": {"type": "own", "words": ""}})
 
 
 def test_errors_of_a_constructor_carry_the_path():
@@ -227,15 +232,15 @@ def test_errors_of_a_constructor_carry_the_path():
 
     for size in (1, 2):
         with pytest.raises(PolicyConfigError, match=rf"^\$\.scorer: size must not be {size}$"):
-            Policy.from_dict({"scorer": {"type": "picky", "size": size}})
+            cupel.policy.from_dict({"scorer": {"type": "picky", "size": size}})
     with pytest.raises(PickyError) as caught:
-        Policy.from_dict({"scorer": {"type": "picky", "size": 3}})
+        cupel.policy.from_dict({"scorer": {"type": "picky", "size": 3}})
     assert caught.value.__notes__ == ["$.scorer"]
 
 
 def test_unregistered_strategies_say_how_to_register():
     with pytest.raises(PolicyConfigError) as caught:
-        Policy(EVERYTHING).to_dict()
+        cupel.policy.to_dict(Pipeline(scorer=EVERYTHING))
     assert "$.scorer: Everything has no scorer tag" in str(caught.value)
     assert '@register_scorer("some_tag")' in str(caught.value)
 
@@ -245,9 +250,9 @@ def test_clocks_that_cannot_be_written_are_named():
         def now(self):
             return datetime(2026, 1, 1, tzinfo=UTC)
 
-    policy = Policy(DecayScorer(LabClock(), Window(timedelta(1))))
+    policy = Pipeline(scorer=DecayScorer(LabClock(), Window(timedelta(1))))
     with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.now: .*LabClock"):
-        policy.to_dict()
+        cupel.policy.to_dict(policy)
 
 
 def test_tags_and_classes_are_taken_once():
@@ -292,9 +297,9 @@ def test_annotations_without_a_form_are_named():
         type: str = "x"
 
     with pytest.raises(PolicyConfigError, match=r"Unsupported\.when: the annotation int \| str has no policy form"):
-        Policy.from_dict({"scorer": "unsupported"})
+        cupel.policy.from_dict({"scorer": "unsupported"})
     with pytest.raises(PolicyConfigError, match=r"Typed\.type cannot be serialised"):
-        Policy(Typed()).to_dict()
+        cupel.policy.to_dict(Pipeline(scorer=Typed()))
 
 
 def test_a_plug_in_is_loaded_when_its_tag_is_met(monkeypatch, tmp_path):
@@ -319,11 +324,11 @@ def test_a_plug_in_is_loaded_when_its_tag_is_met(monkeypatch, tmp_path):
         ]
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
-    Policy.from_dict({"scorer": "recency"})
+    cupel.policy.from_dict({"scorer": "recency"})
     assert asked == []
-    assert type(Policy.from_dict({"scorer": "from_plugin"}).scorer).__name__ == "FromPlugin"
+    assert type(cupel.policy.from_dict({"scorer": "from_plugin"}).scorer).__name__ == "FromPlugin"
     with pytest.raises(PolicyConfigError) as caught:
-        Policy.from_dict({"scorer": "elsewhere"})
+        cupel.policy.from_dict({"scorer": "elsewhere"})
     assert "the plug-in broken = cupel_no_such_module failed to load: ModuleNotFoundError" in str(caught.value)
     assert "from_plugin" in str(caught.value)
     assert asked == ["cupel.strategies"]
@@ -344,7 +349,7 @@ def test_what_is_registered_can_be_looked_up():
 
 
 def test_a_document_that_was_never_text_may_hold_a_function():
-    assert Policy.from_dict({"scorer": {"type": "embedding", "embed": len}}).scorer.embed is len
+    assert cupel.policy.from_dict({"scorer": {"type": "embedding", "embed": len}}).scorer.embed is len
 
 
 @dataclass(frozen=True)
@@ -361,8 +366,8 @@ class Brevity(Scorer):
 
 def test_a_declaration_is_all_that_documents_vectors_and_the_kit_need(tmp_path):
     SCORERS.declare("brevity", Brevity, Key("half", Integer(least=1)))
-    assert Policy.from_dict({"scorer": {"type": "brevity", "half": 7}}).scorer == Brevity(7)
-    assert Policy(Brevity()).to_dict() == {"scorer": "brevity"}
+    assert cupel.policy.from_dict({"scorer": {"type": "brevity", "half": 7}}).scorer == Brevity(7)
+    assert cupel.policy.to_dict(Pipeline(scorer=Brevity())) == {"scorer": "brevity"}
     assert registered()["scorer"]["brevity"].schema()["properties"]["half"] == {
         "type": "integer",
         "minimum": 1,

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cupel import ConfigurationError, Policy
+import cupel.policy
+from cupel import ConfigurationError
 from cupel.policy import json_schema
 from tests.policy.random_policies import policies
 from tests.policy.test_document_errors import MALFORMED
@@ -73,7 +74,7 @@ def validator():
 
 @given(policy=policies)
 def test_every_written_document_is_valid(validator, policy):
-    validator.validate(policy.to_dict())
+    validator.validate(cupel.policy.to_dict(policy))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_every_written_document_is_valid(validator, policy):
     ],
 )
 def test_what_is_read_but_not_written_is_valid_too(validator, document):
-    Policy.from_dict(document)
+    cupel.policy.from_dict(document)
     validator.validate(document)
 
 
@@ -235,7 +236,7 @@ def _validator():
 @st.composite
 def _spoilt(draw):
     """A good document with something in it taken away, replaced or added, perhaps twice."""
-    document = copy.deepcopy(draw(policies.map(Policy.to_dict) | st.sampled_from(DOCUMENTS)))
+    document = copy.deepcopy(draw(policies.map(cupel.policy.to_dict) | st.sampled_from(DOCUMENTS)))
     for _ in range(draw(st.integers(1, 2))):
         path = draw(st.sampled_from(list(_places(document))))
         node = functools.reduce(lambda inside, key: inside[key], path[:-1], document)
@@ -252,7 +253,7 @@ def _agree(document):
     """Both take a document or neither does, but for the rules that a schema cannot state."""
     valid = _validator().is_valid(document)
     try:
-        Policy.from_dict(document)
+        cupel.policy.from_dict(document)
     except ConfigurationError as error:
         text = str(error)
         assert text.startswith("$")
@@ -293,4 +294,4 @@ def test_what_a_schema_cannot_say_the_reader_refuses(validator, name):
     document, message = BEYOND_A_SCHEMA[name]
     assert validator.is_valid(document)
     with pytest.raises(ConfigurationError, match=message):
-        Policy.from_dict(document)
+        cupel.policy.from_dict(document)

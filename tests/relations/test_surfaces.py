@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import cupel.policy
 from cupel import (
     ContextBudget,
     ContextItem,
@@ -23,7 +24,6 @@ from cupel.analytics import optimality_gap
 from cupel.batch import run_batch
 from cupel.cli._main import main
 from cupel.page import Variant, page_payload
-from cupel.policy import Policy
 from cupel.slicers import Chooser, Selection
 from cupel.testing import check_slicer
 from tests.relations.test_selection import hinted
@@ -52,7 +52,7 @@ def test_the_command_reads_relations_from_lines(tmp_path, capsys):
     path = tmp_path / "items.jsonl"
     path.write_text("".join(json.dumps(item.to_dict()) + "\n" for item in ITEMS))
     policy = tmp_path / "policy.json"
-    policy.write_text(json.dumps(Policy(ReflexiveScorer()).to_dict()))
+    policy.write_text(json.dumps(cupel.policy.to_dict(Pipeline(scorer=ReflexiveScorer()))))
     assert main(["explain", str(path), "--budget", "30", "--policy", str(policy)]) == 0
     said = capsys.readouterr().out
     assert "in as “a stub”" in said
@@ -67,7 +67,7 @@ def test_the_command_refuses_relations_that_contradict_themselves(tmp_path, caps
 
 
 def test_the_page_shows_what_python_chose():
-    variants = [Variant(Policy(ReflexiveScorer(), name="mine"), "mine", "--policy mine")]
+    variants = [Variant(Pipeline(scorer=ReflexiveScorer(), name="mine"), "mine", "--policy mine")]
     budget = ContextBudget(30, 30)
     page = page_payload(ITEMS, budget, variants, title="T", source="x", fixed_window=False)
     policy = page["policies"][0]
@@ -153,7 +153,7 @@ def test_a_batch_keeps_to_relations_and_refuses_one_row_at_a_time(tmp_path):
     rows = [{"items": [item.to_dict() for item in items], "budget": 30} for items in (ITEMS, bad)]
     requests, output = tmp_path / "requests.jsonl", tmp_path / "out.jsonl"
     requests.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run_batch(requests, output, Policy(ReflexiveScorer()), max_errors=1)
+    run_batch(requests, output, Pipeline(scorer=ReflexiveScorer()), max_errors=1)
     answers = [json.loads(line) for line in output.read_text().splitlines()]
     assert sorted(item["content"] for item in answers[0]["items"]) == ["a stub", "note", "one"]
     assert len(answers) == 1

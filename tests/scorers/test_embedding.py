@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import cupel.policy
 from cupel import (
     CompositeScorer,
     ContextItem,
     EmbeddingScorer,
     Pipeline,
-    Policy,
     PolicyConfigError,
     RecencyScorer,
     ScaledScorer,
@@ -180,15 +180,15 @@ def test_large_numbers_do_not_overflow():
 
 
 def test_a_function_of_a_loaded_module_is_part_of_a_document():
-    policy = Policy(EmbeddingScorer(letters, vector_key="v"))
-    document = policy.to_dict()
+    policy = Pipeline(scorer=EmbeddingScorer(letters, vector_key="v"))
+    document = cupel.policy.to_dict(policy)
     assert document["scorer"] == {"type": "embedding", "embed": f"{__name__}:letters", "vector_key": "v"}
-    assert Policy.from_dict(document) == policy
+    assert cupel.policy.from_dict(document) == policy
     with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.embed: the function .* cannot be written"):
-        Policy(EmbeddingScorer(lambda texts: [])).to_dict()
+        cupel.policy.to_dict(Pipeline(scorer=EmbeddingScorer(lambda texts: [])))
     for name in ("os.path.evil:join", "letters", "json:nothing"):
         with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.embed: expected 'module:function'"):
-            Policy.from_dict({"scorer": {"type": "embedding", "embed": name}})
+            cupel.policy.from_dict({"scorer": {"type": "embedding", "embed": name}})
 
 
 def test_refused_and_copied():

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cupel.policy
 from cupel import (
     CompositeScorer,
     ContextItem,
     MissingExtraError,
     Pipeline,
-    Policy,
     RecencyScorer,
     RelevanceScorer,
     ScaledScorer,
@@ -189,7 +189,7 @@ def test_refused(options, error, says):
 def test_without_the_stemmer_the_extra_is_named(monkeypatch):
     terms_for.cache_clear()
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
-    for build in (RelevanceScorer, lambda: Policy.from_dict({"scorer": "relevance"})):
+    for build in (RelevanceScorer, lambda: cupel.policy.from_dict({"scorer": "relevance"})):
         with pytest.raises(MissingExtraError, match=r"pip install 'cupel-context\[relevance\]'"):
             build()
     assert scores(RelevanceScorer(stem=False, query="a1"), "a1") == [1.0]

@@ -22,7 +22,6 @@ from cupel import (
     InvalidItemError,
     PinnedExceedsBudgetError,
     Pipeline,
-    Policy,
     Prices,
     ReflexiveScorer,
     RelevanceScorer,
@@ -68,7 +67,7 @@ def test_items_stay_where_they_were_sent_and_what_is_new_comes_last() -> None:
 def test_over_many_turns_the_laws_hold_in_any_order_and_after_a_restart() -> None:
     random = Random(5)
     budget = ContextBudget(400, 300, output_reserve=50)
-    session = Session(Policy(ReflexiveScorer()), budget)
+    session = Session(Pipeline(scorer=ReflexiveScorer()), budget)
     pool = [document(str(number), random.randrange(5, 60), random.random()) for number in range(20)]
     evicted = 0
     for turn in range(40):
@@ -173,7 +172,7 @@ def test_a_cold_cache_and_the_providers_account() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "words"),
     [
-        ((ReflexiveScorer(), 100), {}, TypeError, "policy must be a Policy or a Pipeline"),
+        ((ReflexiveScorer(), 100), {}, TypeError, "policy must be a Pipeline or a Pipeline"),
         ((PIPELINE, "100"), {}, TypeError, "budget must be"),
         ((PIPELINE, True), {}, TypeError, "budget must be"),
         ((PIPELINE, 10**400), {}, InvalidBudgetError, "at most 2\\*\\*53 tokens, got max_tokens=an integer of 1329"),

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+import cupel.policy
 from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer, ScoredItem
 from cupel._columns import Candidates
-from cupel.policy import Policy
 from cupel.slicers import (
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
@@ -98,11 +98,11 @@ def test_the_span_promises_no_more_than_the_target_itself():
     ids=lambda slicer: type(slicer).__name__,
 )
 def test_a_policy_document_keeps_it(slicer):
-    policy = Policy(ReflexiveScorer(), slicer)
-    assert '"auto"' in policy.to_json()
-    assert Policy.from_json(policy.to_json()) == policy
+    policy = Pipeline(scorer=ReflexiveScorer(), slicer=slicer)
+    assert '"auto"' in cupel.policy.dumps(policy)
+    assert cupel.policy.loads(cupel.policy.dumps(policy)) == policy
     items = [ContextItem("a", 40, future_relevance_hint=0.5), ContextItem("b", 50, future_relevance_hint=0.6)]
-    assert [item.content for item in policy.pipeline().run(items, ContextBudget(100, 100))]
+    assert [item.content for item in policy.run(items, ContextBudget(100, 100))]
 
 
 def test_never_the_default():

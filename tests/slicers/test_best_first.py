@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cupel.messages
-from cupel import BestFirstSlice, ContextBudget, ContextItem, GreedySlice, Pipeline, Policy, ReflexiveScorer, slicers
+import cupel.policy
+from cupel import BestFirstSlice, ContextBudget, ContextItem, GreedySlice, Pipeline, ReflexiveScorer, slicers
 from cupel.analytics import counterfactual, find_min_budget_for
 from cupel.slicers._greedy import GreedyChooser
 
@@ -19,7 +20,10 @@ def pool(pairs):
 
 def test_it_is_public_and_a_document():
     assert cupel.messages.BestFirstSlice is slicers.BestFirstSlice is BestFirstSlice
-    assert Policy(ReflexiveScorer(), BestFirstSlice()).to_dict() == {"scorer": "reflexive", "slicer": "best_first"}
+    assert cupel.policy.to_dict(Pipeline(scorer=ReflexiveScorer(), slicer=BestFirstSlice())) == {
+        "scorer": "reflexive",
+        "slicer": "best_first",
+    }
 
 
 def test_size_does_not_count_against_an_item():

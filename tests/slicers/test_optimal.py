@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import cupel.policy
 import cupel.slicers._optimum as search
 from cupel import (
     ContextBudget,
@@ -31,7 +32,6 @@ from cupel.diagnostics import (
     Superseded,
     TokenRequirementShortfall,
 )
-from cupel.policy import Policy
 
 
 def item(name, tokens, score, kind="Message", **fields):
@@ -99,7 +99,7 @@ def test_without_the_solver_exactness_names_the_extra(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"cupel-context\[optimal\]"):
         OptimalSlice()
     with pytest.raises(MissingExtraError, match=r"cupel-context\[optimal\]"):
-        Policy.from_dict({"scorer": "reflexive", "slicer": "optimal"})
+        cupel.policy.from_dict({"scorer": "reflexive", "slicer": "optimal"})
     assert contents(report([item("a", 5, 0.5)], 10)) == ["a"]
 
 
@@ -115,9 +115,9 @@ def test_the_document():
         "gap": 0.25,
         "exact": False,
     }
-    policy = Policy.from_dict({"scorer": "reflexive", "slicer": form})
+    policy = cupel.policy.from_dict({"scorer": "reflexive", "slicer": form})
     assert policy.slicer == OptimalSlice([KindLimit("Tool", 1, max_tokens=9)], gap=0.25, exact=False)
-    assert policy.to_dict()["slicer"] == form
+    assert cupel.policy.to_dict(policy)["slicer"] == form
 
 
 def test_an_empty_target_chooses_nothing_and_is_short_of_nothing():

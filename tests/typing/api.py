@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
 import cupel
+import cupel.policy
 from cupel import (
     ContextBudget,
     ContextItem,
@@ -19,7 +20,6 @@ from cupel import (
 )
 from cupel.diagnostics import DiagnosticTraceCollector, OverflowEvent, SelectionReport
 from cupel.placers import UShapedPlacer
-from cupel.policy import Policy
 from cupel.scorers import CompositeScorer, DecayScorer, Exponential, KindScorer, RecencyScorer, SystemClock, TagScorer
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, GreedySlice, KnapsackSlice, QuotaEntry, QuotaSlice
 
@@ -75,6 +75,6 @@ assert_type(pipeline.run((item for _ in range(3)), budget, trace=DiagnosticTrace
 assert_type(pipeline.dry_run([item], budget), SelectionReport)
 assert_type(pipeline.select([item], budget), ContextResult)
 
-policy = Policy(scorer, name="mine")
-assert_type(Policy.from_json(policy.to_json()).pipeline(), Pipeline)
+policy = Pipeline(scorer=scorer, name="mine")
+assert_type(cupel.policy.loads(cupel.policy.dumps(policy)), Pipeline)
 assert_type(cupel.__version__, str)

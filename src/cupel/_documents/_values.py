@@ -230,20 +230,20 @@ def is_written(value: Any, text: str | bytes) -> bool:
     return written == (text.encode() if isinstance(text, str) else text) and _TOO_MANY not in written.translate(_ZEROS)
 
 
-def decode_toml(text: str, *, error: type[Exception] = ValueError) -> dict[str, Any]:
+def decode_toml(text: str | bytes, *, error: type[Exception] = ValueError) -> dict[str, Any]:
     """Return the value of a TOML text."""
     if sys.version_info >= (3, 15):  # the first whose own parser reads TOML 1.1 (ruling 11.1)
         import tomllib
     else:
         import tomli as tomllib
-    if not isinstance(text, str):
-        raise wrong_type("text", "a string", text)
+    if not isinstance(text, (str, bytes)):
+        raise wrong_type("text", "a string or bytes", text)
     try:
-        document = tomllib.loads(text)
+        document = tomllib.loads(text if isinstance(text, str) else text.decode())
         check_limits(document)
     except RecursionError:
         raise error(f"$: {TOO_DEEP}") from None
-    except tomllib.TOMLDecodeError as bad:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as bad:
         raise error(f"$: not valid TOML: {bad}") from None
     except RefusedError as bad:
         raise error(f"$: {bad}") from None

@@ -12,7 +12,6 @@ from cupel.analytics._search import as_items, prepared_of, quiet
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 
 if TYPE_CHECKING:
     from cupel.diagnostics import SelectionReport
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _EXPECTED = "a mapping of labels to policies or pipelines, or pairs of the two"
-Variants: TypeAlias = "Mapping[str, Policy | Pipeline] | Iterable[tuple[str, Policy | Pipeline]]"
+Variants: TypeAlias = "Mapping[str, Pipeline] | Iterable[tuple[str, Pipeline]]"
 
 
 class ItemStatus(Enum):
@@ -54,17 +53,17 @@ class PolicySensitivityReport:
 def dry_run_with_policy(
     items: Iterable[ContextItem],
     budget: ContextBudget | int,
-    policy: Policy | Pipeline,
+    policy: Pipeline,
     *,
     query: str | None = None,
 ) -> SelectionReport:
     """Report what a policy selects, without telling its pipeline's `on_overflow`.
 
-    >>> from cupel import ContextItem, Policy, RecencyScorer
-    >>> dry_run_with_policy([ContextItem("a", 60), ContextItem("b", 30)], 50, Policy(RecencyScorer()))
+    >>> from cupel import ContextItem, Pipeline, RecencyScorer
+    >>> dry_run_with_policy([ContextItem("a", 60), ContextItem("b", 30)], 50, Pipeline(scorer=RecencyScorer()))
     <SelectionReport: 1 in (30 tokens), 1 out: 1 BudgetExceeded>
     """
-    return prepared_of(_pipeline("policy", policy), items, query).dry_run(ContextBudget.of(budget))
+    return prepared_of(Pipeline.of(policy), items, query).dry_run(ContextBudget.of(budget))
 
 
 def policy_sensitivity(
@@ -76,16 +75,16 @@ def policy_sensitivity(
 ) -> PolicySensitivityReport:
     """Run every variant on the same candidates and list what at least two of them disagree about.
 
-    Variants are policies, pipelines or both, by label; labels may repeat in a list of pairs. Items are matched by
+    Variants are pipelines by label; labels may repeat in a list of pairs. Items are matched by
     content, and a content counts as included if any copy of it was. Variants with an equal scorer, the same
     deduplication and the same pins share one scoring pass. The first variant that fails ends the call with its error.
 
-    >>> from cupel import ContextBudget, ContextItem, Policy, PriorityScorer, ReflexiveScorer
+    >>> from cupel import ContextBudget, ContextItem, Pipeline, PriorityScorer, ReflexiveScorer
     >>> items = [
     ...     ContextItem("spec", 40, priority=9, future_relevance_hint=0.1),
     ...     ContextItem("log", 40, priority=1, future_relevance_hint=0.9),
     ... ]
-    >>> variants = {"urgent": Policy(PriorityScorer()), "relevant": Policy(ReflexiveScorer())}
+    >>> variants = {"urgent": Pipeline(scorer=PriorityScorer()), "relevant": Pipeline(scorer=ReflexiveScorer())}
     >>> for diff in policy_sensitivity(items, ContextBudget(50, 40), variants).diffs:
     ...     print(diff.content, [status.value for _, status in diff.statuses])
     spec ['Included', 'Excluded']
@@ -109,21 +108,11 @@ def _pipelines(variants: Variants) -> list[tuple[str, Pipeline]]:
     pipelines: list[tuple[str, Pipeline]] = []
     for position, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004
-            raise wrong_type(
-                f"variants[{position}]", "a pair of a label and a Policy or Pipeline", cast("object", pair)
-            )
+            raise wrong_type(f"variants[{position}]", "a pair of a label and a Pipeline", cast("object", pair))
         label, variant = cast("Sequence[object]", pair)
         label = as_text(f"variants[{position}][0]", label)
-        pipelines.append((label, _pipeline(f"variants: {shown(label)}", variant)))
+        pipelines.append((label, quiet(Pipeline.of(variant, name=f"variants: {shown(label)}"))))
     return pipelines
-
-
-def _pipeline(name: str, policy: object) -> Pipeline:
-    if isinstance(policy, Policy):
-        return policy.pipeline()
-    if isinstance(policy, Pipeline):
-        return quiet(policy)
-    raise wrong_type(name, "a Policy or a Pipeline", policy)
 
 
 def _reports(

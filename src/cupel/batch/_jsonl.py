@@ -154,7 +154,7 @@ def read_jsonl_shard(path: Path, shard: Shard, max_row_bytes: int) -> Iterator[L
 
 def answer_lines(selector: BatchSelector, lines: Iterator[Line], *, as_table: bool) -> tuple[Any, list[RowError]]:
     """Select for each line; return the answers, as lines or as a table, and the rows without one."""
-    pipeline = selector.policy.pipeline()
+    pipeline = selector.policy
     good: list[Any] = []
     bad: list[RowError] = []
     for row, line in lines:

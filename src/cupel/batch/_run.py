@@ -30,7 +30,7 @@ from cupel.batch._source import (
 from cupel.batch._state import Finished, Manifest, Outputs, Parts, locked
 from cupel.batch._workers import check_can_start, cores, load_distributed, run_dask, run_local
 from cupel.model import ContextBudget
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 
 OnProgress: TypeAlias = "Callable[[BatchProgress], object]"
 Runner: TypeAlias = Callable[[Job, list[Shard], int], Generator[ShardResult, None, None]]
@@ -157,7 +157,7 @@ class BatchSummary:
 def run_batch(
     requests: str | Path,
     output: str | Path,
-    policy: Policy,
+    policy: Pipeline,
     *,
     budget: ContextBudget | None = None,
     report: bool = False,

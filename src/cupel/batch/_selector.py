@@ -18,7 +18,7 @@ from cupel.batch._requests import DEFAULTS, Chosen, ItemsRequest, build, choice_
 from cupel.batch._source import BatchError, arrow, explained
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 
 _READ_INSTANT: Final = cast("Callable[[Any], Any]", ITEM.spellings["timestamp"].value.read)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -247,13 +247,12 @@ class BatchSelector:
     [{'selected': [0], 'total_tokens': 2, 'total_candidates': 2, 'error': None}]
     """
 
-    policy: Policy
+    policy: Pipeline
     budget: ContextBudget | None = None
     report: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("policy", "a Policy", self.policy)
+        Pipeline.of(self.policy)
         if self.budget is not None and not isinstance(self.budget, ContextBudget):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("budget", "a ContextBudget or None", self.budget)
         if not isinstance(self.report, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -273,7 +272,7 @@ class BatchSelector:
         columns = RequestColumns(requests, self.budget)
         if "budget" not in requests.column_names and self.budget is None:
             raise BatchError("the requests have no column 'budget', and no budget is given for all of them")
-        pipeline = self.policy.pipeline()
+        pipeline = self.policy
         choices = [choose(pipeline, read, report=self.report) for read in columns]
         return _answer(pa, _own(pa, requests.select(kept)), columns, choices, report=self.report)
 

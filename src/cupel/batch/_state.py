@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
+import cupel.policy
 from cupel._checks import shown
 from cupel._documents import BUDGET
 from cupel._files import draft_prefix, sync_directory, whole
@@ -24,7 +25,6 @@ from cupel._version import __version__
 from cupel.batch._selector import BatchSelector
 from cupel.batch._source import BatchError, FileFormat, Fingerprint, Shard, Source
 from cupel.errors import MissingExtraError
-from cupel.policy import Policy
 
 _NOTE: Final = "cupel-batch: "
 _PATIENCE: Final = 0.2
@@ -110,7 +110,7 @@ class Manifest(_Header, frozen=True, tag="cupel-batch"):
             id=uuid4().hex,
             cupel=__version__,
             input=Fingerprint(0, ""),
-            policy=selector.policy.to_dict(),
+            policy=cupel.policy.to_dict(selector.policy),
             budget=None if selector.budget is None else BUDGET.write(selector.budget),
             report=selector.report,
             max_row_bytes=max_row_bytes,
@@ -122,7 +122,7 @@ class Manifest(_Header, frozen=True, tag="cupel-batch"):
     def selector(self) -> BatchSelector:
         """Return the selector that the job began with, at the moment it began."""
         budget = None if self.budget is None else BUDGET.read(self.budget)
-        return BatchSelector(Policy.from_dict(_with_clock(self.policy, self.now)), budget, self.report)
+        return BatchSelector(cupel.policy.from_dict(_with_clock(self.policy, self.now)), budget, self.report)
 
     def differences(self, other: Manifest) -> list[str]:
         """Name the fields in which two jobs differ."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any, Final
 
+import cupel.policy
 from cupel._text import plural
 from cupel.cli._inspect import conversation_ways
 from cupel.cli._options import add_format, token_count
@@ -28,7 +29,7 @@ from cupel.diagnostics import SelectionReport
 from cupel.evaluation import Recording, Replay, read_recordings, replay
 from cupel.model import ContextBudget, ContextItem
 from cupel.page import Variant, page_payload, reason_name, render_page, summary
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 
 _WINDOW: Final = 10_000
 """The window of the conversation: about a third of it."""
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     budget = ContextBudget(args.budget, args.budget)
     replayed = replay(files.recordings(), conversation_ways(), _WINDOW)
     items, policy = files.items(), files.policy()
-    report = policy.pipeline().dry_run(items, budget)
+    report = policy.dry_run(items, budget)
     name = policy.name or files.policy_file.stem
     start = Variant(policy, name, f"--policy {shlex.quote(str(files.policy_file))}")
     payload = page_payload(
@@ -104,8 +105,8 @@ class _Files:
             return read_items([str(self.session)], NamedCounter()).items
         return session_items()
 
-    def policy(self) -> Policy:
-        return Policy.load(self.policy_file) if self.policy_file in self._edited else session_policy()
+    def policy(self) -> Pipeline:
+        return cupel.policy.load(self.policy_file) if self.policy_file in self._edited else session_policy()
 
     def recordings(self) -> list[Recording]:
         return read_recordings(self.chat) if self.chat in self._edited else [Recording(self._told)]

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
     items = read_input(args).items
-    prepared = chosen.policy.pipeline().prepare(items)
+    prepared = chosen.policy.prepare(items)
     report = prepared.dry_run(budget)
     told = list(_told(args, prepared, report, budget))
     if args.format == "json":

@@ -23,7 +23,7 @@ from cupel.cli._progress import progress_bar
 from cupel.cli._reading import NamedCounter, read_input, reading_flags, title_of
 from cupel.evaluation import AppendWay, EvaluationError, FitWay, Recording, SessionWay, Way, replay
 from cupel.page import page_payload, render_page
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
 
 _MOST_MESSAGES: Final = 2_000
@@ -106,7 +106,7 @@ def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, An
     return None
 
 
-def conversation_ways(policy: Policy | None = None, counter: TokenCounter | None = None) -> dict[str, Way]:
+def conversation_ways(policy: Pipeline | None = None, counter: TokenCounter | None = None) -> dict[str, Way]:
     """Return a session, and what it is measured against; without a policy each way has its own default."""
     return {
         "dropping nothing": AppendWay(),

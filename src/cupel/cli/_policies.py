@@ -8,19 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import cupel.policy
 from cupel import presets
 from cupel._checks import did_you_mean, shown
 from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
 from cupel._text import visible
 from cupel.errors import PolicyConfigError
 from cupel.page import Variant
-from cupel.policy import Policy, json_schema
+from cupel.pipeline import Pipeline
+from cupel.policy import json_schema
 
 _DEFAULTS: Final[dict[str, Any]] = {"slicer": "greedy", "placer": "chronological"}
 """What a document leaves out when it is the default, for paths that lead into it."""
 
 
-def overridden(policy: Policy, assignments: Sequence[str]) -> Policy:
+def overridden(policy: Pipeline, assignments: Sequence[str]) -> Pipeline:
     """Return the policy with the assignments applied to its document, from left to right.
 
     >>> from cupel import presets
@@ -29,13 +31,13 @@ def overridden(policy: Policy, assignments: Sequence[str]) -> Policy:
     """
     if not assignments:
         return policy
-    document: dict[str, Any] = json.loads(policy.to_json())
+    document: dict[str, Any] = json.loads(cupel.policy.dumps(policy))
     for assignment in assignments:
         try:
             _apply(document, assignment)
         except ValueError as error:
             raise PolicyConfigError(f"--set {shown(assignment)[1:-1]}: {error}") from None
-    return Policy.from_dict(document)
+    return cupel.policy.from_dict(document)
 
 
 def _apply(document: dict[str, Any], assignment: str) -> None:
@@ -104,18 +106,18 @@ def preset_names() -> list[str]:
     return [name.replace("_", "-") for name in presets.__all__]
 
 
-def preset(name: str) -> Callable[[], Policy]:
+def preset(name: str) -> Callable[[], Pipeline]:
     """Return the function that makes a preset; `_` and `-` are the same."""
-    make: Callable[[], Policy] = getattr(presets, name.replace("-", "_"))
+    make: Callable[[], Pipeline] = getattr(presets, name.replace("-", "_"))
     return make
 
 
-def _find(name: str) -> Policy:
+def _find(name: str) -> Pipeline:
     known = preset_names()
     if name.replace("_", "-") in known:
         return preset(name)()
     if Path(name).exists():
-        return Policy.load(name)
+        return cupel.policy.load(name)
     likely = did_you_mean(name, known)
     raise PolicyConfigError(f"policy {name}: neither a file nor a preset{likely} (presets: {', '.join(known)})")
 
@@ -129,11 +131,11 @@ _DUPLICATES: Final = {True: "of items with the same text, the best-scored one st
 _STEP: Final = "  "
 
 
-def describe_policy(policy: Policy, name: str) -> str:
+def describe_policy(policy: Pipeline, name: str) -> str:
     """Return what a policy does, stage by stage.
 
-    >>> from cupel import Policy, RecencyScorer
-    >>> print(describe_policy(Policy(RecencyScorer()), "newest"), end="")  # doctest: +ELLIPSIS
+    >>> from cupel import Pipeline, RecencyScorer
+    >>> print(describe_policy(Pipeline(scorer=RecencyScorer()), "newest"), end="")  # doctest: +ELLIPSIS
     newest
     <BLANKLINE>
     Score
@@ -147,7 +149,7 @@ def describe_policy(policy: Policy, name: str) -> str:
     If the result exceeds the budget
       raise an error
     """
-    document: dict[str, Any] = json.loads(policy.to_json())
+    document: dict[str, Any] = json.loads(cupel.policy.dumps(policy))
     families = _families()
     stages = {
         "Score": _strategy(document["scorer"], "scorer", families),

@@ -6,12 +6,13 @@ import argparse
 import sys
 from typing import Final
 
+import cupel.policy
 from cupel.cli._options import add_format, add_import, add_overrides
 from cupel.cli._output import print_json
 from cupel.cli._policies import describe_policy, read_policy
 from cupel.errors import ConfigurationError
 from cupel.page import Variant
-from cupel.policy import Policy, json_schema
+from cupel.policy import json_schema
 
 _ACTIONS: Final = {
     "describe": "say in plain words what a policy does",
@@ -50,7 +51,9 @@ def run(args: argparse.Namespace) -> int:
             _describe(read_policy(args.policy, args.overrides), args.format)
         case _:
             policy = read_policy(args.policy, args.overrides).policy
-            sys.stdout.write(policy.to_toml() if args.format == "toml" else policy.to_json(indent=2) + "\n")
+            toml = args.format == "toml"
+            text = cupel.policy.dumps(policy, format="toml") if toml else cupel.policy.dumps(policy, indent=2) + "\n"
+            sys.stdout.write(text)
     return 0
 
 
@@ -75,7 +78,7 @@ def _validate(files: list[str], form: str) -> int:
 
 def _fault(name: str) -> str | None:
     try:
-        Policy.load(name)
+        cupel.policy.load(name)
     except (ConfigurationError, TypeError) as error:
         return str(error)
     return None

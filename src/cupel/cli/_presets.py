@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 from typing import Final
 
+import cupel.policy
 from cupel.cli._options import add_format
 from cupel.cli._output import print_json
 from cupel.cli._policies import preset, preset_names
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print_json(
             [
-                {"name": name, "about": words, "policy": json.loads(preset(name)().to_json())}
+                {"name": name, "about": words, "policy": cupel.policy.to_dict(preset(name)())}
                 for name, words in about.items()
             ]
         )

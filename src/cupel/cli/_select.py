@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Select and print."""
     chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
-    report = chosen.policy.pipeline().dry_run(read_input(args).items, budget)
+    report = chosen.policy.dry_run(read_input(args).items, budget)
     match args.format:
         case "json":
             text = as_json(report, budget, chosen.name)

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = read_policy(args.policy, args.overrides, args.query)
     budget = read_budget(args)
     items = read_input(args).items
-    pipeline = chosen.policy.pipeline()
+    pipeline = chosen.policy
     target = None if args.item is None else _find(items, args.item)
     rows = sweep(pipeline, items, _budgets(items, budget, args.steps, args.to, fixed=args.max is not None))
     slack = _slack(pipeline, items, budget, budget.target_tokens // 10 if args.slack is None else args.slack)

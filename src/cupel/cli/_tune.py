@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import cupel.policy
 from cupel._text import plural
 from cupel.cli._options import add_cases, add_format, add_policy, read_all_cases, span, whole_number
 from cupel.cli._output import print_json, write_whole
@@ -19,7 +20,7 @@ from cupel.cli._progress import progress_bar
 from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.errors import ConfigurationError
 from cupel.evaluation import Tuning, tune
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 
 EXAMPLES: Final = """\
   cupel tune cases.jsonl --policy mine.toml -o better.toml
@@ -58,8 +59,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _document(policy: Policy, output: Path) -> str:
-    return policy.to_toml() if output.suffix.lower() == ".toml" else policy.to_json(indent=2) + "\n"
+def _document(policy: Pipeline, output: Path) -> str:
+    if output.suffix.lower() == ".toml":
+        return cupel.policy.dumps(policy, format="toml")
+    return cupel.policy.dumps(policy, indent=2) + "\n"
 
 
 def _print(found: Tuning, name: str) -> None:
@@ -76,4 +79,4 @@ def _print(found: Tuning, name: str) -> None:
     for note in found.notes:
         print(f"note: {note}")
     if found.gained:
-        print(f"\n{found.policy.to_toml()}", end="")
+        print(f"\n{cupel.policy.dumps(found.policy, format='toml')}", end="")

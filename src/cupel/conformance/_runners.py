@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
+import cupel.policy
 from cupel._checks import shown
 from cupel._columns import Candidates
 from cupel.conformance._vector import (
@@ -41,7 +42,7 @@ from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy, ScoredItem
 from cupel.pipeline import Pipeline
 from cupel.placers import Placer
-from cupel.policy import Policy, registered
+from cupel.policy import registered
 from cupel.scorers import Scorer
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, Slicer, StreamSlice
 
@@ -72,7 +73,7 @@ def build_placer(owner: TomlTable, key: str, options: TomlTable) -> Placer:
     return _policy(options, {"scorer": "recency", "placer": _document("placer", owner, key, options)}).placer
 
 
-def build_policy(config: TomlTable) -> Policy:
+def build_policy(config: TomlTable) -> Pipeline:
     """Build the policy of a pipeline: one scorer stands for itself, several for their weighted average."""
     overflow = config.option("overflow_strategy", "overflow", default="throw")
     document = {
@@ -90,10 +91,10 @@ def build_policy(config: TomlTable) -> Policy:
     return _policy(config, document)
 
 
-def _policy(config: TomlTable, document: Mapping[str, Any]) -> Policy:
+def _policy(config: TomlTable, document: Mapping[str, Any]) -> Pipeline:
     """Read a policy; what a strategy refuses is its own error, as if it had been built without a document."""
     try:
-        return Policy.from_dict(document)
+        return cupel.policy.from_dict(document)
     except PolicyConfigError as error:
         raise config.error("", f"makes no policy: {error}") from error
     except ConfigurationError as error:
@@ -276,7 +277,7 @@ def _by_position(
 def build_pipeline(config: TomlTable, on_overflow: Callable[[OverflowEvent], None] | None = None) -> Pipeline:
     """Build the pipeline a vector configures; the listener is used only where the strategy is to proceed."""
     policy = build_policy(config)
-    return policy.pipeline(on_overflow=on_overflow if policy.overflow is OverflowStrategy.PROCEED else None)
+    return replace(policy, on_overflow=on_overflow) if policy.overflow is OverflowStrategy.PROCEED else policy
 
 
 def pipeline(document: TomlTable) -> Check:

@@ -6,9 +6,10 @@ import json
 from importlib.resources import files
 from typing import Any, Final
 
+import cupel.policy
 from cupel._documents import ITEM
 from cupel.model import ContextItem, ContextKind
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 
 BUDGET: Final = 4_000
 """The budget the demonstration uses: less than a quarter of what the session holds."""
@@ -24,13 +25,13 @@ def session_items() -> list[ContextItem]:
     return [ITEM.read(json.loads(line)) for line in session_text().splitlines()]
 
 
-def session_policy() -> Policy:
+def session_policy() -> Pipeline:
     """Return the policy the demonstration starts with.
 
     >>> session_policy().name
     'coding-agent'
     """
-    return Policy.from_toml(policy_text())
+    return cupel.policy.loads(policy_text(), format="toml")
 
 
 def session_text() -> str:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from cupel._documents import WireForm
     from cupel.analytics import Counterfactual
-    from cupel.pipeline import Origin
-    from cupel.policy import Policy
+    from cupel.pipeline import Origin, Pipeline
     from cupel.scorers import ScoreBreakdown
     from cupel.testing import SelectionReportAssertionChain
 
@@ -250,7 +249,7 @@ class SelectionReport:
         return should(self)
 
     def save_page(
-        self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
+        self, path: str | os.PathLike[str], *, policies: Iterable[Pipeline] = (), title: str = "A selection"
     ) -> None:
         """Write the interactive page: the window, the excluded items, a budget slider and other policies."""
         from cupel.page import save_page  # a higher layer: it re-runs the pipeline

@@ -8,11 +8,9 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_function, as_instance, as_integer, as_tuple
-from cupel._policies import as_pipeline
 from cupel.errors import ScorerConfigError, SelectionError
 from cupel.evaluation._cases import Case, EvaluationError
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -205,7 +203,7 @@ class Evaluation:
 
 
 def evaluate(
-    policy: Policy | Pipeline,
+    policy: Pipeline,
     cases: Iterable[Case],
     *,
     name: str | None = None,
@@ -217,13 +215,13 @@ def evaluate(
     A duplicate that was kept in an item's place counts as the item. Intervals come from resampling the cases with
     `seed`; the same arguments give the same figures. `on_progress` is told how many cases of how many are done.
 
-    >>> from cupel import ContextItem, Policy, ReflexiveScorer
+    >>> from cupel import ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem("gate B12", 6, future_relevance_hint=1.0), ContextItem("lunch", 6)]
-    >>> evaluation = evaluate(Policy(ReflexiveScorer()), [Case(items, 6, [0]), Case(items, 6, [0, 1])])
+    >>> evaluation = evaluate(Pipeline(scorer=ReflexiveScorer()), [Case(items, 6, [0]), Case(items, 6, [0, 1])])
     >>> evaluation.kept.value, evaluation.whole.value, evaluation.by_kind["Message"].value
     (0.75, 0.5, 0.6666666666666666)
     """
-    pipeline = as_pipeline(policy)
+    pipeline = Pipeline.of(policy)
     known = as_cases(cases)
     seed = as_integer("seed", seed, least=0, error=EvaluationError)
     if on_progress is not None:
@@ -233,7 +231,7 @@ def evaluate(
         outcomes.append(judge(known[at], prepared))
         if on_progress is not None:
             on_progress(at + 1, len(known))
-    called = name or (policy.name if isinstance(policy, Policy) else None) or "policy"
+    called = name or pipeline.name or "policy"
     return _summed(called, outcomes, seed)
 
 
@@ -369,12 +367,12 @@ def compare(first: Evaluation, second: Evaluation, *, seed: int = 0) -> Comparis
     Cases differ far more than policies do, so the interval of the paired difference is much narrower than the two
     intervals beside each other suggest.
 
-    >>> from cupel import ContextItem, Policy, RecencyScorer, ReflexiveScorer
+    >>> from cupel import ContextItem, Pipeline, RecencyScorer, ReflexiveScorer
     >>> from cupel.evaluation import Case, evaluate
     >>> items = [ContextItem("gate B12", 6, future_relevance_hint=1.0), ContextItem("lunch", 6)]
     >>> cases = [Case(items, 6, [0]), Case(items, 6, [0, 1])]
-    >>> newest = evaluate(Policy(RecencyScorer()), cases)
-    >>> hinted = evaluate(Policy(ReflexiveScorer()), cases)
+    >>> newest = evaluate(Pipeline(scorer=RecencyScorer()), cases)
+    >>> hinted = evaluate(Pipeline(scorer=ReflexiveScorer()), cases)
     >>> compare(newest, hinted).equal
     2
     """

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from cupel.pipeline import Pipeline
-    from cupel.policy import Policy
     from cupel.sessions import Prices
     from cupel.tokens import TokenCounter
 
@@ -83,7 +82,7 @@ class AppendWay:
 class FitWay:
     """Calls `fit` anew on every turn, with the first user message pinned; the newest is a policy's query."""
 
-    policy: Policy | Pipeline | None = None
+    policy: Pipeline | None = None
     counter: TokenCounter | None = None
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
@@ -128,7 +127,7 @@ class TailWay:
 class SessionWay:
     """Keeps a `MessageSession` for each conversation, with these options."""
 
-    policy: Policy | Pipeline | None = None
+    policy: Pipeline | None = None
     prices: Prices | None = None
     worth: float = 1.0
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])

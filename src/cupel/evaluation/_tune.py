@@ -7,11 +7,12 @@ from math import fsum
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_function, as_instance, as_integer
+import cupel.policy
+from cupel._checks import as_function, as_integer
 from cupel.errors import ScorerConfigError
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._evaluate import as_cases, estimates, judge, label, mean_and_error
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 from cupel.scorers import CompositeScorer, RelevanceScorer, ScaledScorer, Scorer
 from cupel.slicers import BestFirstSlice, GreedySlice, KnapsackSlice, Slicer
 
@@ -32,7 +33,7 @@ _PATIENCE: Final = 20
 """So many draws without anything new mean that there is nothing new."""
 
 
-def variants(policy: Policy, trials: int, random: Random) -> list[Policy]:
+def variants(policy: Pipeline, trials: int, random: Random) -> list[Pipeline]:
     """Return the policy itself, its scorer with other slicers, then draws, `trials` in all unless there are fewer."""
     slicers = _slicers(policy.slicer)
     found = [policy, *(replace(policy, slicer=slicer) for slicer in slicers if slicer != policy.slicer)][:trials]
@@ -143,7 +144,7 @@ class Point:
 class Tuning:
     """What a search found, judged on folds that had no part in the choice."""
 
-    policy: Policy
+    policy: Pipeline
     """The best candidate if the gain is beyond chance, else the policy that was given."""
     gained: bool
     before: Estimate
@@ -186,7 +187,7 @@ class Tuning:
             "folds": self.folds,
             "notes": list(self.notes),
             "curve": [asdict(point) for point in self.curve],
-            "policy": self.policy.to_dict(),
+            "policy": cupel.policy.to_dict(self.policy),
         }
 
 
@@ -196,7 +197,7 @@ _LEAST_GROUPS: Final = 2
 
 
 def tune(
-    policy: Policy,
+    policy: Pipeline,
     cases: Iterable[Case],
     *,
     trials: int = 60,
@@ -216,12 +217,12 @@ def tune(
     ...     hints = (at % 4 / 3 for at in range(40))  # worth something here, while priorities are not
     ...     items = [ContextItem(f"{at}", 10, priority=at, future_relevance_hint=hint) for at, hint in enumerate(hints)]
     ...     return Case(items, 100, range(3, 40, 4))
-    >>> start = Policy(CompositeScorer([(PriorityScorer(), 5), (ReflexiveScorer(), 1)]))
+    >>> start = Pipeline(scorer=CompositeScorer([(PriorityScorer(), 5), (ReflexiveScorer(), 1)]))
     >>> tuning = tune(start, map(case, range(20)))
     >>> tuning.gained, tuning.before.value, tuning.unseen.value
     (True, 0.4, 1.0)
     """
-    as_instance("policy", policy, Policy)
+    Pipeline.of(policy)
     trials = as_integer("trials", trials, least=2, error=EvaluationError)
     folds = as_integer("folds", folds, least=2, error=EvaluationError)
     if on_progress is not None:
@@ -258,7 +259,7 @@ def _folds(groups: list[list[int]], folds: int, random: Random) -> list[list[int
 
 
 def _kept(
-    candidates: Sequence[Policy], cases: Sequence[Case], on_progress: Callable[[int, int], object] | None
+    candidates: Sequence[Pipeline], cases: Sequence[Case], on_progress: Callable[[int, int], object] | None
 ) -> list[list[float]]:
     """Return the share that each candidate keeps of each case."""
     kept: list[list[float]] = [[] for _ in candidates]
@@ -270,10 +271,10 @@ def _kept(
             try:
                 if selection is None:
                     scorer: Scorer = remembering(candidate.scorer, case.query, memo)
-                    selection = replace(candidate, scorer=scorer).pipeline().prepare(case.items)
+                    selection = replace(candidate, scorer=scorer).prepare(case.items)
                     prepared[id(candidate.scorer)] = selection
                 else:
-                    pipeline = replace(candidate, scorer=selection.pipeline.scorer).pipeline()
+                    pipeline = replace(candidate, scorer=selection.pipeline.scorer)
                     selection = selection.with_pipeline(pipeline)
             except ScorerConfigError as error:
                 raise EvaluationError(f"case {label(case, at)}: {error}") from error
@@ -284,7 +285,7 @@ def _kept(
 
 
 def _judged(
-    candidates: Sequence[Policy],
+    candidates: Sequence[Pipeline],
     kept: Sequence[Sequence[float]],
     parts: Sequence[Sequence[int]],
     cases: Sequence[Case],
@@ -332,7 +333,7 @@ def _leaders(kept: Sequence[Sequence[float]], cases: Sequence[int]) -> list[int]
     return leaders
 
 
-def _named(policy: Policy, start: Policy, cases: int, before: Estimate, after: Estimate) -> Policy:
+def _named(policy: Pipeline, start: Pipeline, cases: int, before: Estimate, after: Estimate) -> Pipeline:
     called = start.name or "policy"
     return replace(
         policy,
@@ -342,7 +343,7 @@ def _named(policy: Policy, start: Policy, cases: int, before: Estimate, after: E
     )
 
 
-def _notes(candidates: Sequence[Policy], cases: Sequence[Case]) -> Iterable[str]:
+def _notes(candidates: Sequence[Pipeline], cases: Sequence[Case]) -> Iterable[str]:
     if len(cases) < _ENOUGH_CASES:
         yield f"with {len(cases)} cases only large gains can be told from chance; {_ENOUGH_CASES} or more are better"
     if len(candidates) == 1:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from cupel import presets
-from cupel._policies import as_pipeline
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 from cupel.tokens import TokenCounter, counter_or_default
 
 D = TypeVar("D")
@@ -18,7 +16,7 @@ D = TypeVar("D")
 def select_documents(
     documents: Sequence[D],
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None,
+    policy: Pipeline | None,
     counter: TokenCounter | None,
     *,
     text: Callable[[D], str | None],
@@ -48,5 +46,5 @@ def select_documents(
         )
         sources[id(item)] = document
         items.append(item)
-    pipeline = as_pipeline(presets.rag() if policy is None else policy)
+    pipeline = Pipeline.of(presets.rag() if policy is None else policy)
     return [sources[id(item)] for item in pipeline.run(items, window, query=query)]

@@ -17,7 +17,6 @@ from cupel.sessions import Prices
 if TYPE_CHECKING:
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
-    from cupel.policy import Policy
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
@@ -87,7 +86,7 @@ class Sessions(Generic[M]):
         framework: Framework[M],
         place: str,
         budget: int | ContextBudget,
-        policy: Policy | Pipeline | None = None,
+        policy: Pipeline | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
         self._framework = framework

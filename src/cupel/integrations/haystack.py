@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Unpack
 
+import cupel.policy
 from cupel._documents import BUDGET
 from cupel.errors import MissingExtraError
 from cupel.integrations._documents import select_documents
@@ -22,7 +23,6 @@ from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions,
 from cupel.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 from cupel.sessions import Prices
 from cupel.tokens import TokenCounter
 
@@ -52,7 +52,7 @@ _FUNCTIONS = ("forms", "image_tokens", "on_turn", "pin")
 def fit_messages(
     messages: Sequence[ChatMessage],
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: ToolsType | None = None,
     **options: Unpack[FitOptions[ChatMessage]],
@@ -65,7 +65,7 @@ class _Component:
     """What both components are made of; a `counter` of one's own is not written to YAML."""
 
     budget: int | ContextBudget
-    policy: Policy | None
+    policy: Pipeline | None
     counter: TokenCounter | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class _Component:
         if isinstance(parameters.get("budget"), dict):
             parameters["budget"] = BUDGET.read(parameters["budget"])
         if parameters.get("policy") is not None:
-            parameters["policy"] = Policy.from_dict(parameters["policy"])
+            parameters["policy"] = cupel.policy.from_dict(parameters["policy"])
         if parameters.get("prices") is not None:
             parameters["prices"] = Prices(**parameters["prices"])
         if "chat_generator" in parameters:
@@ -104,7 +104,7 @@ class DocumentSelector(_Component):
     """
 
     def __init__(
-        self, budget: int | ContextBudget, policy: Policy | None = None, counter: TokenCounter | None = None
+        self, budget: int | ContextBudget, policy: Pipeline | None = None, counter: TokenCounter | None = None
     ) -> None:
         self.budget = budget
         self.policy = policy
@@ -136,7 +136,7 @@ class MessageFitter(_Component):
     def __init__(
         self,
         budget: int | ContextBudget,
-        policy: Policy | None = None,
+        policy: Pipeline | None = None,
         counter: TokenCounter | None = None,
         tools: ToolsType | None = None,
         **options: Unpack[FitOptions[ChatMessage]],
@@ -172,7 +172,7 @@ class SessionChatGenerator(_Component):
         self,
         chat_generator: Any,
         budget: int | ContextBudget,
-        policy: Policy | None = None,
+        policy: Pipeline | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
         self.chat_generator = chat_generator

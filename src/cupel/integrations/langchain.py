@@ -18,7 +18,6 @@ from cupel.integrations._documents import select_documents
 from cupel.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 from cupel.tokens import TokenCounter
 
 try:
@@ -37,7 +36,7 @@ __all__ = ["DocumentSelector", "fit_messages", "message_fitter", "pre_model_hook
 def fit_messages(
     messages: Sequence[BaseMessage],
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[BaseMessage]],
@@ -52,7 +51,7 @@ def fit_messages(
 
 def message_fitter(
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[BaseMessage]],
@@ -70,7 +69,7 @@ def message_fitter(
 
 def pre_model_hook(
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[BaseMessage]],
@@ -94,7 +93,7 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
     def __init__(
         self,
         budget: int | ContextBudget,
-        policy: Policy | Pipeline | None = None,
+        policy: Pipeline | None = None,
         counter: TokenCounter | None = None,
         *,
         score_key: str = "relevance_score",

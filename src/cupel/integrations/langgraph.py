@@ -17,7 +17,6 @@ from cupel.errors import MissingExtraError
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions, usage_of
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 
 try:
     from langchain.agents.middleware.types import (
@@ -56,7 +55,7 @@ class SessionMiddleware(AgentMiddleware[Any, Any, Any]):  # type: ignore[misc, u
     def __init__(
         self,
         budget: int | ContextBudget,
-        policy: Policy | Pipeline | None = None,
+        policy: Pipeline | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
         super().__init__()
@@ -99,7 +98,7 @@ class _HookState(TypedDict):
 
 def session_hook(
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     tools: Sequence[Any] | None = None,
     *,
     system: str | None = None,

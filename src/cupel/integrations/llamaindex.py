@@ -19,7 +19,6 @@ from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions,
 from cupel.messages import FitOptions, Fitted
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 from cupel.sessions import Prices
 from cupel.tokens import TokenCounter, counter_or_default
 
@@ -41,7 +40,7 @@ __all__ = ["BudgetPostprocessor", "FittedMemory", "SessionMemory", "fit_messages
 def fit_messages(
     messages: Sequence[ChatMessage],
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ChatMessage]],

@@ -16,11 +16,12 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
+import cupel.policy
 from cupel import presets
 from cupel._checks import shown
 from cupel.errors import CupelError, InvalidItemError, MissingExtraError, PolicyConfigError
 from cupel.model import ContextBudget, ContextItem
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 from cupel.tokens import default_counter
 
 try:
@@ -87,7 +88,7 @@ def select(  # noqa: PLR0917 - clients name the arguments
     """
     candidates = _items(items)
     budget = _budget(max_tokens, target_tokens, output_reserve)
-    result = _policy(policy).pipeline().select(candidates, budget, query=query)
+    result = _policy(policy).select(candidates, budget, query=query)
     positions = {id(item): position for position, item in enumerate(candidates)}
     return {
         "selected": [
@@ -109,7 +110,7 @@ def explain(  # noqa: PLR0917 - clients name the arguments
     """Say for each item whether it is selected, with its score and the reason; the arguments are those of `select`."""
     candidates = _items(items)
     budget = _budget(max_tokens, target_tokens, output_reserve)
-    report = _policy(policy).pipeline().dry_run(candidates, budget, query=query)
+    report = _policy(policy).dry_run(candidates, budget, query=query)
     positions = {id(item): position for position, item in enumerate(candidates)}
     decisions = [
         {"selected": True, "score": entry.score, "reason": entry.reason.value, "position": positions[id(entry.item)]}
@@ -170,13 +171,13 @@ def _budget(max_tokens: int, target_tokens: int | None, output_reserve: int) -> 
     return ContextBudget(max_tokens, target, output_reserve=output_reserve)
 
 
-def _policy(policy: str | dict[str, Any]) -> Policy:
+def _policy(policy: str | dict[str, Any]) -> Pipeline:
     if isinstance(policy, dict):
-        return Policy.from_dict(policy)
+        return cupel.policy.from_dict(policy)
     known = {name.replace("_", "-"): getattr(presets, name) for name in presets.__all__}
     if policy not in known:
         raise PolicyConfigError(f"policy must be a policy document or one of {', '.join(known)}, got {shown(policy)}")
-    preset: Policy = known[policy]()
+    preset: Pipeline = known[policy]()
     return preset
 
 

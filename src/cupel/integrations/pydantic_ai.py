@@ -20,7 +20,6 @@ from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions, us
 from cupel.messages import FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 from cupel.tokens import TokenCounter
 
 try:
@@ -53,7 +52,7 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
     def __init__(
         self,
         budget: int | ContextBudget,
-        policy: Policy | Pipeline | None = None,
+        policy: Pipeline | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
         if not hasattr(AbstractCapability, "prepare_model_request"):  # it would never be asked, and nothing would fit
@@ -113,7 +112,7 @@ def _instructions_of(parameters: ModelRequestParameters, messages: Sequence[Mode
 
 def history_processor(
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ModelMessage]],
@@ -132,7 +131,7 @@ def history_processor(
 def fit_messages(
     messages: Sequence[ModelMessage],
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ModelMessage]],

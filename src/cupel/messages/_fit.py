@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from cupel._columns import descending
-from cupel._policies import as_pipeline
 from cupel.diagnostics import ExcludedItem, Filtered, SelectionReport
 from cupel.errors import PinnedExceedsBudgetError
 from cupel.messages._formats import OUTPUTS, checked_parts
@@ -18,7 +17,7 @@ from cupel.messages._history import Options, read_history
 from cupel.messages._results import Fitted, dropped_from
 from cupel.messages._shortening import lengthened, shorter_units, with_shorter
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 from cupel.scorers import RecencyScorer
 from cupel.slicers import BestFirstSlice
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from cupel.messages._formats.media import ImageTokens
     from cupel.messages._history import History
     from cupel.messages._rules import SystemMessages
-    from cupel.pipeline import Pipeline
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
@@ -38,7 +36,7 @@ M = TypeVar("M")
 def fit(
     messages: Sequence[M],
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None = None,
+    policy: Pipeline | None = None,
     counter: TokenCounter | None = None,
     tools: Sequence[object] | None = None,
     *,
@@ -99,7 +97,7 @@ def fit(
 def fit_history(
     history: History,
     budget: int | ContextBudget,
-    policy: Policy | Pipeline | None,
+    policy: Pipeline | None,
     *,
     query: str | None,
     forms: Shortener | bool,
@@ -108,7 +106,7 @@ def fit_history(
     """Return the part of a history that fits a budget."""
     request = FitTask(history, ContextBudget.of(budget))
     shortening = shortening_of(forms, built_in=True, parts=parts)
-    pipeline = as_pipeline(newest_first() if policy is None else policy).bind(
+    pipeline = Pipeline.of(newest_first() if policy is None else policy).bind(
         history.asked() if query is None else query
     )
     items = request.with_pins(history.items(request.room), pipeline)
@@ -126,7 +124,7 @@ def fit_history(
     )
 
 
-def newest_first() -> Policy:
+def newest_first() -> Pipeline:
     """Return the default for `fit`: the newest units first, whole, skipping what does not fit; nothing is deduplicated.
 
     Saying the same thing twice in a conversation is not a mistake to clean up, so equal messages all stay candidates.
@@ -134,9 +132,9 @@ def newest_first() -> Policy:
     >>> newest_first().to_dict()["slicer"]
     'best_first'
     """
-    return Policy(
-        RecencyScorer(),
-        BestFirstSlice(),
+    return Pipeline(
+        scorer=RecencyScorer(),
+        slicer=BestFirstSlice(),
         deduplicate=False,
         overflow=OverflowStrategy.TRUNCATE,
         name="newest-first",

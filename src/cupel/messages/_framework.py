@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from cupel.messages._rules import SystemMessages
     from cupel.model import ContextBudget
     from cupel.pipeline import Pipeline
-    from cupel.policy import Policy
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
@@ -68,7 +67,7 @@ class Framework(Generic[M]):
         self,
         messages: Iterable[M],
         budget: int | ContextBudget,
-        policy: Policy | Pipeline | None = None,
+        policy: Pipeline | None = None,
         counter: TokenCounter | None = None,
         tools: Iterable[Any] | None = None,
         *,

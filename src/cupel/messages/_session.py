@@ -12,7 +12,6 @@ from msgspec import structs
 
 from cupel._checks import as_finite, as_flag, as_instance, as_text
 from cupel._planning import Decision, Opening, Remembering, decide
-from cupel._policies import as_pipeline
 from cupel.errors import ConfigurationError
 from cupel.messages._account import account
 from cupel.messages._draft import Draft
@@ -24,6 +23,7 @@ from cupel.messages._history import Options, ranges, read_history
 from cupel.messages._memory import Memory
 from cupel.messages._results import Turn, dropped_from
 from cupel.model import ContextBudget
+from cupel.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from cupel._planning import Candidate, Prices
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from cupel.messages._history import History
     from cupel.messages._rules import SystemMessages
     from cupel.model import ContextItem
-    from cupel.pipeline import Pipeline
-    from cupel.policy import Policy
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
@@ -71,7 +69,7 @@ class MessageSession(Remembering, Generic[M]):
     def __init__(
         self,
         budget: int | ContextBudget,
-        policy: Policy | Pipeline | None = None,
+        policy: Pipeline | None = None,
         *,
         prices: Prices | None = None,
         worth: float = 1.0,
@@ -90,7 +88,7 @@ class MessageSession(Remembering, Generic[M]):
         framework: Framework[M] | None = None,
     ) -> None:
         super().__init__(ContextBudget.of(budget), prices, worth)
-        self._pipeline = None if policy is None else as_pipeline(policy)
+        self._pipeline = None if policy is None else Pipeline.of(policy)
         self._trust = _TRUST if policy is None else 1.0
         self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
         self._gaps = as_flag("gaps", gaps)

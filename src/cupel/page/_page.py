@@ -9,6 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -22,13 +23,12 @@ from cupel.diagnostics import KNOWN_REASONS, ExclusionReason, IncludedItem, Incl
 from cupel.errors import SelectionError
 from cupel.model import ContextBudget
 from cupel.page._payload import GENERATOR, Variant, page_payload
-from cupel.policy import Policy
+from cupel.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.model import ContextItem
-    from cupel.pipeline import Pipeline
 
 
 _INCLUDED: Final = {
@@ -71,7 +71,7 @@ def left_out(report: SelectionReport) -> str:
     """Say how many items are out for which reason; nothing if none is.
 
     >>> from cupel import ContextItem, presets
-    >>> left_out(presets.chat().pipeline().dry_run([ContextItem("a", 8), ContextItem("b", 7)], 10))
+    >>> left_out(presets.chat().dry_run([ContextItem("a", 8), ContextItem("b", 7)], 10))
     '1 no room'
     """
     reasons = Counter(entry.reason.name for entry in report.excluded)
@@ -83,7 +83,7 @@ def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
 
     >>> from cupel import ContextItem, presets
     >>> budget = ContextBudget(10, 10)
-    >>> report = presets.chat().pipeline().dry_run([ContextItem("a", 8), ContextItem("b", 7)], budget)
+    >>> report = presets.chat().dry_run([ContextItem("a", 8), ContextItem("b", 7)], budget)
     >>> summary(report, budget, "chat")
     'chat: 1 of 2 items in, 8 of 10 tokens used (80.0 %); 1 out: 1 no room'
     """
@@ -188,7 +188,7 @@ def save_page(
     report: SelectionReport,
     path: str | os.PathLike[str],
     *,
-    policies: Iterable[Policy] = (),
+    policies: Iterable[Pipeline] = (),
     title: str = "A selection",
     on_progress: Callable[[int, int], object] | None = None,
 ) -> None:
@@ -206,7 +206,7 @@ def save_page(
     '<!doctype html>'
     """
     as_text("title", title)
-    others = as_tuple("policies", policies, Policy)
+    others = as_tuple("policies", policies, Pipeline)
     if report.origin is None:
         msg = "save_page needs a report made by dry_run, select or a traced run; this one was read or copied"
         raise SelectionError(msg)
@@ -227,16 +227,8 @@ def save_page(
     write_page(payload, path)
 
 
-def _policy_of(pipeline: Pipeline) -> Policy:
-    return Policy(
-        pipeline.scorer,
-        pipeline.slicer,
-        pipeline.placer,
-        deduplicate=pipeline.deduplicate,
-        overflow=pipeline.overflow,
-        name="this run",
-        pins=pipeline.pins,
-    )
+def _policy_of(pipeline: Pipeline) -> Pipeline:
+    return replace(pipeline, name="this run", description=None, on_overflow=None)
 
 
 _ROWS: Final = 8

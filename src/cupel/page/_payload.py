@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+import cupel.policy
 from cupel._columns import Candidates, descending
 from cupel._documents import plain_number
 from cupel._ratios import ceil_quotient, scaled_score
@@ -32,9 +33,8 @@ from cupel.model import (
 )
 from cupel.page._answers import Positions, answer, check, excluded_rows
 from cupel.page._scoring import scoring
-from cupel.pipeline import PreparedSelection
+from cupel.pipeline import Pipeline, PreparedSelection
 from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
-from cupel.policy import Policy
 from cupel.slicers import GreedySlice
 
 
@@ -103,7 +103,7 @@ _MOST_CELLS: Final = 2**31
 
 
 def replayable(
-    policy: Policy, prepared: PreparedSelection, kinds: dict[str, int], highest: int
+    policy: Pipeline, prepared: PreparedSelection, kinds: dict[str, int], highest: int
 ) -> dict[str, Any] | None:
     """Describe the slicer to the script, if the script can do exactly what the policy does up to the highest budget."""
     form, candidates = prepared.chooser.replay(kinds), prepared.candidates
@@ -183,7 +183,7 @@ class Variant:
     'chat'
     """
 
-    policy: Policy
+    policy: Pipeline
     name: str
     flags: str
 
@@ -238,9 +238,9 @@ def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> Selectio
     return prepared.with_pipeline(generous).dry_run(ContextBudget(room, room))
 
 
-def _document(policy: Policy) -> str:
+def _document(policy: Pipeline) -> str:
     try:
-        return policy.to_json(indent=2)
+        return cupel.policy.dumps(policy, indent=2)
     except PolicyConfigError:  # a strategy nobody registered has no document; the page still has the rest
         return repr(policy)
 
@@ -301,7 +301,7 @@ def page_payload(
     candidates = distinct(items)
     kinds = _kinds(candidates)
     numbers = {key: position for position, key in enumerate(kinds)}
-    prepared = [variant.policy.pipeline().prepare(candidates) for variant in variants]
+    prepared = [variant.policy.prepare(candidates) for variant in variants]
     buckets = (bucket_size(one.chooser.replay(numbers)) for one in prepared)
     probes = Probes.covering(candidates, budget, buckets, fixed_window=fixed_window)
     policies: list[dict[str, Any]] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_function, as_instance, as_tuple
+from cupel._checks import as_function, as_instance, as_text, as_tuple
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._observer import Recorder, observer_for
@@ -23,12 +25,27 @@ if TYPE_CHECKING:
     from cupel.pipeline._sources import GatheredResult, ItemSource, OnError, Sources, StreamResult, Timeout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_GREEDY: Final = GreedySlice()
+_CHRONOLOGICAL: Final = ChronologicalPlacer()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pipeline:
     """Classify, score, deduplicate, sort, slice, place: the fixed pipeline with its three strategies.
 
-    Immutable and without state of its own: share it between threads. `on_overflow` is told about selections over the
-    target and goes with `OverflowStrategy.PROCEED` only. `pins` are rules that pin items, beside those given as pinned.
+    A value: equal when its parts are equal, without state of its own, so threads can share it; `dataclasses.replace`
+    changes a part, `cupel.policy` writes and reads it as a document.
+
+    Args:
+        scorer: Rates each item.
+        slicer: Selects items that fit the budget.
+        placer: Orders the selected items.
+        deduplicate: Whether only the best of several items with the same content is kept.
+        overflow: What to do when pinned and selected items exceed the target.
+        on_overflow: Called with an `OverflowEvent` for selections over the target; needs `OverflowStrategy.PROCEED`.
+        pins: Rules that pin items in addition to those that are already pinned.
+        name: What the pipeline is called in tables and documents.
+        description: What the pipeline is for.
 
     >>> from cupel import ContextBudget, ContextItem, ReflexiveScorer
     >>> pipeline = Pipeline(scorer=ReflexiveScorer())
@@ -38,12 +55,14 @@ class Pipeline:
     """
 
     scorer: Scorer
-    slicer: Slicer = field(default_factory=GreedySlice)
-    placer: Placer = field(default_factory=ChronologicalPlacer)
+    slicer: Slicer = _GREEDY
+    placer: Placer = _CHRONOLOGICAL
     deduplicate: bool = True
     overflow: OverflowStrategy = OverflowStrategy.THROW
     on_overflow: Callable[[OverflowEvent], object] | None = None
     pins: tuple[PinRule, ...] = ()
+    name: str | None = None
+    description: str | None = None
 
     if TYPE_CHECKING:
 
@@ -57,6 +76,8 @@ class Pipeline:
             overflow: OverflowStrategy = ...,
             on_overflow: Callable[[OverflowEvent], object] | None = ...,
             pins: Iterable[PinRule] = ...,
+            name: str | None = ...,
+            description: str | None = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -66,11 +87,37 @@ class Pipeline:
         as_instance("placer", self.placer, Placer)
         as_instance("deduplicate", self.deduplicate, bool)
         as_instance("overflow", self.overflow, OverflowStrategy)
+        for field_name in ("name", "description"):
+            if (text := getattr(self, field_name)) is not None:
+                object.__setattr__(self, field_name, as_text(field_name, text))
         if self.on_overflow is not None:
             as_function("on_overflow", self.on_overflow)
             if self.overflow is not OverflowStrategy.PROCEED:
                 msg = f"on_overflow goes with OverflowStrategy.PROCEED only, got overflow={self.overflow}"
                 raise PipelineConfigError(msg)
+
+    def __repr__(self) -> str:
+        parts = (
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if field.name == "scorer" or getattr(self, field.name) != field.default
+        )
+        return f"Pipeline({', '.join(parts)})"
+
+    @classmethod
+    def of(cls, policy: Any, *, name: str = "policy") -> Pipeline:
+        """Return `policy` if it is a pipeline; the TypeError says how to get one from a name, a path or a document.
+
+        >>> Pipeline.of("mine.toml")
+        Traceback (most recent call last):
+        TypeError: policy must be a Pipeline, got str: 'mine.toml'; pass a preset such as cupel.presets.chat(), ...
+        """
+        hint = ""
+        if isinstance(policy, (str, PathLike)):
+            hint = "; pass a preset such as cupel.presets.chat(), or read a file with cupel.policy.load(path)"
+        elif isinstance(policy, Mapping):
+            hint = "; read a document with cupel.policy.from_dict(document)"
+        return as_instance(name, policy, Pipeline, hint=hint)
 
     def bind(self, query: str | None) -> Pipeline:
         """Return the pipeline for one query, as every method with a `query` uses it; None changes nothing."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cupel.diagnostics import SelectionReport
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._stages import Placed
-    from cupel.policy import Policy
     from cupel.slicers import Selection
 else:
     Pipeline = "Pipeline"  # `help` looks the annotations of a struct up; the class would be imported in a circle
@@ -53,7 +52,7 @@ class ContextResult:
         return sum(item.tokens for item in self.items)
 
     def save_page(
-        self, path: str | os.PathLike[str], *, policies: Iterable[Policy] = (), title: str = "A selection"
+        self, path: str | os.PathLike[str], *, policies: Iterable[Pipeline] = (), title: str = "A selection"
     ) -> None:
         """Write the interactive page: the window, the excluded items, a budget slider and other policies."""
         self.report.save_page(path, policies=policies, title=title)

@@ -1,6 +1,10 @@
-"""Policies as values: written to JSON and TOML, read back strictly, extended by tags."""
+"""Policy documents: pipelines as JSON and TOML, read strictly, with a tag for each strategy.
 
-from cupel.policy._policy import Policy, json_schema
+The functions are those of `json`: `load` and `dump` for files, `loads` and `dumps` for text, `from_dict` and `to_dict`
+for plain values.
+"""
+
+from cupel.policy._policy import Format, dump, dumps, from_dict, json_schema, load, loads, to_dict
 from cupel.policy._registry import (
     register_placer,
     register_scorer,
@@ -9,10 +13,16 @@ from cupel.policy._registry import (
 )
 
 __all__ = [
-    "Policy",
+    "Format",
+    "dump",
+    "dumps",
+    "from_dict",
     "json_schema",
+    "load",
+    "loads",
     "register_placer",
     "register_scorer",
     "register_slicer",
     "registered",
+    "to_dict",
 ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
-from cupel._checks import as_integer, as_tuple, shown, wrong_type
+from cupel._checks import as_instance, as_integer, shown, wrong_type
 from cupel._documents import RefusedError, at_index, at_key, check_depth, decode_json, decode_toml, plain
+from cupel._files import whole
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
-from cupel.placers import ChronologicalPlacer, Placer
 from cupel.policy._builtins import PLACERS, SCORERS, SLICERS
 from cupel.policy._forms import (
     BOOLEAN,
@@ -33,13 +33,10 @@ from cupel.policy._forms import (
     record,
 )
 from cupel.policy._registry import FAMILIES, load_plugins
-from cupel.scorers import Scorer
-from cupel.slicers import GreedySlice, Slicer
 
-if TYPE_CHECKING:
-    from cupel.diagnostics import OverflowEvent
+Format: TypeAlias = Literal["json", "toml"]
 
-
+_SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".toml": "toml"}
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _MUST_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
@@ -122,148 +119,106 @@ def _escape(character: str) -> str:
     return _ESCAPES.get(character) or f"\\u{ord(character):04x}"
 
 
-_GREEDY: Final = GreedySlice()
-_CHRONOLOGICAL: Final = ChronologicalPlacer()
+def load(path: str | os.PathLike[str]) -> Pipeline:
+    """Read a pipeline from a `.json` or `.toml` file; errors name the file and the path within it."""
+    file, written = _file(path)
+    try:
+        return loads(file.read_text(encoding="utf-8-sig"), format=written)
+    except ConfigurationError as error:
+        problem = placed(error, str(file))
+        if problem is error:
+            raise
+        raise problem from error
+    except UnicodeDecodeError as error:
+        raise PolicyConfigError(f"{file}: not UTF-8 text: {error}") from error
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Policy:
-    """How to select: a scorer, a slicer, a placer and two switches, with a name to remember them by.
+def loads(text: str | bytes, *, format: Format = "json") -> Pipeline:  # noqa: A002 - as in the command
+    """Read a pipeline from the text of a policy document.
 
-    Policies are values: equal when their parts are equal, and the same after a trip through JSON or TOML.
-
-    >>> from cupel import Policy, RecencyScorer, KnapsackSlice
-    >>> policy = Policy(RecencyScorer(), KnapsackSlice(50), name="dense")
-    >>> policy.to_json()
-    '{"name": "dense", "scorer": "recency", "slicer": {"type": "knapsack", "bucket_size": 50}}'
-    >>> Policy.from_json(policy.to_json()) == policy
-    True
+    >>> from cupel import policy
+    >>> policy.loads('{"scorer": "recency", "placer": "u_shaped"}')
+    Pipeline(scorer=RecencyScorer(), placer=UShapedPlacer())
     """
-
-    scorer: Scorer
-    slicer: Slicer = _GREEDY
-    placer: Placer = _CHRONOLOGICAL
-    deduplicate: bool = True
-    overflow: OverflowStrategy = OverflowStrategy.THROW
-    name: str | None = None
-    description: str | None = None
-    pins: tuple[PinRule, ...] = ()
-
-    if TYPE_CHECKING:
-
-        def __init__(  # noqa: PLR0917 - as the dataclass has it
-            self,
-            scorer: Scorer,
-            slicer: Slicer = ...,
-            placer: Placer = ...,
-            deduplicate: bool = ...,  # noqa: FBT001
-            overflow: OverflowStrategy = ...,
-            name: str | None = ...,
-            description: str | None = ...,
-            pins: Iterable[PinRule] = ...,
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pins", as_tuple("Policy.pins", self.pins, PinRule))
-        for field_name, expected in _TYPES.items():
-            value = getattr(self, field_name)
-            if not isinstance(value, expected):
-                names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in expected)
-                raise TypeError(f"Policy.{field_name} must be a {names}, got {shown(value)}")
-
-    def __repr__(self) -> str:
-        parts = (
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in fields(self)
-            if field.name == "scorer" or getattr(self, field.name) != field.default
-        )
-        return f"Policy({', '.join(parts)})"
-
-    def pipeline(self, *, on_overflow: Callable[[OverflowEvent], object] | None = None) -> Pipeline:
-        """The pipeline that carries this policy out."""
-        return Pipeline(
-            scorer=self.scorer,
-            slicer=self.slicer,
-            placer=self.placer,
-            deduplicate=self.deduplicate,
-            overflow=self.overflow,
-            on_overflow=on_overflow,
-            pins=self.pins,
-        )
-
-    def bind(self, query: str | None) -> Policy:
-        """The policy for one query, where one policy is asked many; None changes nothing."""
-        return self if query is None else replace(self, scorer=self.scorer.bind(query))
-
-    def to_dict(self) -> dict[str, Json]:
-        """The policy document: defaults left out, a strategy without settings as its bare tag."""
-        return DOCUMENT.write(self, "$")
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Policy:
-        """Read a policy document; a PolicyConfigError names the place and the likely intended word.
-
-        >>> Policy.from_dict({"scorer": "recency", "slicer": {"type": "quota", "quotas": [], "iner": "greedy"}})
-        Traceback (most recent call last):
-        cupel.errors.PolicyConfigError: $.slicer.iner: unknown key 'iner'; did you mean 'inner'? (known: quotas, ...)
-        """
-        return _read(document)
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The policy document as JSON text."""
-        return format_json(self.to_dict(), indent)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Policy:
-        """Read a policy document from JSON text; a key that occurs twice is an error."""
-        return _read(decode_json(text, error=PolicyConfigError))
-
-    def to_toml(self) -> str:
-        """The policy document as TOML text.
-
-        >>> from cupel import Policy, RecencyScorer, UShapedPlacer
-        >>> print(Policy(RecencyScorer(), placer=UShapedPlacer()).to_toml(), end="")
-        scorer = "recency"
-        placer = "u_shaped"
-        """
-        return format_toml(self.to_dict())
-
-    @classmethod
-    def from_toml(cls, text: str) -> Policy:
-        """Read a policy document from TOML text."""
-        return _read(decode_toml(text, error=PolicyConfigError))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Policy:
-        """Read a policy document from a `.json` or `.toml` file; errors name the file."""
-        if not isinstance(path, (str, Path)):
-            raise wrong_type("path", "a string or a Path", path)
-        file = Path(path)
-        readers = {".json": cls.from_json, ".toml": cls.from_toml}
-        reader = readers.get(file.suffix.lower())
-        if reader is None:
-            name = shown(str(file))
-            raise PolicyConfigError(f"{name}: a policy file ends in .json or .toml, not {shown(file.suffix)}")
-        try:
-            return reader(file.read_text(encoding="utf-8-sig"))
-        except ConfigurationError as error:
-            problem = placed(error, str(file))
-            if problem is error:
-                raise
-            raise problem from error
-        except UnicodeDecodeError as error:
-            raise PolicyConfigError(f"{file}: not UTF-8 text: {error}") from error
+    if _is_json(format):
+        return from_dict(decode_json(text, error=PolicyConfigError))
+    return from_dict(decode_toml(text, error=PolicyConfigError))
 
 
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "scorer": (Scorer,),
-    "slicer": (Slicer,),
-    "placer": (Placer,),
-    "deduplicate": (bool,),
-    "overflow": (OverflowStrategy,),
-    "name": (str, type(None)),
-    "description": (str, type(None)),
-}
+def from_dict(document: Mapping[str, Any]) -> Pipeline:
+    """Read a pipeline from a policy document; a PolicyConfigError names the path and the likely intended word.
+
+    >>> from cupel import policy
+    >>> policy.from_dict({"scorer": "recency", "slicer": {"type": "quota", "quotas": [], "iner": "greedy"}})
+    Traceback (most recent call last):
+    cupel.errors.PolicyConfigError: $.slicer.iner: unknown key 'iner'; did you mean 'inner'? (known: quotas, ...)
+    """
+    try:
+        check_depth(document)
+    except RefusedError as error:
+        raise malformed("$", str(error)) from None
+    members = read_object(document, "$")
+    if "$schema" in members:  # for editors only
+        Text().read(members.pop("$schema"), '$["$schema"]')
+    return DOCUMENT.read(members, "$")
+
+
+def dump(pipeline: Pipeline, path: str | os.PathLike[str]) -> None:
+    """Write a pipeline's policy document to a `.json` or `.toml` file."""
+    file, written = _file(path)
+    text = dumps(pipeline, format=written, indent=2 if written == "json" else None)
+    with whole(file) as draft:
+        draft.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+
+
+def dumps(pipeline: Pipeline, *, format: Format = "json", indent: int | None = None) -> str:  # noqa: A002
+    """Return a pipeline's policy document as text; `indent` is for JSON.
+
+    >>> from cupel import KnapsackSlice, Pipeline, RecencyScorer, policy
+    >>> dense = Pipeline(scorer=RecencyScorer(), slicer=KnapsackSlice(50), name="dense")
+    >>> policy.dumps(dense)
+    '{"name": "dense", "scorer": "recency", "slicer": {"type": "knapsack", "bucket_size": 50}}'
+    >>> policy.loads(policy.dumps(dense)) == dense
+    True
+    >>> print(policy.dumps(dense, format="toml"), end="")
+    name = "dense"
+    scorer = "recency"
+    <BLANKLINE>
+    [slicer]
+    type = "knapsack"
+    bucket_size = 50
+    """
+    document = to_dict(pipeline)
+    return format_json(document, indent) if _is_json(format) else format_toml(document)
+
+
+def to_dict(pipeline: Pipeline) -> dict[str, Json]:
+    """Return a pipeline's policy document: defaults are left out, a strategy without settings is its bare tag.
+
+    A function cannot be written: a pipeline with `on_overflow` raises a PolicyConfigError.
+    """
+    if as_instance("pipeline", pipeline, Pipeline).on_overflow is not None:
+        problem = f"on_overflow {shown(pipeline.on_overflow)} cannot be serialised"
+        raise PolicyConfigError(f"{problem}: write dataclasses.replace(pipeline, on_overflow=None)")
+    return DOCUMENT.write(pipeline, "$")
+
+
+def _file(path: str | os.PathLike[str]) -> tuple[Path, Format]:
+    """Return a policy file and the format that its suffix names."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise wrong_type("path", "a string or a Path", path)
+    file = Path(path)
+    written = _SUFFIXES.get(file.suffix.lower())
+    if written is None:
+        name = shown(str(file))
+        raise PolicyConfigError(f"{name}: a policy file ends in .json or .toml, not {shown(file.suffix)}")
+    return file, written
+
+
+def _is_json(written: str) -> bool:
+    if written not in _SUFFIXES.values():
+        raise PolicyConfigError(f"format must be 'json' or 'toml', got {shown(written)}")
+    return written == "json"
 
 
 PIN_RULE: Final = record(
@@ -281,7 +236,7 @@ PIN_RULE: Final = record(
     },
 )
 DOCUMENT: Final = record(
-    Policy,
+    Pipeline,
     Key("name", Text(), note="What the policy is called."),
     Key("description", Text(), note="What the policy is for."),
     Key("scorer", SCORERS, note="How relevant each item is."),
@@ -291,17 +246,6 @@ DOCUMENT: Final = record(
     Key("deduplication", BOOLEAN, argument="deduplicate"),
     Key("overflow", Choice(OverflowStrategy)),
 )
-
-
-def _read(document: object) -> Policy:
-    try:
-        check_depth(document)
-    except RefusedError as error:
-        raise malformed("$", str(error)) from None
-    members = read_object(document, "$")
-    if "$schema" in members:  # what editors look for; it says nothing about the policy
-        Text().read(members.pop("$schema"), '$["$schema"]')
-    return DOCUMENT.read(members, "$")
 
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -200,17 +200,17 @@ def register_scorer(tag: str) -> Callable[[C], C]:
     without an import.
 
     >>> from dataclasses import dataclass
-    >>> from cupel.policy import Policy, register_scorer
+    >>> from cupel import Pipeline, policy
     >>> from cupel.scorers import Curve, Scorer
-    >>> @register_scorer("doc_length")
+    >>> @policy.register_scorer("doc_length")
     ... @dataclass(frozen=True)
     ... class LengthScorer(Scorer):
     ...     longest: int = 1000
     ...     def score(self, item, all_items):
     ...         return min(1.0, item.tokens / self.longest)
-    >>> Policy(LengthScorer(200)).to_dict()
+    >>> policy.to_dict(Pipeline(scorer=LengthScorer(200)))
     {'scorer': {'type': 'doc_length', 'longest': 200}}
-    >>> Policy.from_dict({"scorer": "doc_length"}).scorer
+    >>> policy.from_dict({"scorer": "doc_length"}).scorer
     LengthScorer(longest=1000)
     """
     return _registering(SCORERS, tag)

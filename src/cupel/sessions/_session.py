@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from cupel._checks import as_finite, as_function, as_tuple
 from cupel._planning import Opening, Remembering, decide
-from cupel._policies import as_pipeline
 from cupel.errors import ConfigurationError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
-from cupel.policy import Policy
 from cupel.sessions._things import Key, identity
 from cupel.sessions._turn import ItemTurn
 
@@ -43,14 +41,14 @@ class Session(Remembering):
 
     def __init__(
         self,
-        policy: Pipeline | Policy,
+        policy: Pipeline,
         budget: int | ContextBudget,
         *,
         prices: Prices | None = None,
         worth: float = 1.0,
         key: Key | None = None,
     ) -> None:
-        self._pipeline = as_pipeline(policy)
+        self._pipeline = Pipeline.of(policy)
         super().__init__(ContextBudget.of(budget), prices, worth)
         self._key: Key = identity if key is None else as_function("key", key)
 

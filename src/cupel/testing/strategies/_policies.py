@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import reject
 from hypothesis import strategies as st
 
+import cupel.policy
 from cupel.errors import ConfigurationError
 from cupel.model import OverflowStrategy
-from cupel.policy import Policy, registered
+from cupel.pipeline import Pipeline
+from cupel.policy import registered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +40,7 @@ def built_in(family: str, *, max_leaves: int) -> Drawn:
 
 def _built(family: str, document: dict[str, Any]) -> Any:
     try:
-        return getattr(Policy.from_dict({"scorer": "recency", family: document}), family)
+        return getattr(cupel.policy.from_dict({"scorer": "recency", family: document}), family)
     except ConfigurationError:  # what one field says about another
         reject()
 
@@ -178,20 +180,20 @@ def policies(
     slicers: SearchStrategy[Slicer] | None = None,
     placers: SearchStrategy[Placer] | None = None,
     overflow: SearchStrategy[OverflowStrategy] | None = None,
-) -> SearchStrategy[Policy]:
+) -> SearchStrategy[Pipeline]:
     """A policy of built-in strategies; each argument replaces the default for a part.
 
     >>> from hypothesis import find
     >>> find(policies(), lambda policy: not policy.deduplicate)
-    Policy(scorer=RecencyScorer(), deduplicate=False)
+    Pipeline(scorer=RecencyScorer(), deduplicate=False)
     """
     return st.builds(
-        Policy,
-        scorers if scorers is not None else _scorers(),
-        slicers if slicers is not None else _slicers(),
-        placers if placers is not None else _placers(),
-        st.sampled_from([True, False]),
-        overflow if overflow is not None else st.sampled_from(OverflowStrategy),
+        Pipeline,
+        scorer=scorers if scorers is not None else _scorers(),
+        slicer=slicers if slicers is not None else _slicers(),
+        placer=placers if placers is not None else _placers(),
+        deduplicate=st.sampled_from([True, False]),
+        overflow=overflow if overflow is not None else st.sampled_from(OverflowStrategy),
     )
 
 
