@@ -99,6 +99,7 @@ SOUND = {
     "tag": "a-tag",
     "target_item": ITEM,
     "target_tokens": 5,
+    "text": '{"scorer": "recency"}',
     "tokens": 1,
     "value": "v",
     "variants": PAIR,

@@ -104,9 +104,10 @@ def test_one_object_twice_is_two_messages():
     assert fit(history, LARGE).messages == history
 
 
-def test_a_pipeline_is_taken_as_well_as_a_policy():
-    assert kept(CHAT, LARGE, policy=newest_first()) == kept(CHAT, LARGE)
-    with pytest.raises(TypeError, match="policy must be a Pipeline or a Pipeline, got str"):
+def test_the_name_of_a_preset_is_no_policy():
+    with pytest.raises(TypeError, match=r"policy must be a Pipeline, got str: 'chat'; pass a preset such as "):
+        TypeError, match=r"policy must be a Pipeline, got str: 'chat'; pass a preset such as cupel\.presets\.chat\(\)"
+    ):
         fit(CHAT, LARGE, "chat")  # type: ignore[arg-type]
 
 

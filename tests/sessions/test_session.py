@@ -172,7 +172,7 @@ def test_a_cold_cache_and_the_providers_account() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "words"),
     [
-        ((ReflexiveScorer(), 100), {}, TypeError, "policy must be a Pipeline or a Pipeline"),
+        ((ReflexiveScorer(), 100), {}, TypeError, "policy must be a Pipeline"),
         ((PIPELINE, "100"), {}, TypeError, "budget must be"),
         ((PIPELINE, True), {}, TypeError, "budget must be"),
         ((PIPELINE, 10**400), {}, InvalidBudgetError, "at most 2\\*\\*53 tokens, got max_tokens=an integer of 1329"),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from cupel._checks import as_instance, as_integer, shown, wrong_type
+from cupel._checks import as_instance, as_integer, as_text, shown, wrong_type
 from cupel._documents import RefusedError, at_index, at_key, check_depth, decode_json, decode_toml, plain
 from cupel._files import whole
 from cupel.errors import ConfigurationError, PolicyConfigError
@@ -216,7 +216,7 @@ def _file(path: str | os.PathLike[str]) -> tuple[Path, Format]:
 
 
 def _is_json(written: str) -> bool:
-    if written not in _SUFFIXES.values():
+    if as_text("format", written) not in _SUFFIXES.values():
         raise PolicyConfigError(f"format must be 'json' or 'toml', got {shown(written)}")
     return written == "json"
 
