@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from benchmarks.rulers import BUDGETS, SHARED, Half, agents, code, conversations, without_queries
 from cupel import Pipeline, presets
-from cupel.evaluation import Case, FitWay, evaluate, replay
+from cupel.evaluation import Case, FitStrategy, evaluate, replay
 
 NEWEST: Final = "`fit` without a policy"
 
@@ -34,7 +34,7 @@ def measure_presets(
             row["not asked"] = _kept(policy, without_queries(cases))
             row["code"] = _kept(policy, functions)
         for agent in sessions:
-            figures = replay(agent.recordings, {"fit": FitWay(policy)}, agent.budget).figures["fit"]
+            figures = replay(agent.recordings, {"fit": FitStrategy(policy)}, agent.budget).figures["fit"]
             row[agent.name] = [figures.whole, figures.context]
         rows.append(row)
         tell(f"{row['preset']}: measured")

@@ -11,7 +11,6 @@ import cupel
 SHARED = {
     "Candidate": "what may be chosen: of a turn's plan, and an argument of a tool",
     "DocumentSelector": "one for each framework, in its own module",
-    "Turn": "a request of a conversation: sent by a session, or weighed by an evaluation",
     "Unit": "what is all in or all out: related things, or messages that are only legal together",
 }
 

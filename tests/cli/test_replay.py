@@ -20,8 +20,8 @@ def test_the_ways_stand_side_by_side(cupel, sessions):
     assert "exact words" in done.out
     assert [line.split()[0] for line in done.out.splitlines()[2:6]] == ["append", "tail", "fit", "session"]
     document = cupel("replay", "sessions.jsonl", "--budget", "900", "--way", "fit", "--format", "json").json
-    (way,) = document["ways"]
-    assert way["way"] == "fit"
+    (way,) = document["strategies"]
+    assert way["name"] == "fit"
     assert way["turns"] == sum(turn["pressed"] for turn in way["each_turn"])
 
 
@@ -41,7 +41,7 @@ def test_a_policy_that_asks_for_a_query_gets_the_newest_user_message(cupel, sess
 def test_prices_are_mechanisms(cupel, sessions):
     way = ("--way", "append", "--format", "json")
     prices = [cupel("replay", "sessions.jsonl", "--budget", "900", "--prices", name, *way) for name in PRICES]
-    marked, automatic = (done.json["ways"][0]["price"] for done in prices)
+    marked, automatic = (done.json["strategies"][0]["price"] for done in prices)
     assert marked < automatic  # beginnings of less than 1,024 tokens are not served
 
 

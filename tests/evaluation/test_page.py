@@ -6,12 +6,21 @@ from itertools import pairwise
 import pytest
 
 from cupel.demo import conversation
-from cupel.evaluation import AppendWay, EvaluationError, FitWay, Recording, Replay, SessionWay, TailWay, replay
+from cupel.evaluation import (
+    AppendStrategy,
+    EvaluationError,
+    FitStrategy,
+    Recording,
+    Replay,
+    SessionStrategy,
+    TailStrategy,
+    replay,
+)
 from cupel.evaluation._page import runs
 from tests.evaluation import recordings
 
 BUDGET = 3000
-WAYS = {"append": AppendWay(), "tail": TailWay(), "fit": FitWay(), "session": SessionWay()}
+STRATEGIES = {"append": AppendStrategy(), "tail": TailStrategy(), "fit": FitStrategy(), "session": SessionStrategy()}
 
 
 def expanded(numbers):
@@ -20,7 +29,9 @@ def expanded(numbers):
 
 @pytest.fixture(scope="module")
 def replayed():
-    return replay([Recording(conversation()[:90], system="Be brief."), Recording(recordings.chat())], WAYS, BUDGET)
+    return replay(
+        [Recording(conversation()[:90], system="Be brief."), Recording(recordings.chat())], STRATEGIES, BUDGET
+    )
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +40,8 @@ def payload(replayed):
 
 
 def test_every_request_is_there_as_it_was_sent(replayed, payload):
-    for way, name in enumerate(WAYS):
-        sent = [turn.request for turn in replayed.ways[name]]
+    for way, name in enumerate(STRATEGIES):
+        sent = [turn.request for turn in replayed.strategies[name]]
         shown = [(talk, turn) for talk in payload["conversations"] for turn in talk["ways"][way]]
         assert len(sent) == len(shown)
         for request, (talk, turn) in zip(sent, shown, strict=True):
@@ -62,7 +73,7 @@ def test_what_leaves_has_a_reason(payload):
     talk = payload["conversations"][0]
     for way, word in (("fit", "needs"), ("session", "evicted")):
         left = 0
-        for before, turn in pairwise(talk["ways"][list(WAYS).index(way)]):
+        for before, turn in pairwise(talk["ways"][list(STRATEGIES).index(way)]):
             explained = {at: note["words"] for note in turn.get("notes", ()) for at in note["at"]}
             places = [
                 {number if number < talk["messages"] else talk["texts"][number]["of"] for number in expanded(runs)}
@@ -83,7 +94,7 @@ def test_forms_name_the_message_they_stand_for(payload):
 
 
 def test_a_turn_without_a_request_says_why():
-    told = replay(Recording(conversation()[:20]), {"session": SessionWay()}, 40).page_payload()
+    told = replay(Recording(conversation()[:20]), {"session": SessionStrategy()}, 40).page_payload()
     turn = told["conversations"][0]["ways"][0][-1]
     assert "request" not in turn
     assert "tokens" in turn["failure"]
@@ -107,17 +118,17 @@ def test_the_page_is_written_and_small(replayed, tmp_path):
 
 def test_a_replay_without_recordings_has_no_page(replayed, tmp_path):
     with pytest.raises(EvaluationError, match="recordings"):
-        Replay(BUDGET, replayed.prices, replayed.ways).save_page(tmp_path / "turns.html")
+        Replay(BUDGET, replayed.prices, replayed.strategies).save_page(tmp_path / "turns.html")
 
 
 def test_figures_for_json_carry_no_messages(replayed):
     document = replayed.to_dict()
-    assert "request" not in document["ways"][0]["each_turn"][0]
+    assert "request" not in document["strategies"][0]["each_turn"][0]
     assert len(json.dumps(document)) < 300_000
 
 
 def test_a_notebook_shows_the_ways():
-    told = replay(Recording(conversation()[:60]), {"<b>": AppendWay(), "session": SessionWay()}, 1500)
+    told = replay(Recording(conversation()[:60]), {"<b>": AppendStrategy(), "session": SessionStrategy()}, 1500)
     html = told._repr_html_()
     assert "&lt;b&gt;" in html
     assert f"{told.figures['session'].price:,.0f}" in html

@@ -7,25 +7,26 @@ import pytest
 
 from cupel.errors import SelectionError
 from cupel.evaluation import (
-    AppendWay,
+    AppendStrategy,
     EvaluationError,
-    FitWay,
+    FitStrategy,
     Recording,
-    TailWay,
+    TailStrategy,
     read_recordings,
     replay,
 )
+from cupel.evaluation._reader import Reader
 from cupel.evaluation._retention import retention
-from cupel.evaluation._spoken import Spoken, is_valid, spoken
+from cupel.messages import MessageInfo
 
 from . import recordings
 
-WAYS = {"append": AppendWay(), "tail": TailWay(), "fit": FitWay()}
+STRATEGIES = {"append": AppendStrategy(), "tail": TailStrategy(), "fit": FitStrategy()}
 BUDGET = 900
 
 
-def figures(recording, ways=WAYS, **options):
-    return replay(recording, ways, BUDGET, **options).figures
+def figures(recording, strategies=STRATEGIES, **options):
+    return replay(recording, strategies, BUDGET, **options).figures
 
 
 def written(folder, document, name="sessions.json"):
@@ -106,12 +107,12 @@ def test_files_without_conversations_say_so(tmp_path, document, message):
 )
 def test_hostile_files_end_in_errors_of_ours(tmp_path, row):
     with pytest.raises(EvaluationError):
-        replay(written(tmp_path, row), WAYS, 10)
+        replay(written(tmp_path, row), STRATEGIES, 10)
 
 
 def test_histories_without_calls_are_refused():
-    with pytest.raises(EvaluationError, match="no step to replay: in 1 recordings the model calls no tool"):
-        replay(Recording([{"role": "user", "content": "Hello"}]), WAYS, 10)
+    with pytest.raises(EvaluationError, match="no step to replay: in 1 recording the model calls no tool"):
+        replay(Recording([{"role": "user", "content": "Hello"}]), STRATEGIES, 10)
 
 
 def test_a_way_that_cannot_fit_is_counted_and_has_lost_everything():
@@ -126,7 +127,7 @@ def test_a_way_that_cannot_fit_is_counted_and_has_lost_everything():
 
     result = replay(Recording(recordings.chat(), name="parcels"), {"refusing": refusing}, BUDGET)
     found = result.figures["refusing"]
-    failed = [turn for turn in result.ways["refusing"] if turn.failure]
+    failed = [turn for turn in result.strategies["refusing"] if turn.failure]
     assert found.failed == len(failed) > 0
     assert {turn.failure for turn in failed} == {"too long for me"}
     assert all(turn.retention.kept == 0 for turn in failed if turn.retention)
@@ -146,7 +147,7 @@ def test_only_the_common_beginning_is_served_from_the_cache():
         turn = iter(range(100))
         return lambda history: history if next(turn) % 2 else history[1:]
 
-    turns = replay(Recording(recordings.chat()), {"flipping": flipping}, BUDGET).ways["flipping"]
+    turns = replay(Recording(recordings.chat()), {"flipping": flipping}, BUDGET).strategies["flipping"]
     assert all(turn.hit == 0 and turn.price == pytest.approx(1.25 * turn.sent) for turn in turns)
 
 
@@ -158,9 +159,9 @@ def test_every_looks_at_fewer_turns():
 
 def test_facts_are_words_that_were_found_and_not_given():
     history = [
-        Spoken("system", "Ship with carrier-9."),
-        Spoken("user", "Find customer-77."),
-        Spoken("tool", "parcel PX-1001 in Hamburg"),
+        MessageInfo("system", texts=["Ship with carrier-9."]),
+        MessageInfo("user", texts=["Find customer-77."]),
+        MessageInfo("tool", texts=["parcel PX-1001 in Hamburg"]),
     ]
     arguments = [{"a": "PX-1001", "b": ["customer-77", "carrier-9"], "c": {"d": "Hamburg", "e": "unseen-5"}, "f": 1}]
     kept = retention(arguments, history, history)
@@ -171,20 +172,24 @@ def test_facts_are_words_that_were_found_and_not_given():
 
 
 def test_a_bag_of_words_keeps_facts_but_not_their_context():
-    history = [Spoken("user", "Find it."), Spoken("tool", "parcel PX-1001 in Hamburg")]
-    bag = [Spoken("tool", "Hamburg PX-1001 parcel")]
+    history = [MessageInfo("user", texts=["Find it."]), MessageInfo("tool", texts=["parcel PX-1001 in Hamburg"])]
+    bag = [MessageInfo("tool", texts=["Hamburg PX-1001 parcel"])]
     found = retention(["PX-1001"], history, bag)
     assert (found.whole, found.in_context) == (True, False)
 
 
 def test_json_may_be_laid_out_anew_if_the_key_stays_with_its_value():
-    history = [Spoken("user", "Find it."), Spoken("tool", '{"parcel": "PX-1001", "depot": "Hamburg", "n": 3}')]
-    assert retention(["PX-1001"], history, [Spoken("tool", "parcel: PX-1001")]).in_context
-    assert not retention(["PX-1001"], history, [Spoken("tool", "code: PX-1001 x")]).in_context
+    history = [
+        MessageInfo("user", texts=["Find it."]),
+        MessageInfo("tool", texts=['{"parcel": "PX-1001", "depot": "Hamburg", "n": 3}']),
+    ]
+    assert retention(["PX-1001"], history, [MessageInfo("tool", texts=["parcel: PX-1001"])]).in_context
+    assert not retention(["PX-1001"], history, [MessageInfo("tool", texts=["code: PX-1001 x"])]).in_context
 
 
-CALL, ANSWER, USER = Spoken("assistant", "", ("1",)), Spoken("tool", "", answers=("1",)), Spoken("user", "")
-TWO = Spoken("assistant", "", ("1", "2"))
+CALL, USER = MessageInfo("assistant", calls=["1"]), MessageInfo("user")
+ANSWER, SECOND = MessageInfo("tool", results=["1"]), MessageInfo("tool", results=["2"])
+TWO = MessageInfo("assistant", calls=["1", "2"])
 
 
 @pytest.mark.parametrize(
@@ -195,20 +200,32 @@ TWO = Spoken("assistant", "", ("1", "2"))
         ([USER, ANSWER], "openai", False),
         ([CALL, USER, ANSWER], "openai", False),
         ([CALL, USER, ANSWER], "openai-responses", True),
-        ([TWO, ANSWER, Spoken("tool", "", answers=("2",))], "openai", True),
-        ([TWO, ANSWER, Spoken("tool", "", answers=("2",))], "anthropic", False),
-        ([TWO, Spoken("tool", "", answers=("2", "1"))], "anthropic", True),
+        ([TWO, ANSWER, SECOND], "openai", True),
+        ([TWO, ANSWER, SECOND], "anthropic", False),
+        ([TWO, MessageInfo("tool", results=["2", "1"])], "anthropic", True),
     ],
 )
 def test_pairs_are_judged_as_each_format_wants_them(messages, provider, valid):
-    assert is_valid(messages, provider) is valid
+    assert Reader(Recording([], provider=provider)).is_valid(messages) is valid
 
 
 def test_sdk_objects_are_read_as_what_they_dump():
     message = SimpleNamespace(model_dump=lambda **_: {"role": "developer", "content": [{"type": "text", "text": "Hi"}]})
-    assert spoken(message, "openai") == Spoken("system", "Hi")
-    with pytest.raises(EvaluationError, match="a message must be an object, got int"):
-        spoken(5, "openai")
+    (found,) = Reader(Recording([message], provider="openai")).messages
+    assert (found.role, found.text) == ("system", "Hi")
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ({"role": "user", "content": [1]}, r"messages\[0\]\.content\[0\] must be an object, got int"),
+        ({"role": "nobody", "content": "Hi"}, r"messages\[0\]\.role must be one of"),
+        ({"role": "assistant", "tool_calls": 7}, r"messages\[0\]\.tool_calls must be a list of objects"),
+    ],
+)
+def test_a_message_that_cannot_be_read_is_named_with_its_recording(message, says):
+    with pytest.raises(EvaluationError, match=f"^monday: cannot be read as openai: {says}"):
+        replay(Recording([message], provider="openai", name="monday"), STRATEGIES, BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -218,22 +235,26 @@ def test_sdk_objects_are_read_as_what_they_dump():
         ({"budget": "1"}, TypeError),
         ({"budget": 10**400}, EvaluationError),
         ({"every": 0}, EvaluationError),
-        ({"ways": {}}, EvaluationError),
-        ({"ways": {"a": 5}}, TypeError),
-        ({"ways": {5: AppendWay()}}, TypeError),
-        ({"ways": [AppendWay()]}, TypeError),
-        ({"ways": {"ways": lambda _recording, _budget: None}}, TypeError),
-        ({"ways": {"a way": lambda _recording, _budget: lambda _history: None}}, TypeError),
+        ({"strategies": {}}, EvaluationError),
+        ({"strategies": {"a": 5}}, TypeError),
+        ({"strategies": {5: AppendStrategy()}}, TypeError),
+        ({"strategies": [AppendStrategy()]}, TypeError),
+        ({"strategies": {"strategies": lambda _recording, _budget: None}}, TypeError),
+        ({"strategies": {"a strategy": lambda _recording, _budget: lambda _history: None}}, TypeError),
         ({"recordings": [[]]}, TypeError),
         ({"on_progress": 5}, TypeError),
     ],
 )
 def test_arguments_are_checked(options, error):
-    given = {"recordings": Recording(recordings.chat()), "ways": WAYS, "budget": BUDGET, **options}
+    given = {"recordings": Recording(recordings.chat()), "strategies": STRATEGIES, "budget": BUDGET, **options}
     (named,) = options
-    named = next(iter(options["ways"]), named) if named == "ways" and "a way" in options["ways"] else named
+    named = (
+        next(iter(options["strategies"]), named)
+        if named == "strategies" and "a strategy" in options["strategies"]
+        else named
+    )
     with pytest.raises(error, match=named):
-        replay(given.pop("recordings"), given.pop("ways"), given.pop("budget"), **given)
+        replay(given.pop("recordings"), given.pop("strategies"), given.pop("budget"), **given)
 
 
 def test_a_recording_shows_itself_in_a_line():
@@ -244,7 +265,7 @@ def test_a_recording_shows_itself_in_a_line():
 
 def test_the_tail_is_cut_only_beyond_the_budget():
     history = recordings.chat()
-    fill = TailWay()(Recording(history), 10**9)
+    fill = TailStrategy()(Recording(history), 10**9)
     everything = fill._opening + sum(fill._cost(fill._reader.read(message)) for message in history)
-    assert TailWay()(Recording(history), everything)(history) == history
-    assert len(TailWay()(Recording(history), everything - 1)(history)) < len(history)
+    assert TailStrategy()(Recording(history), everything)(history) == history
+    assert len(TailStrategy()(Recording(history), everything - 1)(history)) < len(history)

@@ -3,14 +3,14 @@
 import pytest
 
 from cupel.demo import conversation
-from cupel.evaluation import AppendWay, FitWay, Recording, SessionWay, TailWay, replay
+from cupel.evaluation import AppendStrategy, FitStrategy, Recording, SessionStrategy, TailStrategy, replay
 
-WAYS = {"append": AppendWay(), "tail": TailWay(), "fit": FitWay(), "session": SessionWay()}
+STRATEGIES = {"append": AppendStrategy(), "tail": TailStrategy(), "fit": FitStrategy(), "session": SessionStrategy()}
 
 
 @pytest.fixture(scope="module")
 def replayed():
-    return replay(Recording(conversation()[:120]), WAYS, 3000)
+    return replay(Recording(conversation()[:120]), STRATEGIES, 3000)
 
 
 @pytest.fixture(scope="module")
@@ -18,13 +18,13 @@ def talk(replayed):
     return replayed.page_payload()["conversations"][0]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", STRATEGIES)
 def test_changes_are_those_between_the_messages(scripts, replayed, talk, way):
-    told = scripts.ask("requests", talk=talk, way=list(WAYS).index(way))
+    told = scripts.ask("requests", talk=talk, way=list(STRATEGIES).index(way))
     recorded = conversation()[:120]
     before, seen = {}, 0
     moved = set()
-    for turn, row in zip(replayed.ways[way], told, strict=True):
+    for turn, row in zip(replayed.strategies[way], told, strict=True):
         now = dict(zip(turn.request.positions, turn.request.messages, strict=True))
 
         def places(name, row=row):
@@ -50,7 +50,7 @@ def test_changes_are_those_between_the_messages(scripts, replayed, talk, way):
 
 
 def test_the_bill_is_the_sum_of_the_turns(scripts, replayed, talk):
-    for way, turns in enumerate(replayed.ways.values()):
+    for way, turns in enumerate(replayed.strategies.values()):
         bill = scripts.ask("bill", turns=talk["ways"][way])
         assert bill["sent"] == sum(turn.sent for turn in turns)
         assert bill["price"] == pytest.approx(sum(turn.price for turn in turns))

@@ -7,18 +7,22 @@ import pytest
 
 from cupel import ContextBudget, presets
 from cupel.demo import conversation
-from cupel.evaluation import AppendWay, FitWay, Recording, SessionWay, replay
+from cupel.evaluation import AppendStrategy, FitStrategy, Recording, SessionStrategy, replay
 from cupel.messages import to_items
 from cupel.page import Variant, page_payload, render_page
 from tests.pages.conftest import settle
 from tests.pages.test_hostile import ATTACK, HOSTILE
 
-WAYS = {"dropping nothing": AppendWay(), "choosing anew every turn": FitWay(), "a session": SessionWay()}
+STRATEGIES = {
+    "dropping nothing": AppendStrategy(),
+    "choosing anew every turn": FitStrategy(),
+    "a session": SessionStrategy(),
+}
 
 
 @pytest.fixture(scope="module")
 def replayed():
-    return replay(Recording(conversation()), WAYS, 6000)
+    return replay(Recording(conversation()), STRATEGIES, 6000)
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +42,14 @@ def both_page(replayed) -> str:
 
 def test_the_figures_are_those_of_the_replay(open_page, turns_page, replayed):
     page = open_page(turns_page)
-    for card, (name, turns) in zip(page.locator(".way").all(), replayed.ways.items(), strict=True):
+    for card, (name, turns) in zip(page.locator(".way").all(), replayed.strategies.items(), strict=True):
         said = card.inner_text()
         assert name in said
         assert f"costs {round(sum(turn.price for turn in turns)):,}" in said
         assert f"{sum(turn.sent for turn in turns):,} tokens" in said
         over = sum(turn.over for turn in turns)
         assert (f"{over} requests over the budget" in said) == bool(over)
-    turn = replayed.ways["a session"][-1]
+    turn = replayed.strategies["a session"][-1]
     shown = page.inner_text("#turn-readouts")
     assert f"{turn.sent:,}" in shown
     assert f"{turn.new:,}" in shown
@@ -56,7 +60,7 @@ def test_the_address_names_the_turn(open_page, turns_page, replayed):
     page.evaluate("location.hash = 'way=choosing+anew+every+turn&turn=40'")
     settle(page)
     assert page.inner_text("#turn-title") == "Turn 40 of 61"
-    turn = replayed.ways["choosing anew every turn"][39]
+    turn = replayed.strategies["choosing anew every turn"][39]
     assert f"{turn.sent:,}" in page.inner_text("#turn-readouts")
     assert page.locator(".way.current b").inner_text() == "choosing anew every turn"
     page.keyboard.press("ArrowRight")
@@ -96,7 +100,7 @@ def test_what_left_says_why_and_unfolds(open_page, turns_page, replayed):
     page = open_page(turns_page)
     number, turn = next(
         (number, turn)
-        for number, turn in enumerate(replayed.ways["a session"], start=1)
+        for number, turn in enumerate(replayed.strategies["a session"], start=1)
         if any("evicted" in note.words for note in turn.request.notes)
     )
     page.evaluate(f"location.hash = 'turn={number}'")
@@ -113,7 +117,7 @@ def test_the_request_is_text_with_its_gaps(open_page, turns_page, replayed):
     page = open_page(turns_page)
     while page.locator("#request-more").is_visible():
         page.click("#request-more")
-    turn = replayed.ways["a session"][-1]
+    turn = replayed.strategies["a session"][-1]
     assert page.locator("#request .block").count() == len(turn.request.messages)
     page.locator("#request .gap summary").first.click()
     page.locator("#request .gap li").first.wait_for()  # filled once it is open
@@ -153,7 +157,7 @@ def hostile_recording() -> Recording:
 
 def test_hostile_messages_are_text(open_page):
     recordings = [hostile_recording(), Recording(conversation()[:20], name="plain")]
-    ways = {f"<script>{ATTACK}</script>": AppendWay(), "a session": SessionWay()}
+    ways = {f"<script>{ATTACK}</script>": AppendStrategy(), "a session": SessionStrategy()}
     page = open_page(render_page({"title": "T", "turns": replay(recordings, ways, 2000).page_payload()}))
     for summary in page.locator("summary").all():
         summary.dispatch_event("click")
@@ -208,7 +212,7 @@ def test_three_hundred_turns_are_quick(open_page):
         }
         history.append({"role": "assistant", "content": None, "tool_calls": [call]})
         history.append({"role": "tool", "tool_call_id": f"{number}", "content": f"counted to {number} " * 40})
-    told = replay(Recording(history), {"append": AppendWay(), "session": SessionWay()}, 8000, every=1000)
+    told = replay(Recording(history), {"append": AppendStrategy(), "session": SessionStrategy()}, 8000, every=1000)
     html = render_page({"title": "T", "turns": told.page_payload()})
     assert len(html) < 1_500_000
     page = open_page(html)

@@ -21,7 +21,15 @@ from cupel.cli._output import to_json, write_whole
 from cupel.cli._policies import policies_to_compare, read_policy
 from cupel.cli._progress import progress_bar
 from cupel.cli._reading import NamedCounter, read_input, reading_flags, title_of
-from cupel.evaluation import AppendWay, EvaluationError, FitWay, Recording, SessionWay, Way, replay
+from cupel.evaluation import (
+    AppendStrategy,
+    EvaluationError,
+    FitStrategy,
+    Recording,
+    SessionStrategy,
+    WindowStrategy,
+    replay,
+)
 from cupel.page import page_payload, render_page
 from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
@@ -106,10 +114,12 @@ def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, An
     return None
 
 
-def conversation_ways(policy: Pipeline | None = None, counter: TokenCounter | None = None) -> dict[str, Way]:
+def conversation_ways(
+    policy: Pipeline | None = None, counter: TokenCounter | None = None
+) -> dict[str, WindowStrategy]:
     """Return a session, and what it is measured against; without a policy each way has its own default."""
     return {
-        "dropping nothing": AppendWay(),
-        "choosing anew every turn": FitWay(policy, counter),
-        "a session": SessionWay(policy, options={"counter": counter}),
+        "dropping nothing": AppendStrategy(),
+        "choosing anew every turn": FitStrategy(policy, counter),
+        "a session": SessionStrategy(policy, options={"counter": counter}),
     }

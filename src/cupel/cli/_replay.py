@@ -23,7 +23,17 @@ from cupel.cli._progress import progress_bar
 from cupel.cli._reading import title_of
 from cupel.cli._tables import Cell, Column, Table, print_table
 from cupel.errors import ConfigurationError
-from cupel.evaluation import AppendWay, Figures, FitWay, Replay, SessionWay, TailWay, Way, read_recordings, replay
+from cupel.evaluation import (
+    AppendStrategy,
+    Figures,
+    FitStrategy,
+    Replay,
+    SessionStrategy,
+    TailStrategy,
+    WindowStrategy,
+    read_recordings,
+    replay,
+)
 from cupel.page import Variant, render_page
 from cupel.sessions import Prices
 
@@ -100,17 +110,17 @@ def run(args: argparse.Namespace) -> int:
     return _checked(found.figures, args.fail_above, args.fail_below)
 
 
-def _ways(names: Sequence[str], policies: Sequence[Variant], prices: Prices, worth: float) -> dict[str, Way]:
-    ways: dict[str, Way] = {}
+def _ways(names: Sequence[str], policies: Sequence[Variant], prices: Prices, worth: float) -> dict[str, WindowStrategy]:
+    ways: dict[str, WindowStrategy] = {}
     if "append" in names:
-        ways["append"] = AppendWay()
+        ways["append"] = AppendStrategy()
     if "tail" in names:
-        ways["tail"] = TailWay()
+        ways["tail"] = TailStrategy()
     if "fit" in names:
-        ways |= {f"fit {one.name}": FitWay(one.policy) for one in policies} or {"fit": FitWay()}
+        ways |= {f"fit {one.name}": FitStrategy(one.policy) for one in policies} or {"fit": FitStrategy()}
     if "session" in names:
-        alone: dict[str, Way] = {"session": SessionWay(prices=prices, worth=worth)}
-        ways |= {f"session {one.name}": SessionWay(one.policy, prices, worth) for one in policies} or alone
+        alone: dict[str, WindowStrategy] = {"session": SessionStrategy(prices=prices, worth=worth)}
+        ways |= {f"session {one.name}": SessionStrategy(one.policy, prices, worth) for one in policies} or alone
     return ways
 
 
@@ -132,7 +142,7 @@ def _print(found: Replay, conversations: int) -> None:
         print("\nfacts, whole and context compare exact words with the arguments of the next calls, not meanings.")
     if not turns:
         print(f"\nNo history exceeds {found.budget:,} tokens: there is nothing to leave out, and nothing to measure.")
-    for name, each in found.ways.items():
+    for name, each in found.strategies.items():
         failure = next((turn for turn in each if turn.pressed and turn.failure is not None), None)
         if failure is not None:
             print(f"\n{name} has no request for {figures[name].failed} of the turns, the first in {failure.recording}:")

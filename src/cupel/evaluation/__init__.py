@@ -1,15 +1,22 @@
-"""Selections that are measured: cases with known needs, recorded conversations, and policies tuned on them."""
+"""Measure selections: on cases whose needed items are known, and on recorded conversations; tune pipelines on them."""
 
 from cupel.evaluation._cases import Case, EvaluationError, read_cases
 from cupel.evaluation._evaluate import Comparison, Estimate, Evaluation, Outcome, compare, evaluate
 from cupel.evaluation._recordings import Recording, read_recordings
-from cupel.evaluation._replay import Figures, Replay, Turn, replay
+from cupel.evaluation._replay import Figures, Replay, ReplayedTurn, replay
 from cupel.evaluation._retention import Retention
-from cupel.evaluation._strategies import AppendWay, Fill, FitWay, SessionWay, TailWay, Way
+from cupel.evaluation._strategies import (
+    AppendStrategy,
+    Fill,
+    FitStrategy,
+    SessionStrategy,
+    TailStrategy,
+    WindowStrategy,
+)
 from cupel.evaluation._tune import Point, Tuning, tune
 
 __all__ = [
-    "AppendWay",
+    "AppendStrategy",
     "Case",
     "Comparison",
     "Estimate",
@@ -17,17 +24,17 @@ __all__ = [
     "EvaluationError",
     "Figures",
     "Fill",
-    "FitWay",
+    "FitStrategy",
     "Outcome",
     "Point",
     "Recording",
     "Replay",
+    "ReplayedTurn",
     "Retention",
-    "SessionWay",
-    "TailWay",
+    "SessionStrategy",
+    "TailStrategy",
     "Tuning",
-    "Turn",
-    "Way",
+    "WindowStrategy",
     "compare",
     "evaluate",
     "read_cases",

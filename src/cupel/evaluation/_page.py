@@ -1,4 +1,4 @@
-"""The data behind the page of a replay."""
+"""The data of the page of a replay."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from cupel._text import CONTENT_LIMIT
 from cupel.evaluation._cases import EvaluationError
-from cupel.evaluation._recordings import Reader
-from cupel.evaluation._spoken import costing
+from cupel.evaluation._reader import Reader, costing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from cupel.evaluation._recordings import Recording
-    from cupel.evaluation._replay import Replay, Turn
-    from cupel.evaluation._spoken import Spoken
+    from cupel.evaluation._replay import Replay, ReplayedTurn
     from cupel.evaluation._strategies import Request
+    from cupel.messages import MessageInfo
     from cupel.sessions import Prices
 
 
@@ -29,18 +28,18 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
     for number, recording in enumerate(replay.recordings, start=1):
         told = _Conversation(recording, cost, answers=replay.answers)
         stop = start + len(told.steps)
-        turns = {name: each[start:stop] for name, each in replay.ways.items()}
+        turns = {name: each[start:stop] for name, each in replay.strategies.items()}
         start = stop
         if any(turns.values()):
             conversations.append(told.payload(recording.name or f"conversation {number}", turns, replay.prices))
     prices = {"read": replay.prices.read, "write": replay.prices.write}
-    return {"budget": replay.budget, "prices": prices, "ways": list(replay.ways), "conversations": conversations}
+    return {"budget": replay.budget, "prices": prices, "ways": list(replay.strategies), "conversations": conversations}
 
 
 class _Conversation:
-    """The texts of one recording: its own messages first, then the forms in which ways sent them."""
+    """The texts of one recording: its own messages first, then the shorter forms in which they were sent."""
 
-    def __init__(self, recording: Recording, cost: Callable[[Spoken], int], *, answers: bool) -> None:
+    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int], *, answers: bool) -> None:
         self.reader = Reader(recording)
         self.steps = [step.at for step in self.reader.steps(answers=answers)]
         self._recorded = recording.messages
@@ -48,7 +47,7 @@ class _Conversation:
         self._texts = [self._text(message) for message in self.reader.messages]
         self._forms: dict[tuple[int | None, str], int] = {}
 
-    def payload(self, name: str, ways: Mapping[str, Sequence[Turn]], prices: Prices) -> dict[str, Any]:
+    def payload(self, name: str, ways: Mapping[str, Sequence[ReplayedTurn]], prices: Prices) -> dict[str, Any]:
         turns = [[self._turn(turn, prices) for turn in each] for each in ways.values()]
         return {
             "name": name,
@@ -59,12 +58,12 @@ class _Conversation:
             "ways": turns,
         }
 
-    def _text(self, message: Spoken) -> dict[str, Any]:
+    def _text(self, message: MessageInfo) -> dict[str, Any]:
         text = message.text
         row = {"role": message.role, "text": text[:CONTENT_LIMIT], "tokens": self._cost(message)}
         return row | {"clipped": len(text)} if len(text) > CONTENT_LIMIT else row
 
-    def _turn(self, turn: Turn, prices: Prices) -> dict[str, Any]:
+    def _turn(self, turn: ReplayedTurn, prices: Prices) -> dict[str, Any]:
         row: dict[str, Any] = {"history": turn.history}
         if turn.request is None:
             return row | {"failure": turn.failure}

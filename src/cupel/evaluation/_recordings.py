@@ -10,7 +10,6 @@ from cupel._checks import as_text, as_tuple, shown
 from cupel._documents import is_list, is_object
 from cupel.errors import CupelError
 from cupel.evaluation._cases import EvaluationError, documents
-from cupel.evaluation._spoken import Spoken, ToolStep, spoken, steps
 from cupel.messages import Provider, provider_of
 
 if TYPE_CHECKING:
@@ -55,56 +54,6 @@ class Recording:
             ("name", as_text("name", name)),
         ):
             object.__setattr__(self, part, value)
-
-
-class Reader:
-    """Reads the messages of one recording, its own ones once."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.provider = recording.provider
-        self.messages = [_spoken(recording, at) for at in range(len(recording.messages))]
-        self.opening = _opening(recording)
-        self._known = {id(m): s for m, s in zip(recording.messages, self.messages, strict=True)}
-
-    def read(self, message: Any) -> Spoken:
-        """Return the plain form of a message, of the recording or one that was made from it."""
-        known = self._known.get(id(message))
-        return spoken(message, self.provider) if known is None else known
-
-    def steps(self, *, answers: bool = False) -> list[ToolStep]:
-        """Return the places where the model calls tools, or with `answers` wherever it begins to speak."""
-        found = _answers(self.messages) if answers else steps(self.messages, self.provider)
-        return [step for step in found if step.at > 0]
-
-
-def _answers(messages: Sequence[Spoken]) -> list[ToolStep]:
-    speakers = [message.role == "assistant" for message in messages]
-    return [ToolStep(at, ()) for at, speaks in enumerate(speakers) if speaks and not (at and speakers[at - 1])]
-
-
-def _spoken(recording: Recording, at: int) -> Spoken:
-    try:
-        return spoken(recording.messages[at], recording.provider)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        called = f"{recording.name}: " if recording.name else ""
-        raise EvaluationError(f"{called}messages[{at}] cannot be read as {recording.provider}: {error}") from None
-
-
-def _opening(recording: Recording) -> list[Spoken]:
-    """Return what every request begins with although it stands in no message: a system prompt, tools."""
-    texts: list[str] = []
-    if recording.system is not None:
-        texts.append(recording.system if isinstance(recording.system, str) else _dumped(recording.system))
-    if recording.tools:
-        texts.append(_dumped(recording.tools))
-    return [Spoken("system", text) for text in texts]
-
-
-def _dumped(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError) as error:
-        raise EvaluationError(f"system and tools must be plain data: {error}") from None
 
 
 _DETAILS: Final = "gen_ai.client.inference.operation.details"

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
 from cupel._documents import is_object
+from cupel._notebook import table
 from cupel._planning import MOST_TOKENS
 from cupel._text import plural
 from cupel.errors import SelectionError
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._page import turns_payload
-from cupel.evaluation._recordings import Reader, Recording
+from cupel.evaluation._reader import Reader, costing
+from cupel.evaluation._recordings import Recording
 from cupel.evaluation._retention import Retention, retention
-from cupel.evaluation._spoken import costing, is_valid
 from cupel.evaluation._strategies import Request, request_of
 from cupel.page import write_page
 from cupel.sessions import Prices
@@ -26,78 +27,67 @@ from cupel.sessions import Prices
 if TYPE_CHECKING:
     import os
 
-    from cupel.evaluation._spoken import Spoken, ToolStep
-    from cupel.evaluation._strategies import Fill, Way
+    from cupel.evaluation._reader import ToolStep
+    from cupel.evaluation._strategies import Fill, WindowStrategy
+    from cupel.messages import MessageInfo
     from cupel.tokens import TokenCounter
 
 
-_COLUMNS = ("way", "sent a turn", "cached", "price a turn", "facts held", "over", "failed")
+_COLUMNS: Final = dict.fromkeys(("sent a turn", "cached", "price a turn", "facts held", "over", "failed"), "right")
 
 
-def replay_html(replay: Replay) -> str:
-    """Return the compact view of a replay: what each way sends, pays and keeps on the turns that count."""
-    figures = replay.figures
+def _notebook(found: Replay) -> str:
+    """Return the compact view of a replay."""
+    figures = found.figures
     turns = max((one.turns for one in figures.values()), default=0)
-    head = f"{plural(turns, 'turn')} over {plural(replay.budget, 'token')}"
-    heads = "".join(f'<th scope="col" style="text-align:{_side(at)}">{name}</th>' for at, name in enumerate(_COLUMNS))
-    rows = "".join(_row(name, one) for name, one in figures.items())
-    return (
-        f"<div><p><strong>{escape(head)}</strong></p>"
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    head = f"{plural(turns, 'turn')} over {plural(found.budget, 'token')}"
+    rows = [_cells(name, one) for name, one in figures.items()]
+    return f"<div><p><strong>{escape(head)}</strong></p>{table({'strategy': 'left', **_COLUMNS}, rows)}</div>"
 
 
-def _row(name: str, one: Figures) -> str:
+def _cells(name: str, one: Figures) -> tuple[str, ...]:
     priced = (f"{one.sent:,.0f}", f"{one.hit:.0%}", f"{one.price:,.0f}") if one.turns > one.failed else ("–",) * 3
-    kept = f"{one.facts:.0%}" if one.steps else "–"
-    cells = (name, *priced, kept, f"{one.over:,}", f"{one.failed:,}")
-    return (
-        "<tr>" + "".join(f'<td style="text-align:{_side(at)}">{escape(c)}</td>' for at, c in enumerate(cells)) + "</tr>"
-    )
-
-
-def _side(column: int) -> str:
-    return "right" if column else "left"
+    return name, *priced, f"{one.facts:.0%}" if one.steps else "–", f"{one.over:,}", f"{one.failed:,}"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One request that a way would have sent."""
+class ReplayedTurn:
+    """One request that a strategy would have sent."""
 
     recording: str
     at: int
-    """The position of the message that the model answered with."""
+    """The position of the model's answer in the recording."""
     history: int
     """Tokens of the whole history before it."""
     pressed: bool
     """Whether the history exceeds the budget: only such turns count."""
     retention: Retention | None
-    """What the step used; None where nothing was used, or nobody looked."""
+    """The facts that the answer used; None if it used none, or if the turn was not measured."""
     failure: str | None = None
-    """Why nothing could be sent; then the turn has no price, and everything the step used counts as lost."""
+    """Why there was no request; the turn then has no price, and all facts that the answer used count as lost."""
     sent: int = 0
     hit: int = 0
-    """Tokens of the longest common run of messages with the request before: what a prompt cache serves."""
+    """Tokens of the messages that this request has in common with the start of the last one: a prompt cache hit."""
     new: int = 0
-    """Tokens of the messages that came since the request before."""
+    """Tokens of the messages that came after the last request."""
     price: float = 0.0
     """In units of one uncached input token."""
     over: bool = False
     invalid: bool = False
-    """Whether a call has no answer or an answer no call."""
+    """Whether a call has no result, or a result no call."""
     unsent: bool = False
     """Whether the newest message is missing."""
     request: Request | None = field(default=None, repr=False)
-    """What was sent; None where nothing could be."""
+    """The request; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a way costs on average over pressed turns, and what it keeps."""
+    """The average cost of a strategy over the pressed turns, and the share of facts it keeps."""
 
     turns: int
     failed: int
-    """Turns on which the way had no request to send; they have no share in hit, sent and price."""
+    """Turns without a request; they do not count for `hit`, `sent` and `price`."""
     hit: float
     sent: float
     price: float
@@ -105,64 +95,64 @@ class Figures:
     invalid: int
     unsent: int
     facts: float
-    """The share of what the steps used that the window held."""
+    """The share of the facts that the window contained."""
     whole: float
-    """The share of steps whose window held all of it."""
+    """The share of steps whose window contained all their facts."""
     context: float
-    """The share of steps whose window held all names as where they came from."""
+    """The share of steps whose names all keep their original neighbouring words."""
     steps: int
-    """Steps that used something, on which the last three are measured."""
+    """Steps that used facts, on which the last three are measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The ways side by side."""
+    """The requests of several strategies for the same recordings."""
 
     budget: int
     prices: Prices
-    ways: Mapping[str, tuple[Turn, ...]] = field(repr=False)
-    """Every turn of each way, recording after recording."""
+    strategies: Mapping[str, tuple[ReplayedTurn, ...]] = field(repr=False)
+    """Every turn of each strategy, recording after recording."""
     recordings: tuple[Recording, ...] = field(default=(), repr=False)
     counter: TokenCounter | None = field(default=None, repr=False)
     answers: bool = field(default=False, repr=False)
-    """Whether all that the model said is a step, not its calls alone."""
+    """Whether every answer of the model is a step, not only those with tool calls."""
 
     @property
     def figures(self) -> dict[str, Figures]:
-        """The figures of each way."""
-        return {name: _figures(turns) for name, turns in self.ways.items()}
+        """The figures of each strategy."""
+        return {name: _figures(turns) for name, turns in self.strategies.items()}
 
     def save_page(self, path: str | os.PathLike[str], *, title: str = "A conversation") -> None:
-        """Write the page of the turns: what each request costs, what enters and leaves, and the request as text."""
+        """Write the page of the turns: the cost of each request, its changes, and its text."""
         write_page({"title": as_text("title", title), "turns": self.page_payload()}, path)
 
     def page_payload(self) -> dict[str, Any]:
-        """Return what the page shows of the turns as plain values, the part `turns` of a page's data."""
+        """Return the part `turns` of a page's data, as plain values."""
         return turns_payload(self)
 
     def _repr_html_(self) -> str:
-        return replay_html(self)
+        return _notebook(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: the figures of each way, and its turns."""
+        """Return plain values for JSON: the figures of each strategy, and its turns."""
         return {
             "budget": self.budget,
             "prices": {"read": self.prices.read, "write": self.prices.write},
-            "ways": [
-                {"way": name, **asdict(figures), "each_turn": [_turn_to_dict(turn) for turn in self.ways[name]]}
-                for name, figures in self.figures.items()
+            "strategies": [
+                {"name": name, **asdict(one), "each_turn": [_turn_to_dict(turn) for turn in self.strategies[name]]}
+                for name, one in self.figures.items()
             ],
         }
 
 
-def _turn_to_dict(turn: Turn) -> dict[str, Any]:
+def _turn_to_dict(turn: ReplayedTurn) -> dict[str, Any]:
     kept = None if turn.retention is None else {**asdict(turn.retention), "whole": turn.retention.whole}
     plain = asdict(replace(turn, request=None))  # messages are not copied
     del plain["request"]
     return {**plain, "retention": kept}
 
 
-def _figures(turns: Sequence[Turn]) -> Figures:
+def _figures(turns: Sequence[ReplayedTurn]) -> Figures:
     pressed = [turn for turn in turns if turn.pressed]
     requests = [turn for turn in pressed if turn.failure is None]
     used = [turn.retention for turn in pressed if turn.retention is not None]
@@ -190,7 +180,7 @@ _OVER: Final = 1.02
 
 def replay(
     recordings: Recording | Iterable[Recording],
-    ways: Mapping[str, Way],
+    strategies: Mapping[str, WindowStrategy],
     budget: int,
     *,
     prices: Prices | None = None,
@@ -199,21 +189,30 @@ def replay(
     answers: bool = False,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Replay:
-    """Ask each way what it would have sent before each step of recorded conversations.
+    """Compute the requests that each strategy would have sent before each step of recorded conversations.
 
-    A step is an answer in which the model calls tools. `every` looks at what was kept on every nth pressed turn only,
-    which is faster. With `answers`, whatever the model says is a step, and nothing is measured of what it used:
-    for conversations without tools. A way that raises a SelectionError has no request on that turn, which is counted as
-    failed.
+    A step is an answer in which the model calls tools. A strategy that raises a SelectionError has no request on that
+    turn; the turn counts as failed.
 
-    >>> from cupel.evaluation import AppendWay, Recording, TailWay
+    Args:
+        recordings: One conversation or several.
+        strategies: Names, each with a function that starts a conversation.
+        budget: Tokens of the window.
+        prices: Of cached and written tokens; by default those of a provider with cache breakpoints.
+        counter: Counts the tokens of all strategies alike.
+        every: Measure retention on every nth pressed turn only, which is faster.
+        answers: Take every answer of the model as a step, and measure no retention: for conversations without tools.
+        on_progress: Called after each turn with how many of how many are done.
+
+    >>> from cupel.evaluation import AppendStrategy, Recording, TailStrategy
     >>> history = [{"role": "user", "content": "Which gate for LH123?"}]
     >>> for turn in range(9):
     ...     look = {"name": "look", "arguments": '{"page": "gate-B12"}'}
     ...     call = {"id": f"{turn}", "type": "function", "function": look}
     ...     history.append({"role": "assistant", "content": None, "tool_calls": [call]})
     ...     history.append({"role": "tool", "tool_call_id": f"{turn}", "content": "gate-B12 is open. " * 9})
-    >>> figures = replay(Recording(history), {"append": AppendWay(), "tail": TailWay()}, 200).figures
+    >>> strategies = {"append": AppendStrategy(), "tail": TailStrategy()}
+    >>> figures = replay(Recording(history), strategies, 200).figures
     >>> figures["append"].over > 0, figures["tail"].over, figures["tail"].facts
     (True, 0, 1.0)
     """
@@ -225,19 +224,20 @@ def replay(
     if on_progress is not None:
         as_function("on_progress", on_progress)
     prices = Prices.marked() if prices is None else as_instance("prices", prices, Prices)
-    starts = _checked(ways)
+    starts = _checked(strategies)
     as_flag("answers", answers)
     conversations = [_Conversation(recording, costing(counter), answers=answers) for recording in known]
     stages = sum(len(one.steps) for one in conversations) * len(starts)
     if not stages:
-        raise EvaluationError(f"no step to replay: in {len(known)} recordings the model calls no tool after a message")
-    found: dict[str, tuple[Turn, ...]] = {}
+        msg = f"no step to replay: in {plural(len(known), 'recording')} the model calls no tool after a message"
+        raise EvaluationError(msg)
+    found: dict[str, tuple[ReplayedTurn, ...]] = {}
     done = 0
-    for name, way in starts.items():
+    for name, strategy in starts.items():
         meter = _Meter(budget, prices, every)
-        turns: list[Turn] = []
+        turns: list[ReplayedTurn] = []
         for one in conversations:
-            fill = as_function(f"what ways[{name!r}] returned", way(one.recording, budget))
+            fill = as_function(f"the result of strategies[{name!r}]", strategy(one.recording, budget))
             for turn in meter.turns(one, fill):
                 turns.append(turn)
                 done += 1
@@ -247,19 +247,19 @@ def replay(
     return Replay(budget, prices, found, known, counter, answers)
 
 
-def _checked(ways: Mapping[str, Way]) -> dict[str, Way]:
-    starts: dict[str, Way] = {}
-    for name, way in as_mapping("ways", ways).items():
-        starts[as_text("every key of ways", name)] = as_function(f"ways[{name!r}]", way)
+def _checked(strategies: Mapping[str, WindowStrategy]) -> dict[str, WindowStrategy]:
+    starts: dict[str, WindowStrategy] = {}
+    for name, strategy in as_mapping("strategies", strategies).items():
+        starts[as_text("every key of strategies", name)] = as_function(f"strategies[{name!r}]", strategy)
     if not starts:
-        raise EvaluationError("ways is empty: name at least one way to fill the window")
+        raise EvaluationError("strategies is empty: pass at least one, such as {'session': SessionStrategy()}")
     return starts
 
 
 class _Conversation:
-    """A recording as every way meets it: its steps, and the tokens of its messages."""
+    """A recording with its steps and the tokens of its messages."""
 
-    def __init__(self, recording: Recording, cost: Callable[[Spoken], int], *, answers: bool) -> None:
+    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int], *, answers: bool) -> None:
         self.recording = recording
         self.reader = Reader(recording)
         self.steps = self.reader.steps(answers=answers)
@@ -269,17 +269,17 @@ class _Conversation:
         self._keys = {id(message): _key(message) for message in recording.messages}
 
     def keys(self, messages: Iterable[Any]) -> list[str]:
-        """Return what tells messages apart."""
+        """Return a key for each message: equal messages have equal keys."""
         return [self._keys.get(id(message)) or _key(message) for message in messages]
 
-    def retention(self, step: ToolStep, window: Sequence[Spoken]) -> Retention | None:
-        """Say what a window has of what a step used."""
+    def retention(self, step: ToolStep, window: Sequence[MessageInfo]) -> Retention | None:
+        """Measure how many of a step's facts a window contains."""
         history = [*self.reader.opening, *self.reader.messages[: step.at]]
         return retention(step.arguments, history, window)
 
 
 class _Meter:
-    """Measures one way over all conversations."""
+    """Measures one strategy over all conversations."""
 
     def __init__(self, budget: int, prices: Prices, every: int) -> None:
         self._budget = budget
@@ -287,7 +287,7 @@ class _Meter:
         self._every = every
         self._pressed = 0
 
-    def turns(self, told: _Conversation, fill: Fill) -> Iterator[Turn]:
+    def turns(self, told: _Conversation, fill: Fill) -> Iterator[ReplayedTurn]:
         """Yield the turns of one conversation."""
         before: list[str] = []
         last: Request | None = None
@@ -295,7 +295,7 @@ class _Meter:
         for step in told.steps:
             history = list(told.recording.messages[: step.at])
             size = told.sizes[step.at]
-            turn = Turn(told.recording.name, step.at, size, pressed=size > self._budget, retention=None)
+            turn = ReplayedTurn(told.recording.name, step.at, size, pressed=size > self._budget, retention=None)
             self._pressed += turn.pressed
             looks = turn.pressed and self._pressed % self._every == 0
             try:
@@ -311,9 +311,16 @@ class _Meter:
             before, last, start = keys, request, step.at
 
     def _sent(
-        self, turn: Turn, told: _Conversation, request: Request, said: Sequence[Spoken], *, same: int, start: int
-    ) -> Turn:
-        """Add what a request costs; its first `same` messages stood in the last one, which was made before `start`."""
+        self,
+        turn: ReplayedTurn,
+        told: _Conversation,
+        request: Request,
+        said: Sequence[MessageInfo],
+        *,
+        same: int,
+        start: int,
+    ) -> ReplayedTurn:
+        """Add the cost of a request whose first `same` messages are cached; `start` is the place of the last answer."""
         costs = list(map(told.cost, said))
         places = zip(request.positions, costs[len(told.reader.opening) :], strict=True)
         sent, hit = sum(costs), sum(costs[:same])
@@ -326,8 +333,8 @@ class _Meter:
             new=sum(cost for at, cost in places if at is None or at >= start) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
             over=sent > _OVER * self._budget,
-            invalid=not is_valid(said, told.reader.provider),
-            unsent=newest is None or (newest.role, newest.answers) != (wanted.role, wanted.answers),
+            invalid=not told.reader.is_valid(said),
+            unsent=newest is None or (newest.role, newest.results) != (wanted.role, wanted.results),
             request=request,
         )
 
@@ -338,6 +345,6 @@ def _key(message: Any) -> str:
 
 
 def _common(before: Sequence[str], now: Sequence[str]) -> int:
-    """Return how many messages two requests have in common from the start."""
+    """Return the length of the common prefix of two requests."""
     pairs = zip(before, now, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,9 +1,9 @@
-"""What the next step used, and whether the window still had it: measured without labels.
+"""Measure, without labels, whether the window still held what the next step used.
 
-A fact is a word of five or more characters (letters, digits, `_ . / @ -`) in what the step's calls are given, which
-stands in an earlier tool or user message, and neither in the system prompt nor in the first user message. Words are
-compared as they are written: a window that says the same in other words counts as having lost it, and a word that
-stands there by chance as having kept it.
+A *fact* is a word of five or more characters (letters, digits, `_ . / @ -`) in the arguments of the step's calls that
+an earlier tool or user message contains, and neither the system prompt nor the first user message. Words are compared
+as they are written: a window that says the same in other words counts as having lost the fact, and one that contains
+the word by chance counts as having kept it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cupel._documents import is_list, is_object
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cupel.evaluation._spoken import Spoken
+    from cupel.messages import MessageInfo
 
 _FACT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./@-]{4,}")
 _WORD: Final = re.compile(r"[A-Za-z0-9_./@-]+")
@@ -27,15 +27,15 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_./@-]+")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much of what a step used was in the window."""
+    """How many of the facts that a step used were in the window."""
 
     facts: int
     kept: int
-    """Facts that the window holds."""
+    """Facts that the window contains."""
     names: int
-    """Facts that name something: with a digit, one of `_ . / @ -`, or a capital inside."""
+    """Facts that name something: with a digit, one of `_ . / @ -`, or an inner capital."""
     in_context: bool
-    """Whether all names stand there as where they came from: between the same words, in JSON with their key."""
+    """Whether all names keep their original neighbouring words, or in JSON their key."""
 
     @property
     def whole(self) -> bool:
@@ -43,9 +43,11 @@ class Retention:
         return self.kept == self.facts
 
 
-def retention(arguments: Sequence[Any], history: Sequence[Spoken], window: Sequence[Spoken]) -> Retention | None:
-    """Compare what calls are given with what stood in the history and what stands in the window; None without facts."""
-    task = _task(history)
+def retention(
+    arguments: Sequence[Any], history: Sequence[MessageInfo], window: Sequence[MessageInfo]
+) -> Retention | None:
+    """Compare the arguments of calls with the history before them and with the window; None if they hold no facts."""
+    task = next((at for at, message in enumerate(history) if message.role == "user"), 0)
     facts = _facts(arguments, history, task)
     if not facts:
         return None
@@ -53,21 +55,17 @@ def retention(arguments: Sequence[Any], history: Sequence[Spoken], window: Seque
     names = [fact for fact in facts if _is_name(fact)]
     in_context = bool(names)
     if names:
-        sources = [_trimmed(message) for message in history[task + 1 :]]
-        words = "\n" + "\n".join(_worded(message.text) for message in window) + "\n"
-        in_context = all(name in held and _stands(name, sources, words) for name in names)
+        sources = [text for message in history[task + 1 :] for text in _texts(message)]
+        words = "\n" + "\n".join(_words_by_line(message.text) for message in window) + "\n"
+        in_context = all(name in held and _keeps_neighbours(name, sources, words) for name in names)
     return Retention(len(facts), sum(fact in held for fact in facts), len(names), in_context)
 
 
-def _task(history: Sequence[Spoken]) -> int:
-    return next((at for at, message in enumerate(history) if message.role == "user"), 0)
+def _texts(message: MessageInfo) -> list[str]:
+    return message.texts if message.role == "assistant" else [text.rstrip("\n") for text in message.texts]
 
 
-def _trimmed(message: Spoken) -> str:
-    return message.text if message.role == "assistant" else message.text.rstrip("\n")
-
-
-def _facts(arguments: Sequence[Any], history: Sequence[Spoken], task: int) -> list[str]:
+def _facts(arguments: Sequence[Any], history: Sequence[MessageInfo], task: int) -> list[str]:
     leaves = [leaf for _, leaf in _leaves(list(arguments)) if leaf is not None and not isinstance(leaf, bool)]
     said = sorted({fact for leaf in leaves for fact in _FACT.findall(str(leaf))})
     if not said:
@@ -80,7 +78,7 @@ def _facts(arguments: Sequence[Any], history: Sequence[Spoken], task: int) -> li
 
 
 def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values in a value that hold no others, each with the key that it stands under."""
+    """Yield the scalars inside a value, each with its key."""
     if is_object(value):
         for name, inner in value.items():
             yield from _leaves(inner, name)
@@ -97,29 +95,29 @@ def _is_name(fact: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _worded(text: str) -> str:
-    """Return the words of each line, with a space before and behind each: punctuation and spacing do not count."""
+def _words_by_line(text: str) -> str:
+    """Return each line as its words with a space before and after each: punctuation and spacing do not count."""
     lines = text.replace("\\n", "\n").split("\n")
     return "\n".join(f" {' '.join(_WORD.findall(line))} " for line in lines)
 
 
-def _stands(name: str, sources: Sequence[str], window: str) -> bool:
-    """Tell whether a name stands in the window as it stood in one of its sources."""
+def _keeps_neighbours(name: str, sources: Sequence[str], window: str) -> bool:
+    """Tell whether the window contains a name next to the same words as one of its sources, or next to its key."""
     places: set[str] = set()
     keyed: set[tuple[str, str]] = set()
     for source in sources:
         if name in source:
-            places.update(_beside(name, _worded(source)))
+            places.update(_with_neighbours(name, _words_by_line(source)))
             if source.startswith(("{", "[")):
-                _in_json(name, source, places, keyed)
+                _add_json_places(name, source, places, keyed)
     if not (places or keyed) or any(place in window for place in places):
         return True
     return any(key in line and value in line for key, value in keyed for line in window.split("\n") if value in line)
 
 
-def _beside(name: str, worded: str) -> Iterator[str]:
-    """Yield a name with the words before and behind it, wherever it stands; the ends of a line count as words."""
-    for line in worded.split("\n"):
+def _with_neighbours(name: str, words_by_line: str) -> Iterator[str]:
+    """Yield each occurrence of a name with the words before and after it; the ends of a line count as words."""
+    for line in words_by_line.split("\n"):
         if name not in line:
             continue
         words = line.split()
@@ -130,8 +128,8 @@ def _beside(name: str, worded: str) -> Iterator[str]:
                 yield start + " ".join(words[max(0, at - 1) : at + 2]) + end
 
 
-def _in_json(name: str, source: str, places: set[str], keyed: set[tuple[str, str]]) -> None:
-    """Add the key of each value that has the name, and the values on both sides of it."""
+def _add_json_places(name: str, source: str, places: set[str], keyed: set[tuple[str, str]]) -> None:
+    """Add the key of each value that contains the name, and the values on both sides of it."""
     try:
         leaves = _leaves(json.loads(source))
         flat = [(key, " ".join(_WORD.findall(str(leaf)))) for key, leaf in leaves]

@@ -1,4 +1,4 @@
-"""Strategies for filling a window, turn by turn."""
+"""Window strategies: what to send of a history, turn by turn."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cupel._checks import as_finite, as_list
 from cupel.evaluation._cases import EvaluationError
-from cupel.evaluation._recordings import Reader, Recording
-from cupel.evaluation._spoken import costing
+from cupel.evaluation._reader import Reader, costing
+from cupel.evaluation._recordings import Recording
 from cupel.messages import Fitted, MessageSession, fit
 from cupel.messages import Turn as SessionTurn
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Why some messages of the history do not stand in a request as they stood in the one before."""
+    """Why a request changes some messages of the last one: they were evicted, shortened or restored."""
 
     positions: tuple[int, ...]
     words: str
@@ -31,62 +31,62 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The messages of a request, where they stood in the recording, and what the way says about them."""
+    """The messages of a request, their positions in the recording, and the strategy's notes on them."""
 
     messages: tuple[Any, ...]
     positions: tuple[int | None, ...]
-    """The place of each message in the recording; None for one that the way brought itself."""
+    """The position of each message in the recording; None for a message that the strategy added."""
     reason: str = ""
     notes: tuple[Note, ...] = ()
 
 
 def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], before: Request | None) -> Request:
-    """Return the request that a way filled for a history; `before` is the last one of the conversation."""
+    """Return the request that a strategy made of a history; `before` is the last one of the conversation."""
     if not isinstance(filled, Fitted):
         places = {id(message): at for at, message in enumerate(history)}
-        messages = tuple(as_list("what a way filled", filled, "a list of messages, or what fit returned"))
+        messages = tuple(as_list("the result of a strategy", filled, "a list of messages, or a Fitted"))
         return Request(messages, tuple(places.get(id(message)) for message in messages))
     dropped = {at for unit in filled.dropped for at in unit.positions}
     kept = tuple(at for at in range(len(history)) if at not in dropped)
     if isinstance(filled, SessionTurn):
         notes = tuple(Note(change.positions, str(change)) for change in filled.changes)
         return Request(tuple(filled.messages), kept, filled.reason, notes)
-    stood: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
-    return Request(tuple(filled.messages), kept, notes=tuple(_leaving(filled, stood)))
+    last: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
+    return Request(tuple(filled.messages), kept, notes=tuple(_evicted(filled, last)))
 
 
-def _leaving(fitted: Fitted[Any], stood: Collection[int | None]) -> Iterator[Note]:
-    """Yield the reason of each unit that stood in the last request and does not in this one."""
+def _evicted(fitted: Fitted[Any], last: Collection[int | None]) -> Iterator[Note]:
+    """Yield the reason of each unit of the last request that this one leaves out."""
     for unit in fitted.dropped:
-        if any(at in stood for at in unit.positions):
+        if any(at in last for at in unit.positions):
             yield Note(unit.positions, unit.reason.say())
 
 
 Fill: TypeAlias = Callable[[list[Any]], Sequence[Any] | Fitted[Any]]
 """Returns the messages to send for a history, or a `Fitted`, whose reasons the page of a replay shows."""
-Way: TypeAlias = Callable[[Recording, int], Fill]
-"""Begins a conversation."""
+WindowStrategy: TypeAlias = Callable[[Recording, int], Fill]
+"""Starts a conversation: takes its recording and the budget, and returns a function of its growing history."""
 
 
 @dataclass(frozen=True, slots=True)
-class AppendWay:
-    """Sends everything, whatever the budget: what the other ways are measured against."""
+class AppendStrategy:
+    """Sends everything, whatever the budget, for comparison."""
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
-        """Begin a conversation."""
+        """Start a conversation."""
         del recording, budget
         return list
 
 
 @dataclass(frozen=True, slots=True)
-class FitWay:
-    """Calls `fit` anew on every turn, with the first user message pinned; the newest is a policy's query."""
+class FitStrategy:
+    """Calls `fit` on every turn with the first user message pinned; the newest one is the query of a policy."""
 
     policy: Pipeline | None = None
     counter: TokenCounter | None = None
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
-        """Begin a conversation."""
+        """Start a conversation."""
         reader = Reader(recording)
 
         def fill(history: list[Any]) -> Fitted[Any]:
@@ -109,7 +109,7 @@ class FitWay:
 
 
 @dataclass(frozen=True, slots=True)
-class TailWay:
+class TailStrategy:
     """Keeps the opening, up to the first user message, and the newest messages; cuts to the share `low` when full."""
 
     low: float = 0.7
@@ -119,12 +119,12 @@ class TailWay:
         as_finite("low", self.low, least=0.0, most=1.0, error=EvaluationError)
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
-        """Begin a conversation."""
+        """Start a conversation."""
         return _Tail(recording, budget, self.low, self.counter)
 
 
 @dataclass(frozen=True, slots=True)
-class SessionWay:
+class SessionStrategy:
     """Keeps a `MessageSession` for each conversation, with these options."""
 
     policy: Pipeline | None = None
@@ -134,7 +134,7 @@ class SessionWay:
     """Further options of `MessageSession`."""
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
-        """Begin a conversation."""
+        """Start a conversation."""
         known = {"provider": recording.provider, "system": recording.system, "tools": recording.tools}
         given: dict[str, Any] = {"prices": self.prices, "worth": self.worth, **known, **self.options}
         session: MessageSession[Any] = MessageSession(budget, self.policy, **given)
@@ -164,7 +164,7 @@ class _Tail:
             while at > self._start and room >= costs[at - 1]:
                 at -= 1
                 room -= costs[at]
-            while at < len(history) and said[at].answers:  # its call is gone
+            while at < len(history) and said[at].results:  # its call is gone
                 at += 1
             self._start = at
         return history[:head] + history[self._start :]

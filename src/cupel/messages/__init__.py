@@ -6,13 +6,14 @@ halves. `MessageSession` does so turn by turn, and keeps the provider's prompt c
 """
 
 from cupel.messages._fit import PinnedMessagesExceedBudgetError, fit, newest_first
-from cupel.messages._formats import Part, Provider, provider_of
+from cupel.messages._formats import Part, Provider, provider_of, read_message
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY
 from cupel.messages._items import from_items, to_items
 from cupel.messages._results import Dropped, Fitted, Turn
 from cupel.messages._rules import SystemMessages
 from cupel.messages._session import MessageSession
+from cupel.messages._units import MessageInfo
 from cupel.slicers import BestFirstSlice
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "FitOptions",
     "Fitted",
     "Framework",
+    "MessageInfo",
     "MessageSession",
     "Part",
     "PinnedMessagesExceedBudgetError",
@@ -32,5 +34,6 @@ __all__ = [
     "from_items",
     "newest_first",
     "provider_of",
+    "read_message",
     "to_items",
 ]

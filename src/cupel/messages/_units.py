@@ -34,6 +34,8 @@ class MessageInfo:
     """Ids of the work that made this message's calls, where the model did not make them itself."""
     tools: list[str] = field(default_factory=list[str])
     """Names of the tools called."""
+    arguments: list[str] = field(default_factory=list[str])
+    """The arguments of each of `calls`, as JSON or, for custom tools, as text."""
     texts: list[str] = field(default_factory=list[str])
     """Everything that is counted as text."""
     extra: int = 0
@@ -48,6 +50,11 @@ class MessageInfo:
     """Its last text ends in white space."""
     rejection: str | None = None
     """Why no provider would accept this message in any request."""
+
+    @property
+    def text(self) -> str:
+        """Its texts, one below the other."""
+        return "\n".join(filter(None, self.texts))
 
     def reject(self, rejection: str) -> None:
         """Note that the message cannot be sent; the first reason stays."""

@@ -11,15 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_text, as_tuple, wrong_type
+from cupel._notebook import bar, table
 from cupel._text import percent, plural, preview, visible
-from cupel.diagnostics import KNOWN_REASONS, ExclusionReason, IncludedItem, InclusionReason, SelectionReport
+from cupel.diagnostics import (
+    KNOWN_REASONS,
+    ExcludedItem,
+    ExclusionReason,
+    IncludedItem,
+    InclusionReason,
+    SelectionReport,
+)
 from cupel.errors import SelectionError
 from cupel.model import ContextBudget
 from cupel.page._payload import GENERATOR, Variant, page_payload
@@ -28,7 +35,6 @@ from cupel.pipeline import Pipeline
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cupel.model import ContextItem
 
 
 _INCLUDED: Final = {
@@ -233,13 +239,11 @@ def _policy_of(pipeline: Pipeline) -> Pipeline:
 
 _ROWS: Final = 8
 _PREVIEW: Final = 90
-_COLOURS: Final = ("#0b6e7f", "#9a4b08", "#2c6e31", "#a12a68", "#4b49b8", "#6b6100")
-_LEFT: Final = "text-align:left"
-_RIGHT: Final = "text-align:right"
+_COLUMNS: Final = {"item": "left", "kind": "left", "tokens": "right", "score": "right", "why": "left"}
 
 
 def notebook_html(report: SelectionReport, budget: ContextBudget | None) -> str:
-    """Return the compact view of a report: what fills the window, the first items in it, the best of those left out.
+    """Return the compact view of a report: the tokens of each kind, the first items, the best of those left out.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
     >>> report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("<b>", 2)], 10)
@@ -247,49 +251,31 @@ def notebook_html(report: SelectionReport, budget: ContextBudget | None) -> str:
     >>> "&lt;b&gt;" in html, "<b>&lt;" in html
     (True, False)
     """
-    tokens = sum(entry.item.tokens for entry in report.included)
-    head = f"{len(report.included):,} of {plural(report.total_candidates, 'item')} in, {plural(tokens, 'token')}"
+    kinds: dict[str, tuple[str, int]] = {}
+    for entry in report.included:
+        name, tokens = kinds.get(entry.item.kind.key, (entry.item.kind.value, 0))
+        kinds[entry.item.kind.key] = (name, tokens + entry.item.tokens)
+    used = sum(tokens for _, tokens in kinds.values())
+    head = f"{len(report.included):,} of {plural(report.total_candidates, 'item')} in, {plural(used, 'token')}"
     if budget is not None:
-        head += f" of {budget.target_tokens:,} ({percent(tokens, budget.target_tokens)})"
+        head += f" of {budget.target_tokens:,} ({percent(used, budget.target_tokens)})"
     out = left_out(report)
-    included = [(entry.item, entry.score, included_words(entry)) for entry in report.included[:_ROWS]]
-    excluded = [(entry.item, entry.score, excluded_words(entry.reason)) for entry in report.excluded[:_ROWS]]
+    included = [_cells(entry, included_words(entry)) for entry in report.included[:_ROWS]]
+    excluded = [_cells(entry, excluded_words(entry.reason)) for entry in report.excluded[:_ROWS]]
     return (
-        f"<div><p><strong>{escape(head)}</strong></p>"
-        f"{_bar([entry.item for entry in report.included], budget)}"
-        f"{_table('In the window, in order', included, len(report.included))}"
-        f"{_table(f'Left out: {out}' if out else 'Nothing left out', excluded, len(report.excluded))}</div>"
+        f"<div><p><strong>{html.escape(head)}</strong></p>"
+        f"{bar(dict(kinds.values()), max(used, 0 if budget is None else budget.target_tokens))}"
+        f"{_listed('In the window, in order', included, len(report.included))}"
+        f"{_listed(f'Left out: {out}' if out else 'Nothing left out', excluded, len(report.excluded))}</div>"
     )
 
 
-def _bar(items: Sequence[ContextItem], budget: ContextBudget | None) -> str:
-    """Draw the tokens of each kind beside each other."""
-    kinds: dict[str, tuple[str, int]] = {}
-    for item in items:
-        name, tokens = kinds.get(item.kind.key, (item.kind.value, 0))
-        kinds[item.kind.key] = (name, tokens + item.tokens)
-    used = sum(tokens for _, tokens in kinds.values())
-    whole = max(used, 1 if budget is None else budget.target_tokens, 1)
-    pieces: list[str] = []
-    names: list[str] = []
-    for number, (name, tokens) in enumerate(kinds.values()):
-        colour = _COLOURS[number % len(_COLOURS)]
-        pieces.append(f'<span style="width:{100 * tokens / whole:.2f}%;background:{colour}"></span>')
-        names.append(f'<span style="color:{colour}">■</span> {escape(preview(name, 40))} {tokens:,}')
-    shell = "display:flex;height:12px;max-width:720px;background:#8883;border-radius:4px;overflow:hidden"
-    return f'<div style="{shell}">{"".join(pieces)}</div><p>{" &nbsp; ".join(names)}</p>' if pieces else ""
+def _cells(entry: IncludedItem | ExcludedItem, words: str) -> tuple[str, ...]:
+    item = entry.item
+    text = preview(item.content, _PREVIEW) or "(only white space)"
+    return text, preview(item.kind.value, 40), f"{item.tokens:,}", f"{entry.score:.3f}", words
 
 
-def _table(title: str, rows: Iterable[tuple[ContextItem, float, str]], total: int) -> str:
-    cells = [
-        f'<tr><td style="{_LEFT}">{escape(preview(item.content, _PREVIEW)) or "(only white space)"}</td>'
-        f'<td style="{_LEFT}">{escape(preview(item.kind.value, 40))}</td><td style="{_RIGHT}">{item.tokens:,}</td>'
-        f'<td style="{_RIGHT}">{score:.3f}</td><td style="{_LEFT}">{escape(words)}</td></tr>'
-        for item, score, words in rows
-    ]
-    if not cells:
-        return f"<p>{escape(title)}</p>"
-    titles = (("item", _LEFT), ("kind", _LEFT), ("tokens", _RIGHT), ("score", _RIGHT), ("why", _LEFT))
-    heads = "".join(f'<th scope="col" style="{side}">{name}</th>' for name, side in titles)
-    more = f"<p>… and {total - len(cells):,} more</p>" if total > len(cells) else ""
-    return f"<p>{escape(title)}</p><table><thead><tr>{heads}</tr></thead><tbody>{''.join(cells)}</tbody></table>{more}"
+def _listed(title: str, rows: Sequence[Sequence[str]], total: int) -> str:
+    more = f"<p>… and {total - len(rows):,} more</p>" if total > len(rows) else ""
+    return f"<p>{html.escape(title)}</p>{table(_COLUMNS, rows) if rows else ''}{more}"

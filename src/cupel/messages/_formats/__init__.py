@@ -9,6 +9,7 @@ from cupel.messages._formats.table import (
     Provider,
     detect_format,
     provider_of,
+    read_message,
 )
 from cupel.messages._formats.texts import OUTPUTS, Part, checked_parts, texts_in, thinks, with_texts
 
@@ -25,6 +26,7 @@ __all__ = [
     "detect_format",
     "marked",
     "provider_of",
+    "read_message",
     "texts_in",
     "thinks",
     "unmarked",

@@ -120,7 +120,8 @@ def _add_call(call: str, name: str, arguments: object, info: MessageInfo) -> Non
         info.reject(TWO_CALLS)
     info.calls.append(call)
     info.tools.append(name)
-    info.texts += [name, compact_json(arguments)]
+    info.arguments.append(compact_json(arguments))
+    info.texts += [name, info.arguments[-1]]
     info.extra += CALL_FRAME
 
 

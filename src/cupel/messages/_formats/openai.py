@@ -68,9 +68,11 @@ def _add_call(info: MessageInfo, call: str, body: Any) -> None:
     match body:
         case {"name": str(name), "arguments": arguments} | {"name": str(name), "input": arguments}:
             info.tools.append(name)
-            info.texts += [name, arguments if isinstance(arguments, str) else compact_json(arguments)]
+            info.arguments.append(arguments if isinstance(arguments, str) else compact_json(arguments))
+            info.texts += [name, info.arguments[-1]]
         case _:
-            info.texts.append(compact_json(body))
+            info.arguments.append(compact_json(body))
+            info.texts.append(info.arguments[-1])
     info.calls.append(call)
     info.extra += CALL_FRAME
 

@@ -76,7 +76,8 @@ def _read_kind(kind: str, item: JSON, path: str, images: media.ImageRule) -> Mes
     if kind in ANSWERED_BY and (call_id := _call_id(item)) is not None:
         info.calls.append(f"{kind}:{call_id}")
         info.tools.append(str(item.get("name", kind.removesuffix("_call"))))
-        info.texts += [info.tools[0], _payload(item)]
+        info.arguments.append(_payload(item))
+        info.texts += [info.tools[0], info.arguments[0]]
         _note_program(kind, call_id, fields(item.get("caller")), info)
     else:
         if isinstance(item.get("result"), str):  # an image that the model made

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from cupel._checks import as_text, shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.messages._formats import anthropic, openai, responses
+from cupel.messages._formats.media import ImageRule
 from cupel.messages._plain import fields, is_sequence, plain, plain_message
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from cupel.messages._formats.format import Format
     from cupel.messages._plain import JSON
+    from cupel.messages._units import MessageInfo
 
 Provider = Literal["anthropic", "openai", "openai-responses"]
 """The wire format of a history."""
@@ -47,6 +49,17 @@ def provider_of(
         raise wrong_type("messages", "a list of messages", messages)
     views = [plain_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
     return cast("Provider", detect_format(views, None, system=system, tools=plain(tools, "tools")).name)
+
+
+def read_message(message: object, provider: Provider, *, path: str = "message") -> MessageInfo:
+    """Return the role, texts, calls and results of one message, without changing it; `path` names it in errors.
+
+    >>> call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"page": 2}'}}
+    >>> info = read_message({"role": "assistant", "content": "I look.", "tool_calls": [call]}, "openai")
+    >>> info.role, info.calls, info.tools, info.arguments
+    ('assistant', ['1'], ['look'], ['{"page": 2}'])
+    """
+    return FORMATS[provider].read(plain_message(message, path), path, ImageRule(None))
 
 
 def detect_format(messages: Sequence[JSON], provider: str | None, *, system: object, tools: object) -> Format:

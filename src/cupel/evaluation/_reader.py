@@ -1,0 +1,111 @@
+"""Read the messages of a recording: who speaks, what it costs, where the model calls tools."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cupel.errors import InvalidItemError
+from cupel.evaluation._cases import EvaluationError
+from cupel.messages import MessageInfo, read_message
+from cupel.tokens import counter_or_default
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cupel.evaluation._recordings import Recording
+    from cupel.tokens import TokenCounter
+
+_FRAME: Final = 4
+"""Tokens that a message costs besides its text."""
+
+
+class ToolStep(NamedTuple):
+    """An answer in which the model calls tools."""
+
+    at: int
+    """The position of the answer's first message."""
+    arguments: tuple[Any, ...]
+    """The arguments of its calls, as values."""
+
+
+class Reader:
+    """Reads the messages of one recording, each once."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.provider = recording.provider
+        self._name = f"{recording.name}: " if recording.name else ""
+        self.messages = [self._read(message, f"messages[{at}]") for at, message in enumerate(recording.messages)]
+        self.opening = [MessageInfo("system", texts=[text]) for text in _opening(recording)]
+        """The system prompt and the tools of every request, as messages."""
+        self._known = {id(m): info for m, info in zip(recording.messages, self.messages, strict=True)}
+
+    def read(self, message: Any) -> MessageInfo:
+        """Read a message of the recording, or one that was made from it."""
+        known = self._known.get(id(message))
+        return self._read(message, "a message of the request") if known is None else known
+
+    def _read(self, message: Any, path: str) -> MessageInfo:
+        try:
+            return read_message(message, self.provider, path=path)
+        except (InvalidItemError, TypeError) as error:
+            raise EvaluationError(f"{self._name}cannot be read as {self.provider}: {error}") from None
+
+    def steps(self, *, answers: bool = False) -> list[ToolStep]:
+        """Return the answers in which the model calls tools, or with `answers` every answer."""
+        found: dict[int, tuple[Any, ...]] = {}
+        start: int | None = None
+        for at, message in enumerate(self.messages):
+            if message.role != "assistant":
+                start = None
+            elif start is None or (self.provider != "openai-responses" and not answers):
+                start = at  # a Responses answer is all items in a row that the model wrote
+            if start and (answers or message.calls):
+                found[start] = found.get(start, ()) + (() if answers else tuple(map(_value, message.arguments)))
+        return [ToolStep(at, arguments) for at, arguments in found.items()]
+
+    def is_valid(self, messages: Sequence[MessageInfo]) -> bool:
+        """Tell whether every call has its result, and every result its call, where the format wants them."""
+        waiting: list[str] = []
+        for message in messages:
+            if message.results:
+                for result in message.results:
+                    if result not in waiting:
+                        return False
+                    waiting.remove(result)
+                if waiting and self.provider == "anthropic":
+                    return False
+            elif waiting and self.provider != "openai-responses":
+                return False
+            waiting += message.calls
+        return not waiting
+
+
+def costing(counter: TokenCounter | None) -> Callable[[MessageInfo], int]:
+    """Return a function that counts the tokens of a message."""
+    count = counter_or_default(counter).count
+    return lambda message: count(message.text) + _FRAME
+
+
+def _opening(recording: Recording) -> list[str]:
+    texts: list[str] = []
+    if recording.system is not None:
+        texts.append(recording.system if isinstance(recording.system, str) else _dumped(recording.system))
+    if recording.tools:
+        texts.append(_dumped(recording.tools))
+    return texts
+
+
+def _dumped(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError) as error:
+        raise EvaluationError(f"system and tools must be plain data: {error}") from None
+
+
+def _value(arguments: str) -> Any:
+    """Return arguments as a value: None for broken JSON, the text itself for a custom tool."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None if arguments.startswith(("{", "[")) else arguments
