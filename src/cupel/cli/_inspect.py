@@ -114,9 +114,7 @@ def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, An
     return None
 
 
-def conversation_ways(
-    policy: Pipeline | None = None, counter: TokenCounter | None = None
-) -> dict[str, WindowStrategy]:
+def conversation_ways(policy: Pipeline | None = None, counter: TokenCounter | None = None) -> dict[str, WindowStrategy]:
     """Return a session, and what it is measured against; without a policy each way has its own default."""
     return {
         "dropping nothing": AppendStrategy(),

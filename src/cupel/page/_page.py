@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-
 _INCLUDED: Final = {
     InclusionReason.PINNED.value: "pinned",
     InclusionReason.ZERO_TOKEN.value: "costs nothing",
