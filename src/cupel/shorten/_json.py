@@ -6,13 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeGuard
 
 from cupel.shorten._pieces import MARKER, Marker, Pieces, gaps, joined, rendered, spread
 from cupel.shorten._text import Page, Weigh, rare_words
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
 _DEEPEST = 24
 """Containers that are nested deeper than this are kept or omitted whole."""
 _SMALL, _FEW = 160, 64
@@ -20,6 +20,7 @@ _SMALL, _FEW = 160, 64
 _USUAL = 0.6
 """A value that is the same in this share of the rows makes others stand out."""
 _FEWEST_ROWS = 3
+_LONG_MEMBER = 800
 _LONG = 1500
 """Rows and members of more characters than this are cut at once; shorter ones are kept whole or omitted."""
 _NAMED, _LONGEST_NAMES = 3, 32
@@ -59,8 +60,12 @@ def read(text: str) -> tuple[Any, int, int]:
 
 
 def _skip(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+    """Return the next place that is no space."""
+    while text[at : at + 1] in _SPACES:
+        at += 1
+        if text[at : at + 1] in _SPACES and (match := _SPACE.match(text, at)):
+            return match.end()
+    return at
 
 
 class _Child(NamedTuple):
@@ -176,7 +181,8 @@ class Node:
         lengths = [weigh(text[one.start : one.end]) + 2 for one in self._children]
         texts = [text[one.start : one.end] + "\n" for one in self._children] if self._context.query else []
         wanted = rare_words([one.replace("\n", " ") + "\n" for one in texts], self._context.query) if texts else {}
-        self._pieces = Pieces(lengths, ranked_children(child.value, lengths, wanted), long=_LONG, cut=0, least=_SMALL)
+        long = _LONG_MEMBER if is_object(child.value) else _LONG
+        self._pieces = Pieces(lengths, ranked_children(child.value, lengths, wanted), long=long, cut=0, least=_SMALL)
         self._lengths = lengths
 
     def _parts(self, room: int) -> dict[int, list[str]]:
@@ -198,24 +204,24 @@ class Node:
     def _written(self, kept: dict[int, list[str]]) -> list[str]:
         """Return the kept children in order, with the commas that the rest needs, and a marker for each gap."""
         text, children = self._text, self._children
-        missing = dict(gaps(kept, len(children)))
-        last = max(kept)
         parts: list[str] = []
-        position = 0
-        while position < len(children):
-            if position in missing:
-                stop = missing[position]
-                parts.append(self._marker(position, stop))
-                position = stop
-                continue
-            if not position or position - 1 in kept:
-                parts.append(
-                    text[children[position - 1].end if position else self._child.at + 1 : children[position].start]
-                )
+        last, place = max(kept), 0
+        for position in sorted(kept):
+            if position > place:
+                parts.append(self._marker(place, position))
+            elif not position:
+                parts.append(text[self._child.at + 1 : children[0].start])
+            place = position + 1
             parts += kept[position]
-            if position != last and position + 1 not in kept:
-                parts.append(",")
-            position += 1
+            if position != last:
+                comma = len(parts)
+                while isinstance(parts[comma - 1], Marker):  # it goes before the marker at the end of a child
+                    comma -= 1
+                parts.insert(comma, ",")
+                following = text[children[position].end : children[position + 1].start]
+                parts.append(following.replace(",", "", 1) if position + 1 in kept else "")
+        if last + 1 < len(children):
+            parts.append(self._marker(last + 1, len(children)))
         return parts
 
     def _marker(self, start: int, stop: int) -> Marker:
@@ -295,7 +301,7 @@ def ranked_children(value: Any, lengths: Sequence[int], wanted: dict[int, float]
         special = ranked_rows(value, wanted)
         order = [*special[:1], len(lengths) - 1, 0, *special]
     given: set[int] = set()
-    for position in (*order, *spread(lengths, head=0.7, tail=0.3)):
+    for position in chain(order, spread(lengths, head=0.7, tail=0.3)):
         if position not in given:
             given.add(position)
             yield position

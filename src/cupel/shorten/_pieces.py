@@ -17,11 +17,11 @@ _LEAST = 24
 """Fewer characters of a piece are not worth a marker."""
 _SIGN = "[cupel:"
 FORGED = re.compile(r"\[(cupel):", re.IGNORECASE)
-_BASE64 = (
-    r'data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]{100,}|(?<=")(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR|Qk[01])'
-    r'[A-Za-z0-9+/=]{200,}(?=")'
+_IMAGES = (";base64,", *(f'"{sign}' for sign in ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")))
+"""How images in base64 begin: as a data URL, or as a string with a PNG, JPEG, GIF or WebP file."""
+_IMAGE = re.compile(
+    r'data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]{100,}|(?<=")(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/=]{200,}(?=")'
 )
-_IMAGE = re.compile(_BASE64)
 
 
 class Marker(str):
@@ -58,12 +58,12 @@ def escape_markers(text: str) -> str:
     >>> escape_markers("[cupel: lines 2–9 omitted]")
     '[cupel : lines 2–9 omitted]'
     """
-    return FORGED.sub(r"[\1 :", text)
+    return FORGED.sub(r"[\1 :", text) if "cupel" in text.lower() else text
 
 
 def without_images(text: str) -> str:
     """Return a text with a marker in place of each image that is written out in base64."""
-    return _IMAGE.sub(Marker.of("image"), text)
+    return _IMAGE.sub(Marker.of("image"), text) if any(sign in text for sign in _IMAGES) else text
 
 
 def joined(segments: Iterable[str]) -> list[str]:

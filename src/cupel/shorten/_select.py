@@ -29,7 +29,10 @@ _LIKELY = (
     r"[ \t]*(?:[<({:=;]|extends\b|implements\b|where\b|struct\b|interface\b|$)"
 )
 _ARROW = r"(?:const|let|var)[ \t]+[\w$]+[ \t]*=[ \t]*(?:async\b[ \t]*)?(?:function\b|\([^\n]*=>|[\w$]+[ \t]*=>)"
-_NOT_A_METHOD = r"(?!(?:if|for|while|switch|return|else|catch|do|new|throw|await|yield|case|using|lock|with|elif)\b)"
+_NOT_A_METHOD = (
+    r"(?![ \t]*\d+[:|\t→])"
+    r"(?!(?:if|for|while|switch|return|else|catch|do|new|throw|await|yield|case|using|lock|with|elif)\b)"
+)
 _SQL = (
     r"(?i:create[ \t]+(?:or[ \t]+replace[ \t]+)?(?:temp\w*[ \t]+)?"
     r"(?:table|view|function|procedure|index|type|trigger))\b"
@@ -42,9 +45,11 @@ _METHOD = re.compile(
 _HEADING = re.compile(rf"{_NUMBERED} {{0,3}}(#{{1,6}})[ \t]+\S")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 
-_CHANGE = re.compile(r"(diff --git |Index: )|@@ -\d")
+_CHANGE, _CHANGED = re.compile(r"diff --git |Index: |(@@ -\d)|()(?!\+\+\+ |--- )[+-]"), 2
+"""A file, the beginning of a hunk, or a changed line of a diff."""
 
-_SHORTEST = len("def f")  # of a line that can define anything
+_SHORTEST, _LONGEST = len("def f"), 400
+"""Lengths of a line that can define anything."""
 
 
 def head_tail(text: str, limit: int, *, counter: TokenCounter | None = None, head: float = 1 / 3) -> str:
@@ -173,13 +178,14 @@ def _finder(query: str | re.Pattern[str] | None) -> Callable[[list[str]], dict[i
 
 
 def structure(lines: list[str]) -> dict[int, int]:
-    """Return the positions of a diff's files and changes, of headings, or else of definitions, with their depth."""
+    """Return the positions of headings, of definitions, or of the files and changes in a diff, with their depth."""
     return _changes(lines) or headings(lines) or definitions(lines)
 
 
 def _changes(lines: list[str]) -> dict[int, int]:
-    found = ((position, _CHANGE.match(line)) for position, line in enumerate(lines) if line[:1] in "dI@")
-    return {position: 0 if match[1] else 1 for position, match in found if match}
+    found = ((position, _CHANGE.match(line)) for position, line in enumerate(lines) if line[:1] in "dI@+-")
+    depths = {position: match.lastindex or 0 for position, match in found if match}
+    return depths if any(depth < _CHANGED for depth in depths.values()) else {}
 
 
 def definitions(lines: list[str]) -> dict[int, int]:
@@ -187,7 +193,7 @@ def definitions(lines: list[str]) -> dict[int, int]:
     found: dict[int, int] = {}
     match = _DEFINITION.match
     for position, line in enumerate(lines):
-        if len(line) <= _SHORTEST:
+        if not _SHORTEST < len(line) <= _LONGEST:
             continue
         definition = match(line) or (_METHOD.fullmatch(line) if _opens_block(lines, position) else None)
         if definition:

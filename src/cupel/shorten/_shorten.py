@@ -15,7 +15,7 @@ from cupel.tokens import TokenCounter
 
 _USUAL = 0.3
 """Trouble in more than this share of the lines tells nothing about one of them."""
-_HEAD, _TAIL = 0.25, 0.4
+_HEAD, _TAIL = 0.3, 0.4
 """Shares of a form that go to the first and to the last lines; the rest goes to lines that matter between them."""
 
 

@@ -27,12 +27,17 @@ _STEMS = (
     *("not found", "no such", "no space", "undefined", "segfault", "killed", "timed out"),
 )
 """What makes a line one that tells of trouble."""
-_NO_TROUBLE = re.compile(r"\b(?:0|no|without) (?:errors?|exceptions?|fail(?:ed|ures?)|warnings?)", re.IGNORECASE)
+_NO_TROUBLE = re.compile(
+    r"(?i:\b(?:0|no|without) (?:errors?|exceptions?|fail(?:ed|ures?)|warnings?))"
+    r"|^\s*(?:\d+[-:|\t→]\s*)?(?:raise|throw|try|except|catch|import|from|return|def|class|if|elif|else|for|while|with|public"
+    r"|private|protected|static|final|const|let|var|func|fn|[@#*}]|//|/\*|\"\"\")"
+)
+"""A line that says that all is well, or that is source code, where errors are only spoken of."""
 _WORD = re.compile(r"[\w./@~-]+")
 _DIGITS = re.compile(r"\d+")
 _COMMON = 0.2
 """A word or stem that is in more than this share of the lines tells nothing about one of them."""
-_MOST_WORDS, _LONGEST_SHAPE = 64, 400
+_MOST_WORDS, _LONGEST_SHAPE = 32, 400
 
 
 def split_lines(text: str) -> list[str]:
@@ -55,7 +60,7 @@ class Page:
         self.lines = split_lines(text)
         self.numbers: Sequence[int] = range(1, len(self.lines) + 1)
         self.last = len(self.lines)
-        if FORGED.search(text):
+        if "cupel" in text.lower() and FORGED.search(text):
             self._renumber()
         self.lengths = list(map(weigh, self.lines))
         self.end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
