@@ -1,21 +1,20 @@
 """Deciding, turn by turn, what a window that remembers its last request keeps, and what that costs.
 
-Both kinds of session share it: items (`cupel.sessions`) and chat histories (`cupel.messages`) are turned
-into candidates, and what is decided is turned back.
+Both kinds of session share it: items (`cupel.sessions`) and chat histories (`cupel.messages`) become candidates, and
+decisions become selections and requests.
 """
 
-from cupel._planning._bill import Bill
-from cupel._planning._notebook import turn_html
-from cupel._planning._pool import Candidate, Entry, FormOption, Pool, TurnTerms
-from cupel._planning._prices import Prices
-from cupel._planning._remembering import Remembering
-from cupel._planning._state import State
-from cupel._planning._turn import Action, Change, Decision, Opening, decide
-from cupel._planning._usage import MOST_TOKENS
+from cupel._planning._base import BaseSession
+from cupel._planning._decision import Action, Change, Decision, Opening, TurnStart, conclude, decide
+from cupel._planning._planner import Candidate, Entry, FormOption, Plan, Planner, TurnTerms
+from cupel._planning._prices import Bill, Prices, turn_html
+from cupel._planning._state import MOST_TOKENS, Answer, State
 
 __all__ = [
     "MOST_TOKENS",
     "Action",
+    "Answer",
+    "BaseSession",
     "Bill",
     "Candidate",
     "Change",
@@ -23,11 +22,13 @@ __all__ = [
     "Entry",
     "FormOption",
     "Opening",
-    "Pool",
+    "Plan",
+    "Planner",
     "Prices",
-    "Remembering",
     "State",
+    "TurnStart",
     "TurnTerms",
+    "conclude",
     "decide",
     "turn_html",
 ]

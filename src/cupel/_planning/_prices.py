@@ -1,11 +1,23 @@
-"""What a provider charges for a prompt that it has seen before."""
+"""What a provider charges for a prompt that it has seen before, and what a request costs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from html import escape
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from cupel._checks import as_finite, as_integer
 from cupel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cupel._planning._decision import Change
+
+_THOUSAND: Final = 1000
+_ROWS: Final = 8
+_COLOURS: Final = {"read from the cache": "#93a6c4", "written again": "#c8641c", "new": "#2f7d4a"}
+_SHELL: Final = "display:flex;height:12px;max-width:720px;background:#8883;border-radius:4px;overflow:hidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +38,11 @@ class Prices:
     ttl: float = 300.0
     """How many seconds a prompt is remembered after its last use."""
     marks: int = 4
-    """How many marks a request may carry; 0 where the provider finds the common beginning by itself."""
+    """How many cache breakpoints a request may carry; 0 where the provider finds the common prefix by itself."""
     minimum: int = 0
-    """The shortest beginning that is cached, in tokens."""
+    """The shortest prefix that is cached, in tokens."""
     step: int = 1
-    """The cached beginning is a multiple of this many tokens."""
+    """The cached prefix is a multiple of this many tokens."""
 
     def __post_init__(self) -> None:
         for name in ("read", "write", "ttl"):
@@ -43,25 +55,119 @@ class Prices:
 
     @classmethod
     def marked(cls, *, read: float = 0.1, write: float = 1.25, ttl: float = 300, marks: int = 4) -> Prices:
-        """The caller marks where a prompt may be cut; writing costs more than sending."""
+        """Return prices for a provider whose callers set cache breakpoints; writing costs more than sending."""
         return cls(read=read, write=write, ttl=ttl, marks=marks)
 
     @classmethod
     def automatic(
         cls, *, read: float = 0.1, write: float = 1.0, ttl: float = 300, minimum: int = 1024, step: int = 128
     ) -> Prices:
-        """The provider finds what it has seen by itself, and writing costs nothing extra."""
+        """Return prices for a provider that finds the common prefix by itself; writing costs nothing extra."""
         return cls(read=read, write=write, ttl=ttl, marks=0, minimum=minimum, step=step)
 
     @classmethod
     def automatic_paid(cls, *, read: float = 0.1, write: float = 1.25, ttl: float = 1800) -> Prices:
-        """The provider finds what it has seen by itself, and writing costs more than sending."""
+        """Return prices for a provider that finds the common prefix by itself; writing costs more than sending."""
         return cls(read=read, write=write, ttl=ttl, marks=0)
 
     def cached(self, tokens: int) -> int:
-        """Return how many of a common beginning's tokens the cache serves.
+        """Return how many of a common prefix's tokens the cache serves.
 
         >>> Prices.automatic().cached(1500), Prices.automatic().cached(1000)
         (1408, 0)
         """
         return 0 if tokens < self.minimum else tokens // self.step * self.step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """The tokens of one request, or of several, and their price in uncached input tokens.
+
+    `read + rewritten + new == sent`. Bills add up with `+`.
+
+    >>> bill = Bill(sent=100, read=80, rewritten=5, new=15, price=33.0, without_cache=100.0, reselecting=125.0)
+    >>> (bill + bill).price
+    66.0
+    >>> print(bill)
+    100 tokens sent: 80 read from the cache, 5 written again, 15 new; price 33 (100 without a cache, 125 if reselected)
+    """
+
+    sent: int = 0
+    read: int = 0
+    """Served by the provider's cache."""
+    rewritten: int = 0
+    """Sent before and not served: after the first difference, or forgotten by the provider."""
+    new: int = 0
+    """Tokens that came since the last request."""
+    price: float = 0.0
+    without_cache: float = 0.0
+    """The price of the same request without a cache."""
+    reselecting: float = 0.0
+    """The price of a freshly selected window of this size, of which only system prompt and tools are in the cache."""
+    settled: bool = True
+    """Whether these are the provider's own counts; an estimate otherwise."""
+
+    def __add__(self, other: Bill) -> Bill:
+        settled = self.settled and other.settled
+        numbers = (field.name for field in fields(Bill) if field.name != "settled")
+        return Bill(**{name: getattr(self, name) + getattr(other, name) for name in numbers}, settled=settled)
+
+    def __str__(self) -> str:
+        parts = f"{_k(self.read)} read from the cache, {_k(self.rewritten)} written again, {_k(self.new)} new"
+        beside = f"{_k(self.without_cache)} without a cache, {_k(self.reselecting)} if reselected"
+        estimated = "" if self.settled else ", estimated"
+        return f"{_k(self.sent)} tokens sent: {parts}; price {_k(self.price)}{estimated} ({beside})"
+
+
+def billed(prices: Prices, *, sent: int, read: int, new: int, reselecting: float, settled: bool) -> Bill:
+    """Return the bill of a request of which the cache serves `read` tokens."""
+    missed = sent - read
+    return Bill(
+        sent=sent,
+        read=read,
+        rewritten=missed - new,
+        new=new,
+        price=prices.read * read + prices.write * missed,
+        without_cache=float(sent),
+        reselecting=reselecting,
+        settled=settled,
+    )
+
+
+def estimated(prices: Prices, *, opening: int, same: int, sent: int, new: int) -> Bill:
+    """Return the bill of a request whose first `same` tokens the provider has seen, `opening` of them in any case."""
+    served = min(prices.cached(opening), sent)
+    reselecting = prices.read * served + prices.write * (sent - served)
+    read = min(prices.cached(same), sent - new)
+    return billed(prices, sent=sent, read=read, new=new, reselecting=reselecting, settled=False)
+
+
+def turn_html(bill: Bill, reason: str, changes: Sequence[Change]) -> str:
+    """Return a turn for a notebook: its bill as a bar and in words, and the first of its changes.
+
+    >>> from cupel._planning import Bill
+    >>> "<b>" in turn_html(Bill(sent=3, new=3), "<b>", ())
+    False
+    """
+    parts = dict(zip(_COLOURS, (bill.read, bill.rewritten, bill.new), strict=True))
+    bar = "".join(
+        f'<span style="width:{100 * tokens / max(bill.sent, 1):.2f}%;background:{_COLOURS[name]}"></span>'
+        for name, tokens in parts.items()
+    )
+    names = " &nbsp; ".join(
+        f'<span style="color:{_COLOURS[name]}">■</span> {name} {tokens:,}' for name, tokens in parts.items()
+    )
+    said = "".join(f"<li>{escape(str(change))}</li>" for change in changes[:_ROWS])
+    more = f"<li>… and {len(changes) - _ROWS:,} more</li>" if len(changes) > _ROWS else ""
+    listed = f"<ul>{said}{more}</ul>" if said else ""
+    suffix = "" if bill.settled else ", estimated"
+    return (
+        f"<div><p><strong>{bill.sent:,} tokens sent for {bill.price:,.0f}{suffix}</strong>: {escape(reason)}</p>"
+        f'<div style="{_SHELL}">{bar}</div><p>{names}</p>{listed}</div>'
+    )
+
+
+def _k(tokens: float) -> str:
+    if not -inf < tokens < inf:
+        return str(tokens)
+    return f"{tokens:.0f}" if tokens < _THOUSAND else f"{tokens / _THOUSAND:,.1f}k"

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_finite, as_function, as_tuple
-from cupel._planning import Opening, Remembering, decide
+from cupel._planning import BaseSession, Opening, decide
 from cupel.errors import ConfigurationError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cupel.sessions._result import SessionResult
 
 
-class Session(Remembering):
+class Session(BaseSession):
     """Keeps a window of items from turn to turn: each selection changes the last one only where that pays.
 
     The policy's scorer says what items are worth; what stays, goes or comes back is decided by what a place costs.

@@ -1,4 +1,4 @@
-"""What both kinds of session have in common."""
+"""The part that both kinds of session share."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 from cupel._checks import as_finite, as_instance, shown
 from cupel._planning._prices import Prices
-from cupel._planning._state import State
-from cupel._planning._usage import MOST_TOKENS, settle
+from cupel._planning._state import MOST_TOKENS, State, settle
 from cupel.errors import ConfigurationError, InvalidBudgetError, SelectionError
 
 if TYPE_CHECKING:
-    from cupel._planning._bill import Bill
-    from cupel._planning._turn import Decision
+    from cupel._planning._decision import Decision
+    from cupel._planning._prices import Bill
     from cupel.model import ContextBudget
 
 _ALLOWANCE = 1.01
 """The provider's tokens for one of ours differ a little from request to request."""
+_LEAST_WINDOW = 4
+"""Whatever a provider reports, the window keeps 1 / `_LEAST_WINDOW` of the budget."""
 _log = logging.getLogger("cupel")
 
 
-class Remembering:
+class BaseSession:
     """A window that remembers its last request: one conversation, one writer."""
 
     def __init__(self, budget: ContextBudget, prices: Prices | None, worth: float) -> None:
@@ -40,6 +41,11 @@ class Remembering:
         self._writing = Lock()
 
     @property
+    def budget(self) -> ContextBudget:
+        """The budget of each request."""
+        return self._budget
+
+    @property
     def total(self) -> Bill:
         """The bill of all requests so far."""
         return self._state.total
@@ -47,20 +53,23 @@ class Remembering:
     def observe(self, usage: object) -> Bill | None:
         """Settle the last request's bill with the provider's own counts, learn from them, and return it.
 
-        `usage` is what a response of Anthropic's, OpenAI's or Gemini's SDK says of its tokens, or a mapping like it.
-        A request is settled once: a second account of it changes nothing, and None is returned.
+        `usage` is the usage of a response of Anthropic's, OpenAI's or Gemini's SDK, or a mapping like it. A request is
+        settled once: a second usage changes nothing, and None is returned.
         """
         with self._only_writer():
             self._state, bill = settle(self._state, usage, self._prices)
         return bill
 
     def to_json(self) -> str:
-        """Return what another process needs to continue: a few kilobytes, without contents."""
+        """Return the state that another process needs to continue: a few kilobytes, without contents.
+
+        The only contents are the texts that a caller's `note` function returned.
+        """
         return self._state.to_json()
 
     @classmethod
     def from_json(cls, state: str, /, *args: Any, **kwargs: Any) -> Self:
-        """Continue from what `to_json` returned, with the arguments of the constructor.
+        """Continue from the text that `to_json` returned, with the arguments of the constructor.
 
         Entries of another conversation match nothing in this one, so nothing of them is counted as read.
         """
@@ -87,19 +96,22 @@ class Remembering:
         return f"<{type(self).__name__}: {turns} turn{plural} of at most {self._budget.target_tokens} tokens>"
 
     def _begin(self) -> None:
-        """Forget what was only kept to spare time."""
+        """Forget everything that was only kept to save time."""
 
     def _window(self, budget: ContextBudget) -> int:
-        """How many tokens of ours fit: the budget is the provider's, whose tokens may be smaller."""
+        """Return how many of our tokens fit: the budget is counted in the provider's tokens."""
         window = min(budget.target_tokens, budget.max_tokens - budget.output_reserve)
-        ratio = self._state.ratio
-        return floor(window / (ratio * _ALLOWANCE)) if ratio > 1 else window
+        scale = self._state.scale
+        if not self._state.usage or scale.predicted(window) <= window:
+            return window
+        ours = (window - scale.overhead) / (scale.ratio * (_ALLOWANCE if scale.ratio > 1 else 1.0))
+        return max(floor(ours), window // _LEAST_WINDOW)
 
     def _keep(self, step: Decision) -> None:
         """Remember a request as sent, and log it."""
         self._state = step.state
         if _log.isEnabledFor(logging.INFO):
-            _log.info("turn %d  %s   %s: %s", step.state.turns, step.bill, step.action, step.reason)
+            _log.info("turn %d: %s; %s", step.state.turns, step.bill, step.reason)
 
     @contextmanager
     def _only_writer(self) -> Generator[None]:

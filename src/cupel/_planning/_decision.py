@@ -1,0 +1,238 @@
+"""One turn, decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from cupel._planning._planner import Candidate, Entry, Planner, TurnTerms
+from cupel._planning._prices import Bill, Prices, estimated
+from cupel._planning._state import Answer, State
+
+Action = Literal["append", "repack"]
+What = Literal["evicted", "recalled", "restored", "shortened"]
+
+_SMOOTHING = 0.8
+
+
+class Opening(NamedTuple):
+    """Tools and system prompt, which come before the entries."""
+
+    digest: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A difference between this request and the last one, and the numbers that decided.
+
+    >>> numbers = {"tokens": 90, "worth": 0.26, "read": 0.1, "write": 1.25, "turns": 3.9}
+    >>> print(Change(what="evicted", label="messages[3:5]", key="", **numbers))
+    evicted messages[3:5] (90 tokens): keeping a token costs 0.39 a turn and is worth 0.26
+    """
+
+    what: What
+    label: str
+    """The messages or the item, for people."""
+    key: str
+    positions: tuple[int, ...] = ()
+    """Their positions in the history."""
+    tokens: int
+    """Its tokens now, or before it was evicted."""
+    worth: float
+    """The worth of one of its tokens, per turn."""
+    read: float
+    """The price of reading a token, including rewriting it as often as the cache is found cold."""
+    write: float
+    turns: float
+    """The number of turns that the writing is spread over."""
+
+    @property
+    def place(self) -> float:
+        """The cost of keeping a token, per turn."""
+        return self.read + (self.write - self.read) / self.turns
+
+    def __str__(self) -> str:
+        said = f"{self.what} {self.label} ({self.tokens:,} tokens)"
+        costs = f"keeping a token costs {self.place:.2f} a turn and is worth {self.worth:.2f}"
+        return said if self.what == "shortened" else f"{said}: {costs}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One request, decided, and the state that it leads to."""
+
+    entries: tuple[Entry, ...]
+    chosen: dict[int, str]
+    """The form of each candidate that is sent, by index, in the order in which they are sent."""
+    common: int
+    """The number of entries of the last request that it begins with."""
+    action: Action
+    reason: str
+    changes: tuple[Change, ...]
+    bill: Bill
+    state: State
+    terms: TurnTerms
+
+
+class TurnStart(NamedTuple):
+    """Everything that is known before a turn is planned."""
+
+    state: State
+    prices: Prices
+    opening: Opening
+    cold: bool
+    """The provider has forgotten the last request, or there was none."""
+
+    @classmethod
+    def of(cls, state: State, prices: Prices, opening: Opening, idle: float | None) -> TurnStart:
+        """Return the start of a turn, `idle` seconds after the last one."""
+        cold = not state.turns or opening.digest != state.opening or (idle is not None and idle > prices.ttl)
+        return cls(state, prices, opening, cold)
+
+    @property
+    def last(self) -> tuple[Entry, ...]:
+        """The last request, as far as the provider may remember it."""
+        return () if self.cold else self.state.last
+
+    def terms(self, planner: Planner, worth: float, room: int) -> tuple[TurnTerms, float]:
+        """Return the numbers that decide, and the smoothed value of a freshly selected window."""
+        value = _smoothed(self.state.reselected, planner.reselected(room))
+        added = sum(c.whole.tokens - c.begun for c in planner.candidates if c.new)
+        growth = _smoothed(self.state.growth, added) if self.state.turns else 0.0
+        read = self.prices.read + self.state.expiry * (self.prices.write - self.prices.read)
+        gain = worth * room / value if value > 0 else 0.0
+        return TurnTerms(room, read, self.prices.write, gain, growth), value
+
+
+def decide(
+    state: State,
+    candidates: Sequence[Candidate],
+    *,
+    prices: Prices,
+    worth: float,
+    room: int,
+    opening: Opening,
+    idle: float | None = None,
+    gaps: bool = True,
+) -> Decision | None:
+    """Decide the next request; None if the held candidates do not fit."""
+    start = TurnStart.of(state, prices, opening, idle)
+    planner = Planner(candidates)
+    terms, value = start.terms(planner, worth, room)
+    plan = planner.plan(start.last, terms) if gaps else planner.unbroken(start.last, terms)
+    if plan is None:
+        return None
+    return conclude(start, planner, planner.entries(state.last, plan), terms, value)
+
+
+def conclude(
+    start: TurnStart,
+    planner: Planner,
+    entries: tuple[Entry, ...],
+    terms: TurnTerms,
+    value: float,
+    answers: tuple[Answer, ...] = (),
+) -> Decision:
+    """Return the decision to send these entries, with its bill, its changes and the state after it."""
+    state = start.state
+    common = _common(state.last, entries)
+    begun = _begun(planner, state.last[common:], entries[common:])
+    same = sum(entry.size for entry in entries[:common]) + begun
+    tokens = sum(entry.size for entry in entries)
+    bill = _bill(start, planner, entries, same)
+    action: Action = "append" if common + (begun > 0) == len(state.last) else "repack"
+    after = replace(
+        state,
+        turns=state.turns + 1,
+        opening=start.opening.digest,
+        last=entries,
+        reselected=value,
+        growth=terms.growth,
+        answers=answers,
+        pending=bill,
+        before=state.total,
+    )
+    return Decision(
+        entries=entries,
+        chosen={planner.places[entry.key]: entry.form for entry in entries},
+        common=common,
+        action=action,
+        reason=_reason(start, action, common=common, written=tokens - same, tokens=tokens, terms=terms),
+        changes=tuple(_changes(planner, state.last, entries, terms, tokens)),
+        bill=bill,
+        state=after,
+        terms=terms,
+    )
+
+
+def _bill(start: TurnStart, planner: Planner, entries: Sequence[Entry], same: int) -> Bill:
+    """Estimate the cost of a request that begins with `same` tokens of the last one."""
+    opening = start.opening.tokens
+    sent = new = opening + sum(entry.size for entry in entries)
+    if start.state.turns:
+        found = ((planner.candidates[planner.places[entry.key]], entry) for entry in entries)
+        new = sum(entry.size - candidate.begun for candidate, entry in found if candidate.new)
+    if start.cold:
+        return estimated(start.prices, opening=0, same=0, sent=sent, new=new)
+    return estimated(start.prices, opening=opening, same=opening + same, sent=sent, new=new)
+
+
+def _smoothed(before: float, now: float) -> float:
+    return _SMOOTHING * before + (1 - _SMOOTHING) * now if before else float(now)
+
+
+def _common(last: Sequence[Entry], entries: Sequence[Entry]) -> int:
+    pairs = zip(last, entries, strict=False)
+    return next((i for i, (one, other) in enumerate(pairs) if one != other), min(len(last), len(entries)))
+
+
+def _begun(planner: Planner, last: Sequence[Entry], entries: Sequence[Entry]) -> int:
+    """Return the tokens of an entry that keeps its place and its beginning, though it has grown."""
+    here = last and entries and last[0].key == entries[0].key
+    return planner.candidates[planner.places[entries[0].key]].begun if here else 0
+
+
+def _changes(
+    planner: Planner, last: Sequence[Entry], entries: Sequence[Entry], terms: TurnTerms, tokens: int
+) -> Iterator[Change]:
+    before, after = ({entry.key: entry for entry in request} for request in (last, entries))
+    turns = terms.turns(tokens)
+    for key, entry in (before | after).items() if last else ():
+        index = planner.places.get(key)
+        if index is None or planner.candidates[index].new:
+            continue  # the caller took it away, or brought it
+        candidate = planner.candidates[index]
+        what: What
+        if key not in after:
+            what = "evicted"
+        elif key not in before:
+            what = "recalled"
+        elif after[key].tokens != before[key].tokens:
+            what = "shortened" if after[key].tokens < before[key].tokens else "restored"
+        else:
+            continue
+        yield Change(
+            what=what,
+            label=key,
+            key=key,
+            tokens=entry.tokens,
+            worth=terms.gain * candidate.value / max(candidate.whole.tokens, 1),
+            read=terms.read,
+            write=terms.write,
+            turns=turns,
+        )
+
+
+def _reason(start: TurnStart, action: Action, *, common: int, written: int, tokens: int, terms: TurnTerms) -> str:
+    used = f"{tokens:,} of {terms.room:,} tokens used"
+    cold = "; the cache is cold" if start.cold and start.state.turns else ""
+    if not start.state.turns:
+        return f"the first request, {used}"
+    if action == "append":
+        return f"everything in the last request stays, {used}{cold}"
+    kept = f"{common} of {len(start.state.last)} parts of the last request keep their place"
+    return f"{kept}, {written:,} tokens are written, {used}{cold}"
