@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel.messages import MessageSession
-from cupel.messages._habits import Habits
+from cupel.messages._reuse import ReuseModel
 from cupel.tokens import CharacterEstimate
 from tests.sessions.simulated import Message, requests
 
@@ -84,7 +84,7 @@ def test_of_several_that_hold_a_name_the_newest_is_the_one_that_is_used() -> Non
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=4) | st.none(), max_size=40))
 def test_habits_count_as_a_recount_of_everything_would(calls: list[list[int] | None]) -> None:
-    habits = Habits()
+    habits = ReuseModel()
     uses: list[int] = []
     seen: dict[tuple[int, int], int] = {}
     used: dict[tuple[int, int], int] = {}

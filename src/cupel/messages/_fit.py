@@ -12,7 +12,7 @@ from cupel._columns import descending
 from cupel.diagnostics import ExcludedItem, Filtered, SelectionReport
 from cupel.errors import PinnedExceedsBudgetError
 from cupel.messages._formats import OUTPUTS, checked_parts
-from cupel.messages._forms import shortening_of
+from cupel.messages._segments import shortening_of
 from cupel.messages._history import Options, read_history
 from cupel.messages._results import Fitted, dropped_from
 from cupel.messages._shortening import lengthened, shorter_units, with_shorter

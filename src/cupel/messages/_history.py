@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from cupel._checks import wrong_type
-from cupel.messages._formats import REPLY_FRAME, Format, detect_format, with_texts
+from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, detect_format, texts_in, with_texts
 from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._memory import Memory, ParsedMessage, weigh
 from cupel.messages._plain import JSON, compact_json, is_sequence, plain, sendable
@@ -123,10 +123,13 @@ class History:
         return [self._sent(at, shorter.get(at)) for at in positions]
 
     def _sent(self, position: int, shorter: Shorter | None) -> Any:
-        message = self.messages[position]
+        message, parsed = self.messages[position], self.parsed[position]
         if self.framework is None:
-            return sendable(message if shorter is None else shorter.view, f"messages[{position}]")
-        return message if shorter is None else self.framework.shortened(message, shorter.texts)
+            own = parsed.view if parsed.is_altered else message
+            return sendable(own if shorter is None else shorter.view, f"messages[{position}]")
+        if shorter is None and not parsed.is_altered:
+            return message
+        return self.framework.shortened(message, texts_in(parsed.view, OUTPUTS) if shorter is None else shorter.texts)
 
     def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
         """Return a message with other texts for those of some parts; None if it could not be sent."""
@@ -171,7 +174,7 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
         raise wrong_type("messages", "a list of messages", messages)
     memory = Memory(lasts=False) if memory is None else memory
     framework, tools = options.framework, plain(options.tools, "tools")
-    parsed = memory.recall(messages if framework is None else framework.translated(messages))
+    parsed = memory.recall(messages if framework is None else framework.translated(messages), messages)
     if framework is None:
         views = [one.view for one in parsed]
         fmt = detect_format(views, options.provider, system=options.system, tools=tools)

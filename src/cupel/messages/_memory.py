@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import msgspec
 from cupel._counter import count_tokens
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import unmarked
+from cupel.messages._notes import cleaned
 from cupel.messages._plain import JSON, compact_json, plain_message
 
 if TYPE_CHECKING:
@@ -20,22 +21,35 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
     from cupel.tokens import TokenCounter
 
+ONLY_A_NOTE = "a note of an earlier request"
+
 
 class ParsedMessage:
-    """A message as plain data, and what was found out about it."""
+    """A message as plain data, and everything that was found out about it."""
 
-    __slots__ = ("_digest", "_format", "_info", "tokens", "view")
+    __slots__ = ("_digest", "_format", "_info", "is_note", "is_output", "raw", "tokens", "view")
 
-    def __init__(self, view: JSON) -> None:
-        self.view = view
+    def __init__(self, raw: JSON, *, view: JSON | None = None, is_output: bool = False) -> None:
+        self.raw = raw
+        """The message as it came."""
+        self.view = raw if view is None else view
+        """The message as it is sent: without notes of earlier requests, imitations of them escaped."""
+        self.is_output = is_output
+        """Whether a message of the user is a tool's output."""
+        self.is_note = False
         self.tokens = 0
         self._format: Format | None = None
         self._info: MessageInfo | None = None
         self._digest = b""
 
     @property
+    def is_altered(self) -> bool:
+        """Whether the message is sent in another wording than it came."""
+        return self.view is not self.raw
+
+    @property
     def digest(self) -> bytes:
-        """A hash of what the message says, whatever the order of its fields and wherever cache marks stand."""
+        """A hash of the message's content, whatever the order of its fields and wherever cache marks are."""
         if not self._digest:
             view = unmarked(self.view)
             try:
@@ -53,6 +67,8 @@ class ParsedMessage:
                 self.tokens = weigh(self._info, counter)
             except InvalidItemError as error:
                 raise InvalidItemError(f"{path}: {error}") from error
+            if self.is_note:
+                self._info.reject(ONLY_A_NOTE)
         return self._info
 
 
@@ -62,31 +78,56 @@ def weigh(info: MessageInfo, counter: TokenCounter) -> int:
 
 
 class Memory:
-    """The messages of the last turn by what they say, and the items that stood for its units."""
+    """The messages of the last turn, and the items that represented its units."""
 
-    def __init__(self, *, lasts: bool = True) -> None:
+    def __init__(self, *, lasts: bool = True, observation: Callable[[Any], bool] | None = None) -> None:
         self._lasts = lasts
         """Whether there will be another turn."""
-        self._known: dict[bytes, ParsedMessage] = {}
+        self._observation = observation
+        self._before: list[ParsedMessage] = []
+        self._raw: list[JSON] = []
         self.items: dict[tuple[int, ...], tuple[Sequence[MessageInfo], ContextItem]] = {}
 
-    def recall(self, messages: Sequence[Any]) -> list[ParsedMessage]:
-        """Return what is known of each message; one with SDK objects inside is always read anew."""
-        before, self._known = self._known, {}
-        found: list[ParsedMessage] = []
-        for index, message in enumerate(messages):
-            key = _key(message) if self._lasts else b""
-            known = (
-                before.get(key) or self._known.get(key) or ParsedMessage(plain_message(message, f"messages[{index}]"))
-            )
-            if key:
-                self._known[key] = known
-            found.append(known)
-        return found
+    def recall(self, messages: Sequence[Any], originals: Sequence[Any]) -> list[ParsedMessage]:
+        """Return each message, parsed; one that is equal to that of the last turn is not read again.
+
+        Args:
+            messages: a provider's messages, or a framework's translated ones.
+            originals: the caller's own.
+        """
+        if not self._lasts:
+            return [ParsedMessage(plain_message(one, f"messages[{index}]")) for index, one in enumerate(messages)]
+        before, count = self._before, len(self._before)
+        if isinstance(messages, list) and messages[:count] == self._raw:
+            found = list(before)
+        else:
+            found = []
+            known = {id(one.raw): one for one in before}
+            by_digest = {_key(one.raw): one for one in before} if count else {}
+            for index, message in enumerate(messages):
+                if index < count and message == before[index].raw:
+                    found.append(before[index])
+                    continue
+                raw = plain_message(message, f"messages[{index}]")
+                found.append(
+                    known.get(id(message)) or by_digest.get(_key(raw)) or self._parsed(raw, originals[index])
+                )
+        for index in range(len(found), len(messages)):
+            found.append(self._parsed(plain_message(messages[index], f"messages[{index}]"), originals[index]))
+        self._before, self._raw = found, [one.raw for one in found]
+        return list(found)
+
+    def _parsed(self, raw: JSON, original: Any) -> ParsedMessage:
+        spoken = raw.get("role") == "user"
+        is_output = spoken and self._observation is not None and bool(self._observation(original))
+        view = cleaned(raw, is_output=is_output)
+        parsed = ParsedMessage(raw, view=view, is_output=is_output)
+        parsed.is_note = view is None
+        return parsed
 
 
-def _key(message: object) -> bytes:
+def _key(message: JSON) -> bytes:
     try:
         return msgspec.json.encode(message)
-    except (TypeError, ValueError, OverflowError, RecursionError):  # the last three: values that only `plain` can name
-        return b""
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return compact_json(message).encode()

@@ -84,26 +84,43 @@ def slots(steps: Iterable[OmittedStep], sent: Sequence[int], results: Iterable[i
     return found
 
 
-def write_notes(gaps: Mapping[Slot, Sequence[OmittedStep]], counter: TokenCounter, limit: int) -> dict[Slot, str]:
+class Note(NamedTuple):
+    """A written note: its text, how many steps it covers, and how many of them have a line of their own."""
+
+    text: str
+    steps: int
+    lines: int
+
+
+def write_notes(gaps: Mapping[Slot, Sequence[OmittedStep]], counter: TokenCounter, limit: int) -> dict[Slot, Note]:
     """Return the note of each gap, the newest steps in full and older ones counted, within `limit` tokens in all.
 
-    Where not even counted notes fit, they only give the number of steps; then those of the oldest gaps are left out.
+    Where not even counted notes fit, those of the oldest gaps are left out.
     """
     steps = sorted(step for gap in gaps.values() for step in gap)
     full = _newest_within(steps, limit)
     while True:
-        notes = {slot: _note(gap, full) for slot, gap in gaps.items()}
-        excess = sum(map(counter.count, notes.values())) - limit
+        lines = {slot: sum(step.position in full for step in gap) for slot, gap in gaps.items()}
+        notes = {slot: note_of(gap, lines[slot]) for slot, gap in gaps.items()}
+        excess = sum(counter.count(note.text) for note in notes.values()) - limit
         if excess <= 0:
             return notes
         if not full:
             break
         full = _newest_within([step for step in steps if step.position in full], _tokens(steps, full) - excess)
-    notes = {slot: note_text(len(gap), "…") for slot, gap in gaps.items()}
     for slot in sorted(notes):
-        if sum(map(counter.count, notes.values())) > limit:
-            del notes[slot]
+        if excess > 0:
+            excess -= counter.count(notes.pop(slot).text)
     return notes
+
+
+def note_of(gap: Sequence[OmittedStep], lines: int) -> Note:
+    """Return a note on the steps of one gap: the newest of them line by line, the older ones counted."""
+    older, newer = gap[: len(gap) - lines], gap[len(gap) - lines :]
+    counted = Counter(name for step in older for name in step.names)
+    words = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.most_common())
+    said = [*([words] if words else []), *(line for step in newer for line in step.lines)]
+    return Note(note_text(len(gap), "; ".join(said)), len(gap), lines)
 
 
 def note_text(steps: int, words: str) -> str:
@@ -244,13 +261,6 @@ def _newest_within(steps: Sequence[OmittedStep], limit: int) -> set[int]:
             break
         found.add(step.position)
     return found
-
-
-def _note(gap: Sequence[OmittedStep], full: set[int]) -> str:
-    counted = Counter(name for step in gap if step.position not in full for name in step.names)
-    older = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.most_common())
-    lines = [line for step in gap if step.position in full for line in step.lines]
-    return note_text(len(gap), "; ".join([*([older] if older else []), *lines]))
 
 
 def _joined(note: str, text: str) -> str:

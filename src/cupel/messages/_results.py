@@ -1,20 +1,38 @@
-"""What a fit and a session return."""
+"""The results of a fit and of a session's turn, and the report on a request."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import msgspec
+
+from cupel._columns import descending
 from cupel._planning import Action, Bill, Change, turn_html
-from cupel.diagnostics import ExclusionReason, SelectionReport
+from cupel.diagnostics import (
+    BudgetExceeded,
+    ExcludedItem,
+    ExclusionReason,
+    Filtered,
+    IncludedItem,
+    InclusionReason,
+    NotWorthItsPlace,
+    SelectionReport,
+)
 from cupel.messages._formats import marked
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
     from cupel.messages._history import History
+    from cupel.messages._segments import Segment
+    from cupel.messages._window import Request
 
 M = TypeVar("M")
+
+_LISTED = 20
+"""Changes of one kind that `explain` lists one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +41,14 @@ class Dropped(Generic[M]):
 
     messages: list[M]
     positions: tuple[int, ...]
-    """Where they stood in the history."""
+    """Their positions in the history."""
     item: ContextItem
-    """The candidate that stood for them in the selection."""
+    """The candidate that represented them in the selection."""
     reason: ExclusionReason
     """A `Filtered` reason names the provider's rule that forbids them; any other is the selection's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fitted(Generic[M]):
     """A history that fits."""
 
@@ -41,50 +59,183 @@ class Fitted(Generic[M]):
     total_tokens: int
     """Tokens of the whole request as counted: messages, system prompt, tools and framing."""
     dropped: list[Dropped[M]]
-    """What was left out, in its original order."""
+    """The messages that were left out, in their original order."""
     provider: str
     """The format whose rules were applied."""
     shortened: tuple[int, ...] = ()
-    """Where the messages stood in the history that are copies with shorter texts."""
+    """Positions in the history of the messages that are copies with shorter texts."""
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  (the protocol of notebooks)
 
 
-@dataclass(frozen=True, slots=True)
 class Turn(Fitted[M]):
-    """A request of a conversation: a `Fitted` with what changed since the last one, and what it costs."""
+    """A request of a conversation: a `Fitted` with the changes since the last one, and the cost.
 
-    action: Action = "append"
+    `report` and `dropped` are made when they are first asked for.
+    """
+
+    action: Action
     """`"append"` where this request begins with the whole of the last one, else `"repack"`."""
-    reason: str = ""
-    """The numbers that decided, in one line."""
-    changes: tuple[Change, ...] = ()
-    """What was evicted, shortened, restored or recalled, with its positions in the history."""
-    marks: tuple[int, ...] = ()
-    """Positions in `messages` behind which a cache mark belongs; none where the provider finds beginnings itself."""
-    bill: Bill = field(default_factory=Bill)
-    """What the request costs: an estimate, until `observe` settles it in the session's `total`."""
+    reason: str
+    """What was done, in one line."""
+    changes: tuple[Change, ...]
+    """Everything that was evicted, shortened, restored or recalled, with its positions in the history."""
+    marks: tuple[int, ...]
+    """Positions in `messages` of the cache breakpoints; none where the provider finds prefixes by itself."""
+    bill: Bill
+    """The cost of the request: an estimate, until `observe` settles it in the session's `total`."""
+    noted: tuple[int, ...]
+    """Positions in the history of the messages that begin with a note on omitted steps, or follow one."""
+    omitted: int
+    """The number of messages of the history that the request leaves out."""
+    budget: int
+    """The tokens that the request may take, in the session's count."""
+
+    def __init__(
+        self,
+        account: Callable[[], SelectionReport],
+        leave: Callable[[SelectionReport], list[Dropped[M]]],
+        **values: Any,
+    ) -> None:
+        self.__dict__.update(values, _account=account, _leave=leave)
+
+    @cached_property
+    def report(self) -> SelectionReport:  # type: ignore[override]
+        """Every unit with its score and reason, the request's fixed costs among the pinned."""
+        return self.__dict__["_account"]()
+
+    @cached_property
+    def dropped(self) -> list[Dropped[M]]:  # type: ignore[override]
+        """The messages that were left out, in their original order."""
+        return self.__dict__["_leave"](self.report)
+
+    def __getstate__(self) -> dict[str, Any]:
+        values = {**self.__dict__, "report": self.report, "dropped": self.dropped}
+        return {name: value for name, value in values.items() if name not in ("_account", "_leave")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __str__(self) -> str:
+        total = len(self.messages) + self.omitted
+        parts = [f"{self.action}: {len(self.messages)} of {total} messages"]
+        parts += [f"{len(self.shortened)} shortened"] if self.shortened else []
+        return f"{', '.join(parts)}; {self.total_tokens:,} of {self.budget:,} tokens"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
 
     def _repr_html_(self) -> str:
-        return turn_html(self.bill, self.reason, self.changes) + super(Turn, self)._repr_html_()
+        return turn_html(self.bill, self.reason, self.changes) + super()._repr_html_()
+
+    def explain(self) -> str:
+        """Return in plain words what left, was shortened or came back since the last request, and why."""
+        return "\n".join(self._explained())
+
+    def _explained(self) -> Iterator[str]:
+        yield f"{self}."
+        yield f"{self.reason[:1].upper()}{self.reason[1:]}."
+        headings = {
+            "evicted": "Left out from this request on:",
+            "shortened": "Shortened from this request on:",
+            "restored": "Longer again:",
+            "recalled": "Back in the request:",
+        }
+        for what, heading in headings.items():
+            changes = [change for change in self.changes if change.what == what]
+            if changes:
+                yield heading
+            yield from (f"- {_explain(change)}" for change in changes[:_LISTED])
+            if len(changes) > _LISTED:
+                yield f"- … and {len(changes) - _LISTED:,} more"
 
     def marked(self) -> list[Any]:
-        """Return the messages with Anthropic's cache marks set, in copies; for other formats, the messages.
+        """Return copies of the messages with Anthropic's cache breakpoints set; for other formats, the messages.
 
-        Marks that the messages brought along are taken off: a request may carry only so many. One of them is left for
-        the caller where `tools` or `system` were given to the session: it belongs behind those.
+        Breakpoints that the messages brought along are removed: a request may carry only a few. One of them is left for
+        the caller where `tools` or `system` were given to the session: it belongs after those.
         """
         if self.provider != "anthropic":
             return list(self.messages)
         return [marked(message, at in self.marks) for at, message in enumerate(self.messages)]
 
 
+def _explain(change: Change) -> str:
+    said = f"{change.label}: {change.tokens:,} tokens"
+    if change.what != "evicted":
+        return said
+    if change.worth < change.place:
+        return f"{said}; keeping a token would cost {change.place:.2f} a turn and is worth {change.worth:.2f}"
+    return f"{said}; messages that are worth more took the room"
+
+
 def dropped_from(history: History, report: SelectionReport, items: Sequence[ContextItem]) -> list[Dropped[Any]]:
-    """Return what a request leaves out, in the order of the history; `items` stand for the history's units."""
+    """Return the messages that a request leaves out, in the order of the history; `items` represent its units."""
     reasons = {id(entry.item): entry.reason for entry in report.excluded}
     return [
         Dropped([history.messages[at] for at in unit.positions], tuple(unit.positions), item, reasons[id(item)])
         for unit, item in zip(history.units, items, strict=True)
         if id(item) in reasons
     ]
+
+
+def build_report(
+    history: History,
+    items: Sequence[ContextItem],
+    segments: Sequence[Segment],
+    values: Sequence[float],
+    request: Request,
+) -> SelectionReport:
+    """Return the report on a request: each unit with its value, and why it is in or out."""
+    included = [IncludedItem(item, 1.0, InclusionReason.PINNED) for item in history.fixed]
+    excluded: list[ExcludedItem] = []
+    entries = {request.index[entry.key]: entry for entry in request.entries}
+    left = request.terms.room - sum(entry.size for entry in entries.values())
+    holder = {unit: at for at, segment in enumerate(segments) for unit in segment.units}
+    for unit, item in enumerate(items):
+        at = holder.get(unit)
+        if at is None:
+            excluded.append(ExcludedItem(item, 0.0, Filtered(history.units[unit].rejection or "")))
+        elif at not in entries:
+            reason = _reason(item, values[at], segments[at], request, left, request.violations.get(at))
+            excluded.append(ExcludedItem(item, values[at], reason))
+        else:
+            why = InclusionReason.PINNED if at in request.held else InclusionReason.SCORED
+            sent = _sent_item(history, item, unit, segments[at], entries[at].form, request)
+            included.append(IncludedItem(sent, values[at], why))
+    considered = [entry.item.tokens for entry in (*included, *excluded)]
+    return SelectionReport(
+        events=(),
+        included=tuple(included),
+        excluded=tuple(excluded[at] for at in descending([entry.score for entry in excluded])),
+        total_candidates=len(considered),
+        total_tokens_considered=sum(considered),
+    )
+
+
+def _reason(
+    item: ContextItem, value: float, segment: Segment, request: Request, left: int, violation: str | None
+) -> ExclusionReason:
+    if violation is not None:
+        return Filtered(violation)
+    if item.tokens > left:
+        return BudgetExceeded(item.tokens, left)
+    terms = request.terms
+    worth = terms.gain * value / max(segment.tokens, 1)
+    return NotWorthItsPlace(worth, terms.place(min(terms.room - left + item.tokens, terms.room)))
+
+
+def _sent_item(
+    history: History, item: ContextItem, unit: int, segment: Segment, form: str, request: Request
+) -> ContextItem:
+    """Return a unit's item as it is sent: shortened, with the note in front of it."""
+    positions = history.units[unit].positions
+    messages: Mapping[int, Any] = segment.form(form).messages
+    if not messages.keys().isdisjoint(positions):
+        item = history.shortened(item, positions, messages)
+    placed = request.notes.get(request.index[segment.key])
+    if placed is None or unit != segment.units[0]:
+        return item
+    noted = next(entry.noted for entry in request.entries if entry.key == segment.key)
+    return msgspec.structs.replace(item, content=f"{placed.note.text}\n{item.content}", tokens=item.tokens + noted)

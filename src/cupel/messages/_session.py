@@ -2,60 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from math import inf
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec import structs
 
-from cupel._checks import as_finite, as_flag, as_instance, as_text
-from cupel._planning import Decision, Opening, Remembering, decide
+from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text
+from cupel._planning import Answer, BaseSession, Decision, Opening, Prices, TurnStart, conclude
 from cupel.errors import ConfigurationError
-from cupel.messages._account import account
-from cupel.messages._draft import Draft
-from cupel.messages._entries import Pieces, grown
 from cupel.messages._fit import FitTask
-from cupel.messages._forms import shortening_of
+from cupel.messages._formats import OUTPUTS, texts_in
 from cupel.messages._framework import Framework
-from cupel.messages._history import Options, ranges, read_history
+from cupel.messages._history import Options, Shorter, ranges, read_history
 from cupel.messages._memory import Memory
-from cupel.messages._results import Turn, dropped_from
+from cupel.messages._notes import note_message, with_note
+from cupel.messages._results import Turn, build_report, dropped_from
+from cupel.messages._segments import Segments, grown, shortening_of
+from cupel.messages._window import ANSWER_SHARE, Request, TurnPlanner, clipped
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from cupel._planning import Candidate, Prices
-    from cupel.messages._entries import Piece
     from cupel.messages._formats import Provider
     from cupel.messages._formats.media import ImageTokens
     from cupel.messages._history import History
     from cupel.messages._rules import SystemMessages
+    from cupel.messages._segments import Segment
     from cupel.model import ContextItem
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
 M = TypeVar("M")
+NoteFunction = Callable[[list[Any], str | None], str | Awaitable[str]]
+"""Writes the note on omitted messages, given those that are newly omitted and its previous answer for that gap."""
 
 _SIZE = 0.75
-"""A score says what a message is worth among others; a long one says more, but less for each token."""
+"""A score says what a message is worth among others; a long one is worth more, but less per token."""
 _TRUST = 0.6
-"""What a conversation's habits say of the future is worth less than a score. Trusted like one, they buy 1 % more steps
-for 5 % more money on recorded sessions."""
+"""The built-in values are worth less than a policy's scores: they are guesses about the future."""
+_log = logging.getLogger("cupel")
 
 
-class MessageSession(Remembering, Generic[M]):
-    """Keeps the window of one conversation: each request changes the last one only where that pays.
+class MessageSession(BaseSession, Generic[M]):
+    """Keeps the window of one conversation: each request changes the last one only where it must, or where that pays.
 
-    The options are those of `fit`, and besides: `prices` is how the provider caches, by default `Prices.marked()`.
-    `worth` is what a window full of the best is worth, in windows sent without a cache: a higher one keeps more and
-    costs more. Long tool outputs may be shortened, except in the newest messages, within the share `recent` of the
-    budget: `forms=False` forbids it, and a shortener of your own replaces the built-in forms. With `gaps=False`
-    messages leave only from the old end. Without a `policy`, a message's worth is how likely the next calls are to use
-    it, as far as the conversation itself shows it, and less where later outputs repeat it; `query` is what a policy's
-    scorer looks for, by default the newest user message. The messages of a `framework` are taken and
-    returned as its own objects.
+    A history that fits the budget is sent as it is. Beyond that, the newest steps and every message of the user stay,
+    older tool outputs are shortened, and then steps are left out; notes in the next tool result say which.
+
+    Args:
+        budget: the tokens of a request, in the provider's count.
+        policy: scores messages in place of the built-in values; its slicer and placer are not used.
+        provider: the format of the history; recognised if it is not named.
+        prices: how the provider caches; by default, as the provider does.
+        keep: the share of the budget that is in use after a cut.
+        note: writes the note on omitted messages: `note(messages, previous)` gets the newly omitted messages and its
+            own previous answer, and returns at most a twentieth of the budget. It may be asynchronous for `afit`.
+        observation: tells which messages of the user are outputs of tools, for agents that send them so.
+        worth: raise it to keep more context at a higher cost.
+        forms: False keeps all outputs whole; a shortener replaces the built-in one.
+        counter, tools, system, pin, image_tokens, alternate, system_messages: as for `fit`.
+        query: the text that a policy's scorer looks for; by default the newest user message.
+        gaps: False lets messages leave from the old end only.
+        framework: takes and returns the messages of a framework.
 
     >>> session = MessageSession(1000, provider="openai")
     >>> history = [{"role": "user", "content": "What is in the log?"}]
@@ -71,13 +84,15 @@ class MessageSession(Remembering, Generic[M]):
         budget: int | ContextBudget,
         policy: Pipeline | None = None,
         *,
+        provider: Provider | None = None,
         prices: Prices | None = None,
+        keep: float = 0.5,
+        note: NoteFunction | None = None,
+        observation: Callable[[M], bool] | None = None,
         worth: float = 1.0,
-        recent: float = 0.1,
         forms: Shortener | Literal[False] | None = None,
         counter: TokenCounter | None = None,
         tools: Sequence[object] | None = None,
-        provider: Provider | None = None,
         system: object = None,
         pin: Callable[[M], bool] | None = None,
         query: str | None = None,
@@ -88,15 +103,18 @@ class MessageSession(Remembering, Generic[M]):
         framework: Framework[M] | None = None,
     ) -> None:
         super().__init__(ContextBudget.of(budget), prices, worth)
+        self._follows_provider = prices is None
         self._pipeline = None if policy is None else Pipeline.of(policy)
         self._trust = _TRUST if policy is None else 1.0
-        self._recent = as_finite("recent", recent, least=0, most=1, error=ConfigurationError)
+        self._share = as_finite("keep", keep, least=0, most=1, error=ConfigurationError)
+        self._note = None if note is None else as_function("note", note)
+        self._observation = None if observation is None else as_function("observation", observation)
         self._gaps = as_flag("gaps", gaps)
         self._query = None if query is None else as_text("query", query)
         if framework is not None:
             as_instance("framework", framework, Framework)
-        shortening = shortening_of(forms, built_in=None)
-        self._shortening = shortening if framework is None or framework.with_outputs is not None else None
+        self._writes = framework is None or framework.with_outputs is not None
+        self._shortening = shortening_of(forms, built_in=None) if self._writes else None
         self._options = Options(
             provider=provider,
             counter=counter,
@@ -111,110 +129,219 @@ class MessageSession(Remembering, Generic[M]):
         self._begin()
 
     def _begin(self) -> None:
-        window = min(self._budget.target_tokens, self._budget.max_tokens - self._budget.output_reserve)
-        self._pieces = Pieces(self._shortening, window)
-        self._memory = Memory()
+        self._segments = Segments(self._shortening)
+        self._memory = Memory(observation=self._observation)
 
     def fit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
         """Return the next request, and remember it as sent.
 
-        `history` is the whole conversation so far, with what is new at its end. `idle` is how many seconds ago the last
-        request was sent: after the `ttl` of the prices the provider has forgotten it, and a window may be packed anew
-        at no extra cost. What is pinned, as in `fit`, and all that is new is sent; a new tool output that does not fit
-        is sent in the longest form that does, unless `forms=False`.
+        Args:
+            history: the whole conversation so far, the new messages at its end.
+            idle: how many seconds ago the last request was sent. After the `ttl` of the prices the provider has
+                forgotten it, and everything is written again in any case.
         """
+        with self._only_writer():
+            planner = self._planner(history, idle)
+            request = planner.plan()
+            words: dict[int, str] = {}
+            for at, omitted, previous in self._asked(planner, request):
+                words[at] = self._answered(planner, _now(cast("NoteFunction", self._note)(omitted, previous)))
+            return self._sent(planner, request, words)
+
+    async def afit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
+        """Return the next request as `fit` does; an asynchronous `note` function is awaited."""
+        with self._only_writer():
+            planner = self._planner(history, idle)
+            request = planner.plan()
+            words: dict[int, str] = {}
+            for at, omitted, previous in self._asked(planner, request):
+                answer = cast("NoteFunction", self._note)(omitted, previous)
+                words[at] = self._answered(planner, await answer if inspect.isawaitable(answer) else answer)
+            return self._sent(planner, request, words)
+
+    def _planner(self, messages: Sequence[M], idle: float | None) -> TurnPlanner:
         if idle is not None:
             idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
-        with self._only_writer():
-            draft = self._draft(history)
-            state = structs.replace(self._state, last=draft.last)
-            opening = _opening(draft.request.history.fixed)
-
-            def decided(candidates: Sequence[Candidate]) -> Decision | None:
-                return decide(
-                    state,
-                    candidates,
-                    prices=self._prices,
-                    worth=self._worth * self._trust,
-                    room=draft.request.room,
-                    opening=opening,
-                    idle=idle,
-                    gaps=self._gaps,
-                )
-
-            step, sent = draft.decide(decided, first=not self._state.turns)
-            turn = self._turn(draft, step, sent)
-            self._keep(step)
-        return turn
-
-    def _draft(self, messages: Sequence[M]) -> Draft:
         history = read_history(messages, self._options, self._memory)
+        if self._follows_provider:
+            self._prices = _prices_of(history.format.name)
         window = self._window(self._budget)
-        request = FitTask(history, ContextBudget(window, window))
-        items = history.items(request.room)
-        pieces = self._pieces.follow(history, self._state.last)
-        return Draft(
-            request=request,
-            items=items,
-            source=self._pieces,
-            pieces=pieces,
-            values=self._values(history, items, pieces),
-            last=grown(self._state.last, pieces, history),
-            recent=self._recent,
+        task = FitTask(history, ContextBudget(window, window))
+        segments = self._segments.follow(history)
+        start = TurnStart.of(self._state, self._prices, _opening(history.fixed), idle)
+        last = grown(self._state.last, segments, history)
+        return TurnPlanner(
+            task=task,
+            source=self._segments,
+            segments=segments,
+            values=self._values(history, task, segments),
+            start=start._replace(state=structs.replace(self._state, last=last)),
+            last=() if start.cold else last,
+            window=window,
+            keep=self._share,
+            worth=self._worth * self._trust,
+            gaps=self._gaps,
+            notes=self._writes,
+            reserve=0 if self._note is None else window // ANSWER_SHARE,
+            answers=self._state.answers,
         )
 
-    def _values(self, history: History, items: Sequence[ContextItem], pieces: Sequence[Piece]) -> list[float]:
-        if self._pipeline is None or not items:
-            return self._pieces.values()
+    def _values(self, history: History, task: FitTask, segments: Sequence[Segment]) -> list[float]:
+        if self._pipeline is None or not segments:
+            return self._segments.values()
+        items = history.items(task.room)
         scorer = self._pipeline.bind(history.asked() if self._query is None else self._query).scorer
         scores = scorer.checked_scores(items)
         return [
-            sum(scores[unit] for unit in piece.units if scores[unit] > 0) * max(piece.tokens, 1) ** _SIZE
-            for piece in pieces
+            sum(scores[unit] for unit in segment.units if scores[unit] > 0) * max(segment.tokens, 1) ** _SIZE
+            for segment in segments
         ]
 
-    def _turn(self, draft: Draft, step: Decision, sent: dict[int, str]) -> Turn[M]:
-        history = draft.request.history
-        positions = sorted(at for index in sent for at in draft.pieces[index].positions)
-        shorter = {at: one for i, name in sent.items() for at, one in draft.pieces[i].form(name).messages.items()}
-        places = {piece.key: piece for piece in draft.pieces}
-        report = account(draft, sent)
-        return Turn(
-            messages=history.sent(positions, shorter),
-            report=report,
+    def _asked(self, planner: TurnPlanner, request: Request) -> list[tuple[int, list[Any], str | None]]:
+        """Return the gaps that the caller's function writes a note on, with its two arguments."""
+        asked: list[tuple[int, list[Any], str | None]] = []
+        for at, gap in request.gaps.items() if self._note is not None else ():
+            fresh, previous = planner.previous(gap)
+            positions = [position for one in fresh for position in planner.segments[one].positions]
+            messages = [planner.history.messages[position] for position in positions]
+            asked.append((at, messages, "\n".join(previous) or None))
+        return asked
+
+    def _answered(self, planner: TurnPlanner, answer: object) -> str:
+        text = as_text("what note returned", answer)
+        return clipped(text, planner.window // ANSWER_SHARE, planner.history.counter)
+
+    def _sent(self, planner: TurnPlanner, request: Request, words: dict[int, str]) -> Turn[M]:
+        """Return the turn that sends a request, and remember it."""
+        gaps = request.gaps
+        request = planner.noted(request, {at: text for at, text in words.items() if text})
+        segments = planner.segments
+        answers = [
+            Answer(segments[placed.gap[0]].key, segments[placed.gap[-1]].key, words[at])
+            for at, placed in request.notes.items()
+            if at in gaps and words.get(at)
+        ]
+        kept = [one for one in self._state.answers if self._is_used(one, planner, request)]
+        step = conclude(
+            planner.start, request.planner, request.entries, request.terms, request.value, (*kept, *answers)
+        )
+        turn = self._turn(planner, request, step)
+        self._keep(step)
+        return turn
+
+    @staticmethod
+    def _is_used(answer: Answer, planner: TurnPlanner, request: Request) -> bool:
+        ends = {(planner.segments[p.gap[0]].key, planner.segments[p.gap[-1]].key) for p in request.notes.values()}
+        return (answer.first, answer.last) in ends
+
+    def _turn(self, planner: TurnPlanner, request: Request, step: Decision) -> Turn[M]:
+        history, segments, values = planner.history, planner.segments, planner.values
+        sent = request.sent
+        shorter = {at: one for i, name in sent.items() for at, one in segments[i].form(name).messages.items()}
+        positions = sorted(at for index in sent for at in segments[index].positions)
+        messages = self._messages(planner, request, positions, shorter)
+
+        def items() -> list[ContextItem]:
+            return replace(history, memory=Memory(lasts=False)).items(planner.room)
+
+        def account() -> Any:
+            made.extend(items())
+            return build_report(history, made, segments, values, request)
+
+        made: list[ContextItem] = []
+        places = {segment.key: segment for segment in segments}
+        turn = Turn[M](
+            account,
+            lambda report: dropped_from(history, report, made),
+            messages=messages,
             total_tokens=step.bill.sent,
-            dropped=dropped_from(history, report, draft.items),
             provider=history.format.name,
             shortened=tuple(sorted(shorter)),
+            noted=tuple(sorted(self._note_position(segments[at]) for at in request.notes)),
+            omitted=len(history.messages) - len(positions),
+            budget=planner.window,
             action=step.action,
             reason=step.reason,
             changes=tuple(
                 replace(change, positions=places[change.key].positions, label=_label(history, places[change.key]))
                 for change in step.changes
             ),
-            marks=self._marks(draft, positions, step),
+            marks=self._marks(planner, request, step, positions),
             bill=step.bill,
         )
+        return turn
 
-    def _marks(self, draft: Draft, positions: Sequence[int], step: Decision) -> tuple[int, ...]:
-        """Return where marks belong: at the end, behind what is as in the last request, and behind the opening."""
+    @staticmethod
+    def _note_position(segment: Segment) -> int:
+        return segment.positions[0] if segment.holder is None else segment.holder
+
+    def _messages(
+        self, planner: TurnPlanner, request: Request, positions: Sequence[int], shorter: dict[int, Shorter]
+    ) -> list[Any]:
+        """Return the messages to send, notes among them."""
+        history = planner.history
+        inserted: dict[int, Any] = {}
+        written = dict(shorter)
+        for at, placed in request.notes.items():
+            position = self._note_position(planner.segments[at])
+            if placed.in_result:
+                known = shorter.get(position)
+                view = with_note(history.parsed[position].view if known is None else known.view, placed.note.text)
+                written[position] = Shorter(view, texts_in(view, OUTPUTS), history.infos[position], 0)
+            elif history.framework is None:
+                inserted[position] = note_message(placed.note.text)
+        found: list[Any] = []
+        for position, message in zip(positions, history.sent(positions, written), strict=True):
+            if position in inserted:
+                found.append(inserted[position])
+            found.append(message)
+        return found
+
+    def _marks(self, planner: TurnPlanner, request: Request, step: Decision, positions: Sequence[int]) -> tuple[int, ...]:
+        """Return where cache breakpoints belong: at the end, after the common prefix, and after the opening."""
         limit = self._prices.marks - (self._options.system is not None or bool(self._options.tools))
-        infos = draft.request.history.infos
+        segments = planner.segments
+        before = {
+            segments[at].positions[0] for at, placed in request.notes.items() if not placed.in_result
+        }  # a note of its own is one more message
+        infos = planner.history.infos
         opening = next((n for n, at in enumerate(positions) if infos[at].role != "system"), len(positions)) - 1
         common = {entry.key for entry in step.entries[: step.common]}
-        joint = sum(len(piece.positions) for piece in draft.pieces if piece.key in common) - 1
+        joint = sum(len(segments[request.index[key]].positions) for key in common) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
-        return tuple(sorted([*places][: max(0, limit)]))
+        found = sorted([*places][: max(0, limit)])
+        return tuple(place + sum(1 for at in before if at <= positions[place]) for place in found)
+
+    def _keep(self, step: Decision) -> None:
+        super()._keep(step)
+        if _log.isEnabledFor(logging.DEBUG):
+            for change in step.changes:
+                _log.debug("turn %d: %s", step.state.turns, change)
+
+
+def _now(answer: object) -> object:
+    """Return an answer that need not be awaited."""
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        msg = "note is asynchronous: use `await session.afit(history)` instead of `session.fit(history)`"
+        raise TypeError(msg)
+    return answer
+
+
+def _prices_of(provider: str) -> Prices:
+    """Return how a provider caches unless the caller says so."""
+    return Prices.automatic() if provider.startswith(("openai", "gemini")) else Prices.marked()
 
 
 def _opening(fixed: Sequence[ContextItem]) -> Opening:
-    """Return what stands before the messages of a request."""
+    """Return a digest and the tokens of everything that comes before the messages of a request."""
     text = "".join(f"{item.tokens}:{item.content}\n" for item in fixed)
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     return Opening(digest, sum(item.tokens for item in fixed))
 
 
-def _label(history: History, piece: Piece) -> str:
-    tools = dict.fromkeys(tool for at in piece.positions for tool in history.infos[at].tools)
-    place = ranges(piece.positions)
+def _label(history: History, segment: Segment) -> str:
+    tools = dict.fromkeys(tool for at in segment.positions for tool in history.infos[at].tools)
+    place = ranges(segment.positions)
     return f"{place} ({', '.join(tools)})" if tools else place

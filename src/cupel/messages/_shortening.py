@@ -6,19 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cupel.diagnostics import IncludedItem
-from cupel.messages._draft import Draft
-from cupel.messages._entries import Pieces
-from cupel.messages._forms import SHORT
+from cupel.messages._formats import OUTPUTS, texts_in
+from cupel.messages._segments import is_fixed, level
 from cupel.pipeline import effective_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from cupel.diagnostics import SelectionReport
     from cupel.messages._fit import Attempt, FitTask
-    from cupel.messages._forms import Shortening
-    from cupel.messages._history import Shorter
+    from cupel.messages._formats import Part
+    from cupel.messages._history import History, Shorter
+    from cupel.messages._segments import MessageForm, Shortening
     from cupel.model import ContextItem
+
+_LEAST_LIMIT, _PARTS = 300, 20
+"""A text has a short form if it takes more tokens than this, and than one of so many parts of the window."""
+_SHRINKS = 0.85
+"""A form that keeps more of the tokens is not worth changing a message for."""
 
 ShorterUnits = dict[int, dict[int, "Shorter"]]
 """The shorter messages of units, by unit and position."""
@@ -27,24 +32,45 @@ ShorterUnits = dict[int, dict[int, "Shorter"]]
 def shorter_units(request: FitTask, items: list[ContextItem], shortening: Shortening) -> ShorterUnits:
     """Return the units with long texts in their short forms.
 
-    What is newest or pinned stays whole; where that does not fit, its outputs are cut to what does.
+    The newest and pinned ones stay whole; where these do not fit, their outputs are cut until they do.
     """
     history = request.history
-    source = Pieces(shortening, request.room)
-    pieces = source.follow(history, ())
-    draft = Draft(request=request, items=items, source=source, pieces=pieces)
-    draft.must = draft.needed(set())
-    draft.make_room()
+    limit = max(_LEAST_LIMIT, request.room // _PARTS)
+    must = [unit for unit, item in enumerate(items) if item.pinned]
+    excess = sum(items[unit].tokens for unit in must) - request.room
     found: ShorterUnits = {}
-    for index, piece in enumerate(pieces):
-        whole = index in draft.must or index == len(pieces) - 1
-        form = piece.forms.get(draft.cuts.get(index, "") if whole else SHORT)
-        if form is None:
-            continue
-        for unit in piece.units:
-            if mine := {at: form.messages[at] for at in history.units[unit].positions if at in form.messages}:
-                found[unit] = mine
+    for unit in _others(history, must):
+        form = shortening.form(history, _parts(history, unit, shortening), history.units[unit].positions, limit)
+        if form is not None and form.tokens <= _SHRINKS * items[unit].tokens:
+            found[unit] = dict(form.messages)
+    for unit in sorted(must, key=lambda unit: -items[unit].tokens):
+        if excess <= 0:
+            break
+        if (form := _cut(history, unit, excess, shortening)) is not None:
+            found[unit] = dict(form.messages)
+            excess -= items[unit].tokens - form.tokens
     return found
+
+
+def _others(history: History, must: Collection[int]) -> Iterable[int]:
+    newest = max((i for i, unit in enumerate(history.units) if unit.rejection is None), default=-1)
+    return (unit for unit in range(len(history.units)) if unit not in must and unit != newest)
+
+
+def _parts(history: History, unit: int, shortening: Shortening) -> dict[int, Collection[Part]]:
+    positions = history.units[unit].positions
+    fixed = shortening.parts != OUTPUTS and is_fixed(history, positions)
+    return dict.fromkeys(positions, OUTPUTS if fixed else shortening.parts)
+
+
+def _cut(history: History, unit: int, excess: int, shortening: Shortening) -> MessageForm | None:
+    """Return a unit whose outputs take about `excess` tokens less."""
+    positions = history.units[unit].positions
+    sizes = [history.counter.count(text) for at in positions for text in texts_in(history.parsed[at].view, OUTPUTS)]
+    if not sizes:
+        return None
+    limit = level(sizes, sum(sizes) - excess)
+    return shortening.form(history, dict.fromkeys(positions, OUTPUTS), positions, limit)
 
 
 def with_shorter(request: FitTask, items: Sequence[ContextItem], shorter: ShorterUnits) -> list[ContextItem]:

@@ -17,7 +17,7 @@ from cupel._planning import (
     Entry,
     FormOption,
     Opening,
-    Pool,
+    Planner,
     Prices,
     State,
     TurnTerms,
@@ -173,7 +173,7 @@ def test_the_plan_is_what_the_rule_says_for_every_cut(pool: list[Candidate], ter
     if data.draw(st.booleans()):
         last.sort(key=lambda entry: entry.key)
     expected = naive(pool, last, terms)
-    found = Pool(pool).plan(last, terms)
+    found = Planner(pool).plan(last, terms)
     if expected is None:
         assert found is None
         return
@@ -183,7 +183,7 @@ def test_the_plan_is_what_the_rule_says_for_every_cut(pool: list[Candidate], ter
     assert found.tokens <= terms.room
     if found.kept == cut:
         ours = {entry.key: entry.form for entry in last[: found.kept]}
-        assert ours | {pool[index].key: option.form for index, option in found.tail.items()} == sent
+        assert ours | {pool[index].key: option.form for index, option in found.suffix.items()} == sent
 
 
 @settings(max_examples=300, deadline=None)
@@ -257,7 +257,7 @@ def test_turn_after_turn_the_laws_hold(data: Any, gaps: bool, room: int) -> None
 def test_without_gaps_no_start_is_better(pool: list[Candidate], terms: TurnTerms, data: Any) -> None:
     start = data.draw(st.integers(0, len(pool)))
     last = [Entry(c.key, "", c.whole.tokens) for c in pool[start : data.draw(st.integers(start, len(pool)))]]
-    found = Pool(pool).unbroken(last, terms)
+    found = Planner(pool).unbroken(last, terms)
     scores: list[float] = []
     for begin in range(len(pool) + 1):
         sent = pool[begin:]
@@ -295,7 +295,8 @@ def test_prices_that_make_no_sense_are_refused(options: dict[str, Any], words: s
 def test_bills_add_up_and_say_what_they_are() -> None:
     bill = Bill(sent=12_400, read=9_100, rewritten=600, new=2_700, price=5_035, without_cache=12_400, reselecting=9_800)
     assert str(bill) == (
-        "12.4k sent = 9.1k read + 600 re-written + 2.7k new   5.0k (12.4k without a cache, 9.8k re-selecting)"
+        "12.4k tokens sent: 9.1k read from the cache, 600 written again, 2.7k new; "
+        "price 5.0k (12.4k without a cache, 9.8k if reselected)"
     )
     estimate = Bill(settled=False)
     assert str(bill + estimate).endswith(", estimated")

@@ -1,0 +1,288 @@
+"""A conversation as segments: units that are kept or evicted together, with their shorter forms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from cupel._checks import as_function, as_text
+from cupel._planning import Entry
+from cupel.messages._formats import OUTPUTS, texts_in, thinks
+from cupel.messages._notes import OmittedStep, can_hold_note, step_of
+from cupel.messages._reuse import UsageTracker
+from cupel.shorten import shorten
+
+if TYPE_CHECKING:
+    from cupel.messages._formats import Part
+    from cupel.messages._history import History, Shorter
+    from cupel.shorten import Shortener
+    from cupel.tokens import TokenCounter
+
+WHOLE: Final = ""
+"""The form of a segment whose texts are all as they came; any other is named by the limit of its texts, in tokens."""
+BEGUN: Final = "begun"
+"""The form of an entry that has grown since it was sent."""
+LONGEST_LIMIT: Final = 9
+"""Digits of the largest limit that a form may have."""
+PROSE: tuple[Part, ...] = ("prose",)
+
+SegmentRole = Literal["step", "system", "talk", "user"]
+"""A `step` holds calls with their outputs, `talk` is the assistant's words without a call."""
+
+
+class MessageForm(NamedTuple):
+    """A form of some messages: their tokens, and the messages that differ, by position."""
+
+    tokens: int
+    messages: Mapping[int, Shorter]
+
+
+@dataclass(slots=True)
+class Segment:
+    """Units that are interleaved, as one candidate: their messages, and the forms that were made of them."""
+
+    key: str
+    units: tuple[int, ...]
+    positions: tuple[int, ...]
+    tokens: int
+    role: SegmentRole
+    has_user_words: bool
+    outputs: Mapping[int, Collection[Part]]
+    """Positions of the messages that hold outputs, and which texts of them are outputs."""
+    sizes: Mapping[int, Sequence[int]]
+    """Tokens of each output, by position."""
+    trace: OmittedStep
+    """The lines that a note gives to this segment where it is left out."""
+    holder: int | None
+    """Position of the output that a note can go into."""
+    forms: dict[str, MessageForm] = field(default_factory=dict[str, MessageForm])
+
+    def form(self, name: str) -> MessageForm:
+        """Return a form by name; the whole differs in no message."""
+        return self.forms[name] if name else MessageForm(self.tokens, {})
+
+
+class Shortening(NamedTuple):
+    """Which texts may be shorter, and how."""
+
+    shortener: Shortener | None
+    """The caller's shortener; None for the built-in one."""
+    parts: Collection[Part] = OUTPUTS
+
+    def form(
+        self, history: History, parts: Mapping[int, Collection[Part]], positions: Sequence[int], limit: int
+    ) -> MessageForm | None:
+        """Return messages with texts of at most `limit` tokens; None if none is shorter, or it cannot be sent."""
+        messages: dict[int, Shorter] = {}
+        tokens = sum(history.parsed[position].tokens for position in positions)
+        for position, which in parts.items():
+            texts = texts_in(history.parsed[position].view, which)
+            forms = [self._text(text, limit, history.counter) for text in texts]
+            if forms == texts:
+                continue
+            shorter = history.with_texts(position, forms, which)
+            if shorter is not None and shorter.tokens < history.parsed[position].tokens:
+                tokens -= history.parsed[position].tokens - shorter.tokens
+                messages[position] = shorter
+        return MessageForm(tokens, messages) if messages else None
+
+    def _text(self, text: str, limit: int, counter: TokenCounter) -> str:
+        if self.shortener is not None:
+            form = as_text("what forms returned", self.shortener(text, limit))
+            if counter.count(form) <= limit:
+                return form or text
+        return shorten(text, limit, counter=counter) or text
+
+
+def shortening_of(forms: object, *, built_in: object, parts: Collection[Part] = OUTPUTS) -> Shortening | None:
+    """Return what a caller's `forms` ask for: nothing if False, the `built_in` ones, or a shortener's."""
+    if forms is False:
+        return None
+    return Shortening(None if forms is built_in else as_function("forms", forms), parts)
+
+
+class Segments:
+    """Follows a history from turn to turn: its segments, their values, and their shorter forms.
+
+    Everything here is a function of the history, so another process finds the same.
+    """
+
+    def __init__(self, shortening: Shortening | None) -> None:
+        self.shortening = shortening
+        self._tracker = UsageTracker()
+        self._known: dict[str, Segment] = {}
+
+    def follow(self, history: History) -> list[Segment]:
+        """Return the segments of a history; only those that were not there before are looked at closely."""
+        segments = self._segments(history)
+        keys = self._tracker.keys
+        if [segment.key for segment in segments[: len(keys)]] != keys:
+            self._tracker = UsageTracker()
+        for segment in segments[len(self._tracker.keys) :]:
+            shown, asked = _texts(segment, history)
+            self._tracker.add(segment.key, segment.tokens, shown=shown, asked=asked)
+        self._known = {segment.key: segment for segment in segments}
+        return segments
+
+    def values(self) -> list[float]:
+        """Return the value of each segment to the conversation."""
+        return self._tracker.values()
+
+    def shortened(self, segment: Segment, history: History, limit: int) -> str:
+        """Return the name of a segment's form with texts of at most `limit` tokens; the whole, if there is none."""
+        name = str(limit)
+        if name in segment.forms:
+            return name
+        if self.shortening is None:
+            return WHOLE
+        parts = segment.outputs
+        if segment.role == "user" and not parts:
+            if history.framework is not None:
+                return WHOLE
+            parts = dict.fromkeys(segment.positions, PROSE)
+        elif all(size <= limit for sizes in segment.sizes.values() for size in sizes):
+            return WHOLE
+        form = self.shortening.form(history, parts, segment.positions, limit)
+        if form is None:
+            return WHOLE
+        segment.forms[name] = form
+        return name
+
+    def restore(self, segment: Segment, history: History, entry: Entry) -> bool:
+        """Return whether the form that an entry names can be made again, with the same tokens."""
+        if entry.form == WHOLE:
+            return segment.tokens == entry.tokens
+        if not (entry.form.isdecimal() and len(entry.form) <= LONGEST_LIMIT):
+            return False
+        name = self.shortened(segment, history, int(entry.form))
+        return name == entry.form and segment.forms[name].tokens == entry.tokens
+
+    def _segments(self, history: History) -> list[Segment]:
+        """Return the units that can be sent, those that are interleaved taken together; equal ones are numbered."""
+        found: list[Segment] = []
+        seen: dict[str, int] = {}
+        for units in _clusters(history):
+            positions = tuple(history.positions(units))
+            digest = digest_of(history, positions)
+            seen[digest] = number = seen.get(digest, 0) + 1
+            key = digest if number == 1 else f"{digest}#{number}"
+            known = self._known.get(key)
+            if known is None or known.positions != positions or known.units != units:
+                known = _segment(key, units, positions, history)
+            found.append(known)
+        return found
+
+
+def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], history: History) -> Segment:
+    parsed, infos = history.parsed, history.infos
+    observed = [at for at in positions if parsed[at].is_output]
+    outputs: dict[int, Collection[Part]] = {at: OUTPUTS for at in positions if infos[at].results}
+    outputs |= dict.fromkeys(observed, PROSE)
+    spoken = any(infos[at].speaks and infos[at].role in ("user", "tool") and at not in observed for at in positions)
+    roles = {history.units[unit].role for unit in units}
+    role: SegmentRole = "talk"
+    if "exchange" in roles or observed:
+        role = "step"
+    elif "user" in roles:
+        role = "user"
+    elif roles == {"system"}:
+        role = "system"
+    count = history.counter.count
+    views = [parsed[at].view for at in positions]
+    first = next((n for n, at in enumerate(positions) if infos[at].role == "assistant"), 0)
+    return Segment(
+        key,
+        units,
+        positions,
+        tokens=sum(parsed[position].tokens for position in positions),
+        role=role,
+        has_user_words=spoken,
+        outputs=outputs,
+        sizes={at: [count(text) for text in texts_in(parsed[at].view, parts)] for at, parts in outputs.items()},
+        trace=step_of(positions[0], views[first:], history.counter),
+        holder=next((at for at in outputs if at in observed or can_hold_note(parsed[at].view)), None),
+    )
+
+
+def _clusters(history: History) -> list[tuple[int, ...]]:
+    """Return the sendable units by index, those that are interleaved together, an observation with its action."""
+    clusters: list[list[int]] = []
+    reach = -1
+    for index, unit in enumerate(history.units):
+        if unit.rejection is not None:
+            continue
+        observed = history.parsed[unit.positions[0]].is_output
+        after = clusters and history.units[clusters[-1][-1]].closes in ("assistant", "tool")
+        if unit.positions[0] < reach or (observed and after and _acts(history, clusters[-1])):
+            clusters[-1].append(index)
+        else:
+            clusters.append([index])
+        reach = max(reach, unit.positions[-1])
+    return [tuple(cluster) for cluster in clusters]
+
+
+def _acts(history: History, cluster: Sequence[int]) -> bool:
+    """Return whether a cluster began with the assistant: what follows it is the observation of its action."""
+    return history.units[cluster[0]].opens == "assistant"
+
+
+def digest_of(history: History, positions: Sequence[int]) -> str:
+    """Return a hash of the messages at some positions."""
+    return blake2b(b"".join(history.parsed[position].digest for position in positions), digest_size=12).hexdigest()
+
+
+def _texts(segment: Segment, history: History) -> tuple[str, str]:
+    """Return the texts of a segment, and the arguments of its calls."""
+    infos = [history.infos[position] for position in segment.positions]
+    shown = "\n".join(text for info in infos if not info.calls for text in info.texts)
+    asked = "\n".join(text for info in infos if info.calls for text in info.texts)
+    return shown, asked.replace("\\n", "\n").replace('\\"', '"')
+
+
+def grown(last: Sequence[Entry], segments: Sequence[Segment], history: History) -> tuple[Entry, ...]:
+    """Return the last request as it is seen now: where a segment has grown out of entries, one entry replaces them.
+
+    A question that was sent with its first calls becomes one segment with more calls and the answer, if the user and
+    the assistant must take turns.
+    """
+    now, then = {segment.key for segment in segments}, {entry.key for entry in last}
+    start = next((at for at, entry in enumerate(last) if entry.key not in now), len(last))
+    unknown = last[start:]
+    fresh = [segment for segment in reversed(segments) if segment.key not in then] if unknown else []
+    counts = [_beginning(segment, unknown, history) for segment in fresh]
+    count = max(counts, default=0)
+    if not count:
+        return tuple(last)
+    begun = Entry(fresh[counts.index(count)].key, BEGUN, sum(entry.size for entry in unknown[:count]))
+    return (*last[:start], begun, *unknown[count:])
+
+
+def _beginning(segment: Segment, entries: Sequence[Entry], history: History) -> int:
+    """Return how many entries, sent whole one after the other, are the first messages of a segment."""
+    start = 0
+    for count, entry in enumerate(entries):
+        digest = entry.key.partition("#")[0]
+        ends = range(start + 1, len(segment.positions))
+        end = next((end for end in ends if digest_of(history, segment.positions[start:end]) == digest), None)
+        if end is None or entry.form != WHOLE or entry.steps:
+            return count
+        start = end
+    return len(entries)
+
+
+def is_fixed(history: History, positions: Sequence[int]) -> bool:
+    """Return whether words and calls of these messages are beside reasoning, and must not be changed."""
+    return any(thinks(history.parsed[position].view) for position in positions)
+
+
+def level(sizes: Sequence[int], allowed: int) -> int:
+    """Return the limit at which texts of these sizes, each cut to it, take no more than is allowed; at least 1."""
+    ordered = sorted(sizes)
+    for done, size in enumerate(ordered):
+        share = allowed // (len(ordered) - done)
+        if size > share:
+            return max(1, share)
+        allowed -= size
+    return max(1, *ordered)
