@@ -90,7 +90,8 @@ def test_forms_name_the_message_they_stand_for(payload):
     forms = talk["texts"][talk["messages"] :]
     assert forms
     for form in forms:
-        assert form["tokens"] < talk["texts"][form["of"]]["tokens"]
+        whole = talk["texts"][form["of"]]
+        assert form["tokens"] < whole["tokens"] or "earlier steps omitted" in form["text"]
 
 
 def test_a_turn_without_a_request_says_why():

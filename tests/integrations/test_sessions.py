@@ -84,7 +84,7 @@ def test_a_smaller_budget_holds_for_one_turn():
     ("state", "error", "words"),
     [
         (7, TypeError, "the state must be"),
-        ("", ConfigurationError, "the state: state must be what to_json wrote"),
+        ("", ConfigurationError, "the state: state must be the text that to_json returned"),
         ('{"version": 9}', ConfigurationError, "the state: state is of version 9"),
     ],
 )

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from cupel import CompositeScorer, ContextBudget, ContextItem, Pipeline, Prices, RecencyScorer, RelevanceScorer
 from cupel.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
+from cupel.messages._formats import texts_in, with_texts
+from cupel.messages._notes import cleaned
 from cupel.shorten import head_tail
 from tests.messages.chat import COUNTER, OPTIONS, weigh
 from tests.messages.histories import BY_PROVIDER
@@ -33,13 +35,32 @@ def check_turn(turn: Turn[Any], history: list[Message], budget: int, provider: s
     assert min(bill.read, bill.rewritten, bill.new) >= 0
     assert turn.total_tokens == sum(entry.item.tokens for entry in turn.report.included)
     assert not turn.messages or violations(provider, turn.messages, history) == []
-    gone = {position for unit in turn.dropped for position in unit.positions}
-    kept = [position for position in range(len(history)) if position not in gone]
-    for message, position in zip(turn.messages, kept, strict=True):
-        own = history[position]
-        assert position in turn.shortened or message is own or {**message, "tool_calls": []} == own
+    check_messages(turn, history)
     assert len(turn.marks) <= 4
     assert all(0 <= mark < len(turn.messages) for mark in turn.marks)
+
+
+def check_messages(turn: Turn[Any], history: list[Message]) -> None:
+    """Every message is the caller's, or a copy with a shorter text, without a note, or with an escaped imitation."""
+    gone = {position for unit in turn.dropped for position in unit.positions}
+    kept = [position for position in range(len(history)) if position not in gone]
+    sent = [message for message in turn.messages if cleaned(message) is not None]
+    for message, position in zip(sent, kept, strict=True):
+        own = history[position]
+        if position in turn.shortened or message is own:
+            continue
+        assert cleaned({**message, "tool_calls": own["tool_calls"]} if own.get("tool_calls") == [] else message) in (
+            own,
+            cleaned(own),
+        )
+
+
+def longer(message: Any, number: int) -> Any:
+    """A message with long texts of several sizes, some of which imitate notes and markers."""
+    parts = ("outputs", "prose")
+    forged = "[cupel: 3 earlier steps omitted here: x]\n[cupel: lines 2–9 omitted]\n" if number % 3 == 0 else ""
+    times = (1, 40, 7, 120)[number % 4]
+    return with_texts(message, [f"{text}\n{forged}" * times for text in texts_in(message, parts)], parts)
 
 
 @pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
@@ -51,8 +72,10 @@ def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider:
         st.booleans(),
         st.booleans(),
         st.sampled_from((None, False, head_tail)),
+        st.booleans(),
     )
-    def run(messages: list[Any], share: int, gaps: bool, alternate: bool, forms: Any) -> None:
+    def run(messages: list[Any], share: int, gaps: bool, alternate: bool, forms: Any, long: bool) -> None:
+        messages = [longer(message, number) for number, message in enumerate(messages)] if long else messages
         snapshot = copy.deepcopy(messages)
         options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
         budget = fit(messages, 10**9, **options).total_tokens * share // 100
@@ -66,6 +89,8 @@ def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider:
             except PinnedMessagesExceedBudgetError:
                 with pytest.raises(PinnedMessagesExceedBudgetError):
                     restarted.fit(history)
+                with pytest.raises(PinnedMessagesExceedBudgetError):  # a session sends whatever fit can
+                    fit(history, budget, forms=True if forms is None else forms, alternate=alternate, **options)
                 continue
             check_turn(turn, history, budget, provider)
             assert not alternate or alternation(provider, turn.messages) == []
@@ -87,14 +112,14 @@ def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider:
 def test_a_conversation_keeps_its_prefix_and_costs_less_than_choosing_anew(seed: int, forms: Any) -> None:
     messages = conversation(seed, 60, words=400)
     budget = weigh(messages) // 3
-    session = MessageSession[Message](budget, forms=forms, **OPTIONS)
+    session = MessageSession[Message](budget, forms=forms, prices=Prices.marked(), **OPTIONS)
     turns = walk(session, messages)
     provider, choosing = Provider(), Provider()
     for turn, history in zip(turns, requests(messages), strict=True):
         check_turn(turn, history, budget, "openai")
         provider.answer(turn.messages, weigh)
         choosing.answer(fit(history, budget, **OPTIONS).messages, weigh)
-        assert turn.messages[-1] is history[-1], "what is new is sent, and last"
+        assert turn.messages[-1].get("tool_call_id") == history[-1].get("tool_call_id"), "the newest message is last"
     assert provider.billed < choosing.billed / 2
     assert provider.billed == pytest.approx(session.total.price, rel=0.02), "the estimate is what the provider bills"
     actions = [turn.action for turn in turns]
@@ -108,14 +133,16 @@ def test_a_conversation_keeps_its_prefix_and_costs_less_than_choosing_anew(seed:
 def test_where_sides_take_turns_a_turn_that_has_grown_is_not_new(share: int) -> None:
     messages = conversation(8, 60)
     budget = weigh(messages) // share + 10
-    session = MessageSession[Message](budget, alternate=True, **OPTIONS)
+    session = MessageSession[Message](budget, alternate=True, prices=Prices.marked(), **OPTIONS)
     provider = Provider()
     grown = 0
     for history in requests(messages):
         billed = provider.billed
         turn = session.fit(history)
         provider.answer(turn.messages, weigh)
-        assert turn.bill.price == pytest.approx(provider.billed - billed, abs=5), "as the provider bills it"
+        cost = provider.billed - billed
+        assert turn.bill.price > cost - 5, "never less than the provider bills"
+        assert share > 1 or turn.bill.price == pytest.approx(cost, abs=5), "exact where nothing is cut"
         if history[-1]["role"] == "user" and len(history) > 2:
             grown += 1
             assert share > 1 or turn.action == "append"
@@ -132,7 +159,7 @@ def test_the_state_holds_no_contents() -> None:
 def test_a_cold_cache_is_the_moment_to_pack_anew() -> None:
     messages = conversation(6, 60)
     budget = weigh(messages) // 3
-    session = MessageSession[Message](budget, **OPTIONS)
+    session = MessageSession[Message](budget, prices=Prices.marked(), **OPTIONS)
     walk(session, messages[:-4])
     warm, cold = session.copy(), session.copy()
     history = requests(messages)[-1]
@@ -152,40 +179,9 @@ def test_a_branch_leaves_the_trunk_alone() -> None:
     assert session.to_json() == state != branch.to_json()
 
 
-def test_a_new_output_that_does_not_fit_is_sent_in_the_longest_form_that_does() -> None:
-    history = conversation(8, 5)
-    budget = weigh(history) + 300
-    session = MessageSession[Message](budget, **OPTIONS)
-    session.fit(history)
-    call = {"id": "big", "type": "function", "function": {"name": "cat", "arguments": "{}"}}
-    output = "\n".join(f"line {number} of many with name_{number}" for number in range(3000))
-    grown = [
-        *history,
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "big", "content": output},
-    ]
-    snapshot = copy.deepcopy(grown)
-    turn = session.fit(grown)
-    assert turn.shortened == (len(grown) - 1,)
-    assert turn.messages[-1]["tool_call_id"] == "big"
-    assert 0 < len(turn.messages[-1]["content"]) < len(output)
-    assert turn.total_tokens > 0.9 * budget, "as long as it can be"
-    assert grown == snapshot
-    check_turn(turn, grown, budget, "openai")
-    follow = [*grown, {"role": "assistant", "content": "I see."}, {"role": "user", "content": "Go on."}]
-    after = session.fit(follow)
-    check_turn(after, follow, budget, "openai")
-
-    whole = MessageSession[Message](budget, forms=False, **OPTIONS)
-    whole.fit(history)
-    with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
-        whole.fit(grown)
-    assert whole.fit(history).bill.new == 0, "the failed turn left no trace"
-
-
 def test_edits_shrinking_and_other_conversations_end_the_prefix_where_they_stand() -> None:
     messages = conversation(9, 20)
-    session = MessageSession[Message](10**6, **OPTIONS)
+    session = MessageSession[Message](10**6, prices=Prices.marked(), **OPTIONS)
     history = requests(messages)[-1]
     whole = session.fit(history).total_tokens
     edited = [*history[:10], {**history[10], "content": "other"}, *history[11:]]
@@ -214,8 +210,7 @@ def test_without_gaps_messages_leave_only_from_the_old_end() -> None:
         turn = session.fit(history)
         check_turn(turn, history, budget, "openai")
         gone = [at for unit in turn.dropped for at in unit.positions]
-        newest = max(at for at, message in enumerate(history) if message["role"] == "user")
-        stays = {0, 1, newest}  # the system prompt, the task and the newest question
+        stays = {at for at, message in enumerate(history) if message["role"] in ("system", "user")}  # pinned, or once
         assert all(at in gone or at in stays for at in range(max(gone, default=0)))
     total = session.total
     assert total.price < total.without_cache / 2
@@ -284,11 +279,11 @@ def test_a_turn_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None
         turns = walk(session, messages)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == len(turns)
-    assert all(line.startswith(f"turn {number}  ") for number, line in enumerate(lines, 1))
-    assert all(f"{turn.action}: {turn.reason}" in line for turn, line in zip(turns, lines, strict=True))
+    assert all(line.startswith(f"turn {number}: ") for number, line in enumerate(lines, 1))
+    assert all(str(turn) in line and str(turn.bill) in line for turn, line in zip(turns, lines, strict=True))
     change = next(change for turn in turns for change in turn.changes if change.what == "evicted")
     first, last = change.positions[0], change.positions[-1]
-    assert str(change).startswith(f"evicted messages[{first}:{last + 1}] (read_file): a token of it is worth 0.")
+    assert str(change).startswith(f"evicted messages[{first}:{last + 1}] (read_file) ({change.tokens} tokens): keeping")
     assert change.place == pytest.approx(change.read + (change.write - change.read) / change.turns)
 
 
@@ -321,7 +316,8 @@ def test_a_framework_gets_its_own_objects_back() -> None:
         assert violations("openai", plain, history) == []
         gone = {position for unit in turn.dropped for position in unit.positions}
         kept = [position for position in range(len(history)) if position not in gone]
-        assert all(m is mine[at] or at in turn.shortened for m, at in zip(turn.messages, kept, strict=True))
+        changed = {*turn.shortened, *turn.noted}
+        assert all(m is mine[at] or at in changed for m, at in zip(turn.messages, kept, strict=True))
         shortened += len(turn.shortened)
     assert shortened
     never = Framework(Line, lambda history: [json.loads(line.plain) for line in history], dict)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cupel import Prices
 from cupel.messages import MessageSession
 from tests.messages.chat import OPTIONS, weigh
 from tests.sessions.simulated import Message, Provider, conversation, requests
@@ -15,7 +16,7 @@ from tests.sessions.simulated import Message, Provider, conversation, requests
 def test_the_budget_is_kept_in_the_providers_own_tokens(ratio: float) -> None:
     messages = conversation(3, 60)
     budget = weigh(messages) // 3
-    session = MessageSession[Message](budget, **OPTIONS)
+    session = MessageSession[Message](budget, prices=Prices.marked(), **OPTIONS)
     provider = Provider(ratio=ratio)
     price = 0.0
     for history in requests(messages):
@@ -35,7 +36,7 @@ def test_the_budget_is_kept_in_the_providers_own_tokens(ratio: float) -> None:
 def test_a_provider_that_forgets_is_found_out_and_its_bill_is_right() -> None:
     messages = conversation(4, 60)
     budget = weigh(messages) // 3
-    sessions = {forgets: MessageSession[Message](budget, **OPTIONS) for forgets in (0.0, 0.5)}
+    sessions = {forgets: MessageSession[Message](budget, prices=Prices.marked(), **OPTIONS) for forgets in (0.0, 0.5)}
     for forgets, session in sessions.items():
         provider = Provider(forgets=forgets, seed=7)
         for history in requests(messages):
@@ -52,10 +53,10 @@ def test_another_process_goes_on_in_the_middle_of_calibration() -> None:
     messages = conversation(5, 40)
     budget = weigh(messages) // 3
     one, other = (Provider(ratio=1.3, forgets=0.2, seed=1) for _ in range(2))
-    session = MessageSession[Message](budget, **OPTIONS)
+    session = MessageSession[Message](budget, prices=Prices.marked(), **OPTIONS)
     state = session.to_json()
     for history in requests(messages):
-        restarted = MessageSession.from_json(state, budget, **OPTIONS)
+        restarted = MessageSession.from_json(state, budget, prices=Prices.marked(), **OPTIONS)
         turn, again = session.fit(history), restarted.fit(history)
         assert again.messages == turn.messages
         assert again.shortened == turn.shortened

@@ -7,6 +7,7 @@ import pytest
 
 from cupel.messages._notes import (
     LINE_TOKENS,
+    Note,
     OmittedStep,
     Slot,
     can_hold_note,
@@ -73,12 +74,12 @@ def test_without_a_result_to_come_a_note_goes_before_the_next_message() -> None:
 
 def test_notes_name_every_step_where_there_is_room() -> None:
     gap = {Slot(9, in_result=True): steps(call("look", at="log"), call("bash", command="ls"))}
-    assert write_notes(gap, COUNTER, 1000) == {Slot(9, in_result=True): NOTE}
+    assert write_notes(gap, COUNTER, 1000) == {Slot(9, in_result=True): Note(NOTE, 2, 2)}
 
 
 def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
     made = steps(*(call("read", path=f"src/module_{n}.py") for n in range(40)), call("bash", command="make"))
-    note = write_notes({Slot(99, in_result=True): made}, COUNTER, 60)[Slot(99, in_result=True)]
+    note = write_notes({Slot(99, in_result=True): made}, COUNTER, 60)[Slot(99, in_result=True)].text
     assert COUNTER.count(note) <= 60
     assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
     assert note.endswith("read src/module_39.py; bash make]")
@@ -89,7 +90,7 @@ def test_notes_keep_to_their_limit_however_small() -> None:
     gaps = {Slot(at, in_result=True): made[at : at + 3] for at in range(0, 12, 3)}
     for limit in range(0, 300, 7):
         notes = write_notes(gaps, COUNTER, limit)
-        assert sum(map(COUNTER.count, notes.values())) <= limit
+        assert sum(COUNTER.count(note.text) for note in notes.values()) <= limit
         assert list(notes) == list(gaps)[len(gaps) - len(notes) :], "the newest notes stay"
 
 

@@ -126,13 +126,14 @@ def decide(
     plan = planner.plan(start.last, terms) if gaps else planner.unbroken(start.last, terms)
     if plan is None:
         return None
-    return conclude(start, planner, planner.entries(state.last, plan), terms, value)
+    return conclude(start, planner, planner.entries(state.last, plan), terms=terms, value=value)
 
 
 def conclude(
     start: TurnStart,
     planner: Planner,
     entries: tuple[Entry, ...],
+    *,
     terms: TurnTerms,
     value: float,
     answers: tuple[Answer, ...] = (),

@@ -18,7 +18,7 @@ import msgspec
 _LASTING = 2.0
 """A later cut writes only a part again, so a suffix lasts about twice the turns that its room is filled in."""
 _NEAR, _APART = 32, 64
-"""Cuts are tried after each of the last `_NEAR` entries; before them, only where they share 1 / `_APART` of the room."""
+"""Cuts are tried after each of the last `_NEAR` entries; before them, some that are 1 / `_APART` of the room apart."""
 
 
 class FormOption(NamedTuple):
@@ -170,7 +170,7 @@ class Planner:
             if place not in cuts:
                 continue
             suffix = Suffix(self, prefix, tokens, value, newest)
-            if suffix.size(terms) > terms.room:
+            if suffix.tokens > terms.room:
                 continue
             suffix.fill(terms)
             score = terms.score(suffix.value, suffix.size(terms), suffix.rewritten)
@@ -201,7 +201,7 @@ class Planner:
         return best
 
     def entries(self, last: Sequence[Entry], plan: Plan) -> tuple[Entry, ...]:
-        """Return a plan as entries in the order of sending: the prefix, the others by place, recalled ones, new ones."""
+        """Return a plan as entries in the order of sending: prefix, others by place, recalled ones, new ones."""
         anchors = self._anchors(last)
         suffix = sorted(plan.suffix, key=lambda index: self._place(index, anchors))
         added = (Entry(self.candidates[i].key, plan.suffix[i].form, plan.suffix[i].tokens) for i in suffix)
@@ -271,8 +271,8 @@ class Suffix:
         self.take(index for index in planner.held if index not in prefix)
 
     def size(self, terms: TurnTerms) -> int:
-        """Return the tokens of the request with its notes."""
-        return self.tokens + min(self.absent, terms.notes)
+        """Return the tokens of the request with its notes, which are shorter where there is no room for them."""
+        return min(self.tokens + min(self.absent, terms.notes), max(self.tokens, terms.room))
 
     def take(self, indexes: Iterable[int]) -> None:
         """Add candidates in their longest forms."""

@@ -14,7 +14,7 @@ from cupel._planning._planner import Entry
 from cupel._planning._prices import Bill, Prices, billed
 from cupel.errors import ConfigurationError
 
-VERSION = 2
+VERSION = 1
 MOST_TOKENS = 2**53
 """The largest count of a session: doubles, in which it weighs and bills, hold every integer up to here."""
 
@@ -127,7 +127,8 @@ def _check(bill: Bill) -> None:
     """Refuse amounts that no session can have reached."""
     for name in ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting"):
         if not 0 <= getattr(bill, name) <= MOST_TOKENS:
-            msg = f"state: {name} of a bill must be from 0 to 2**53, got {shown(getattr(bill, name))}"
+            got = shown(getattr(bill, name))
+            msg = f"state must be the text that to_json returned: {name} of a bill is from 0 to 2**53, got {got}"
             raise ConfigurationError(msg)
 
 

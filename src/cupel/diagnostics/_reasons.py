@@ -188,7 +188,7 @@ class NotWorthItsPlace(ExclusionReason, frozen=True):
     """A session left the item out although it would fit: a token of it is worth less than keeping it costs a turn."""
 
     title = "not worth its place"
-    sayings = (Saying("keeping a token costs {cost} a turn and is worth {worth}"),)
+    templates = (Template("keeping a token costs {cost} a turn and is worth {worth}"),)
 
     worth: float
     cost: float

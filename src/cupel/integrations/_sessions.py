@@ -34,7 +34,9 @@ class SessionOptions(TypedDict, total=False):
 
     prices: Prices | None
     worth: float
-    recent: float
+    keep: float
+    note: Callable[[list[Any], str | None], Any] | None
+    observation: Callable[[Any], bool] | None
     forms: Shortener | Literal[False] | None
     counter: TokenCounter | None
     pin: Callable[[Any], bool] | None

@@ -148,9 +148,9 @@ class SessionMemory(FittedMemory):
     """
 
     system: str | None = Field(default=None, description="A prompt that an agent or engine adds, to be counted.")
-    prices: Prices | None = Field(default=None, description="How the provider caches; None for Prices.marked().")
+    prices: Prices | None = Field(default=None, description="How the provider caches; None for its default.")
     worth: float = Field(default=1.0, description="What a full window is worth, in windows sent without a cache.")
-    recent: float = Field(default=0.1, description="The newest messages within this share are not shortened.")
+    keep: float = Field(default=0.5, description="The share of the budget that is in use after a cut.")
     forms: Any = Field(default=None, exclude=True, description="False to shorten no tool output, or a shortener.")
     query: str | None = Field(default=None, description="What a policy's scorer looks for.")
     gaps: bool = Field(default=True, description="Whether messages may leave from anywhere but the old end.")

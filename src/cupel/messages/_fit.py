@@ -12,9 +12,9 @@ from cupel._columns import descending
 from cupel.diagnostics import ExcludedItem, Filtered, SelectionReport
 from cupel.errors import PinnedExceedsBudgetError
 from cupel.messages._formats import OUTPUTS, checked_parts
-from cupel.messages._segments import shortening_of
 from cupel.messages._history import Options, read_history
 from cupel.messages._results import Fitted, dropped_from
+from cupel.messages._segments import shortening_of
 from cupel.messages._shortening import lengthened, shorter_units, with_shorter
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline import Pipeline

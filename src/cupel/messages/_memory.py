@@ -109,9 +109,7 @@ class Memory:
                     found.append(before[index])
                     continue
                 raw = plain_message(message, f"messages[{index}]")
-                found.append(
-                    known.get(id(message)) or by_digest.get(_key(raw)) or self._parsed(raw, originals[index])
-                )
+                found.append(known.get(id(message)) or by_digest.get(_key(raw)) or self._parsed(raw, originals[index]))
         for index in range(len(found), len(messages)):
             found.append(self._parsed(plain_message(messages[index], f"messages[{index}]"), originals[index]))
         self._before, self._raw = found, [one.raw for one in found]

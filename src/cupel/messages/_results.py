@@ -25,6 +25,7 @@ from cupel.messages._formats import marked
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
+    from cupel._planning import Entry, TurnTerms
     from cupel.messages._history import History
     from cupel.messages._segments import Segment
     from cupel.messages._window import Request
@@ -198,11 +199,16 @@ def build_report(
         if at is None:
             excluded.append(ExcludedItem(item, 0.0, Filtered(history.units[unit].rejection or "")))
         elif at not in entries:
-            reason = _reason(item, values[at], segments[at], request, left, request.violations.get(at))
+            worth = request.terms.gain * values[at] / max(segments[at].tokens, 1)
+            violation = request.violations.get(at)
+            reason = _reason(item.tokens, worth, request.terms, left) if violation is None else Filtered(violation)
             excluded.append(ExcludedItem(item, values[at], reason))
         else:
             why = InclusionReason.PINNED if at in request.held else InclusionReason.SCORED
-            sent = _sent_item(history, item, unit, segments[at], entries[at].form, request)
+            sent = _sent_item(history, item, unit, segments[at], entries[at])
+            if unit == segments[at].units[0] and at in request.notes:
+                noted, tokens = request.notes[at].note.text, sent.tokens + entries[at].noted
+                sent = msgspec.structs.replace(sent, content=f"{noted}\n{sent.content}", tokens=tokens)
             included.append(IncludedItem(sent, values[at], why))
     considered = [entry.item.tokens for entry in (*included, *excluded)]
     return SelectionReport(
@@ -214,28 +220,14 @@ def build_report(
     )
 
 
-def _reason(
-    item: ContextItem, value: float, segment: Segment, request: Request, left: int, violation: str | None
-) -> ExclusionReason:
-    if violation is not None:
-        return Filtered(violation)
-    if item.tokens > left:
-        return BudgetExceeded(item.tokens, left)
-    terms = request.terms
-    worth = terms.gain * value / max(segment.tokens, 1)
-    return NotWorthItsPlace(worth, terms.place(min(terms.room - left + item.tokens, terms.room)))
+def _reason(tokens: int, worth: float, terms: TurnTerms, left: int) -> ExclusionReason:
+    if tokens > left:
+        return BudgetExceeded(tokens, left)
+    return NotWorthItsPlace(worth, terms.place(min(terms.room - left + tokens, terms.room)))
 
 
-def _sent_item(
-    history: History, item: ContextItem, unit: int, segment: Segment, form: str, request: Request
-) -> ContextItem:
-    """Return a unit's item as it is sent: shortened, with the note in front of it."""
+def _sent_item(history: History, item: ContextItem, unit: int, segment: Segment, entry: Entry) -> ContextItem:
+    """Return a unit's item in the form in which it is sent."""
     positions = history.units[unit].positions
-    messages: Mapping[int, Any] = segment.form(form).messages
-    if not messages.keys().isdisjoint(positions):
-        item = history.shortened(item, positions, messages)
-    placed = request.notes.get(request.index[segment.key])
-    if placed is None or unit != segment.units[0]:
-        return item
-    noted = next(entry.noted for entry in request.entries if entry.key == segment.key)
-    return msgspec.structs.replace(item, content=f"{placed.note.text}\n{item.content}", tokens=item.tokens + noted)
+    messages: Mapping[int, Any] = segment.form(entry.form).messages
+    return item if messages.keys().isdisjoint(positions) else history.shortened(item, positions, messages)

@@ -109,8 +109,10 @@ class Segments:
     Everything here is a function of the history, so another process finds the same.
     """
 
-    def __init__(self, shortening: Shortening | None) -> None:
+    def __init__(self, shortening: Shortening | None, *, joined: bool = True) -> None:
         self.shortening = shortening
+        self._joined = joined
+        """Whether units that are interleaved form one segment."""
         self._tracker = UsageTracker()
         self._known: dict[str, Segment] = {}
 
@@ -163,7 +165,7 @@ class Segments:
         """Return the units that can be sent, those that are interleaved taken together; equal ones are numbered."""
         found: list[Segment] = []
         seen: dict[str, int] = {}
-        for units in _clusters(history):
+        for units in _clusters(history, joined=self._joined):
             positions = tuple(history.positions(units))
             digest = digest_of(history, positions)
             seen[digest] = number = seen.get(digest, 0) + 1
@@ -206,8 +208,8 @@ def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], histo
     )
 
 
-def _clusters(history: History) -> list[tuple[int, ...]]:
-    """Return the sendable units by index, those that are interleaved together, an observation with its action."""
+def _clusters(history: History, *, joined: bool) -> list[tuple[int, ...]]:
+    """Return the sendable units; if `joined`, interleaved ones and observations with their actions together."""
     clusters: list[list[int]] = []
     reach = -1
     for index, unit in enumerate(history.units):
@@ -215,7 +217,8 @@ def _clusters(history: History) -> list[tuple[int, ...]]:
             continue
         observed = history.parsed[unit.positions[0]].is_output
         after = clusters and history.units[clusters[-1][-1]].closes in ("assistant", "tool")
-        if unit.positions[0] < reach or (observed and after and _acts(history, clusters[-1])):
+        together = unit.positions[0] < reach or (observed and after and _acts(history, clusters[-1]))
+        if joined and together:
             clusters[-1].append(index)
         else:
             clusters.append([index])

@@ -15,8 +15,8 @@ from msgspec import structs
 from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text
 from cupel._planning import Answer, BaseSession, Decision, Opening, Prices, TurnStart, conclude
 from cupel.errors import ConfigurationError
-from cupel.messages._fit import FitTask
-from cupel.messages._formats import OUTPUTS, texts_in
+from cupel.messages._fit import FitTask, PinnedMessagesExceedBudgetError
+from cupel.messages._formats import OUTPUTS, detect_format, texts_in
 from cupel.messages._framework import Framework
 from cupel.messages._history import Options, Shorter, ranges, read_history
 from cupel.messages._memory import Memory
@@ -113,6 +113,8 @@ class MessageSession(BaseSession, Generic[M]):
         self._query = None if query is None else as_text("query", query)
         if framework is not None:
             as_instance("framework", framework, Framework)
+        if provider is not None:
+            detect_format((), provider, system=None, tools=None)  # raises if there is no such format
         self._writes = framework is None or framework.with_outputs is not None
         self._shortening = shortening_of(forms, built_in=None) if self._writes else None
         self._options = Options(
@@ -141,8 +143,7 @@ class MessageSession(BaseSession, Generic[M]):
                 forgotten it, and everything is written again in any case.
         """
         with self._only_writer():
-            planner = self._planner(history, idle)
-            request = planner.plan()
+            planner, request = self._planned(history, idle)
             words: dict[int, str] = {}
             for at, omitted, previous in self._asked(planner, request):
                 words[at] = self._answered(planner, _now(cast("NoteFunction", self._note)(omitted, previous)))
@@ -151,30 +152,40 @@ class MessageSession(BaseSession, Generic[M]):
     async def afit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
         """Return the next request as `fit` does; an asynchronous `note` function is awaited."""
         with self._only_writer():
-            planner = self._planner(history, idle)
-            request = planner.plan()
+            planner, request = self._planned(history, idle)
             words: dict[int, str] = {}
             for at, omitted, previous in self._asked(planner, request):
                 answer = cast("NoteFunction", self._note)(omitted, previous)
                 words[at] = self._answered(planner, await answer if inspect.isawaitable(answer) else answer)
             return self._sent(planner, request, words)
 
-    def _planner(self, messages: Sequence[M], idle: float | None) -> TurnPlanner:
+    def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, Request]:
         if idle is not None:
             idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
         history = read_history(messages, self._options, self._memory)
+        planner = self._planner(history, self._segments, idle)
+        try:
+            return planner, planner.plan()
+        except PinnedMessagesExceedBudgetError:
+            if all(len(segment.units) == 1 for segment in planner.segments):
+                raise
+        # Units that are interleaved can be sent without each other, if there is no room for all of them.
+        planner = self._planner(history, Segments(self._shortening, joined=False), idle)
+        return planner, planner.plan()
+
+    def _planner(self, history: History, source: Segments, idle: float | None) -> TurnPlanner:
         if self._follows_provider:
             self._prices = _prices_of(history.format.name)
         window = self._window(self._budget)
         task = FitTask(history, ContextBudget(window, window))
-        segments = self._segments.follow(history)
+        segments = source.follow(history)
         start = TurnStart.of(self._state, self._prices, _opening(history.fixed), idle)
         last = grown(self._state.last, segments, history)
         return TurnPlanner(
             task=task,
-            source=self._segments,
+            source=source,
             segments=segments,
-            values=self._values(history, task, segments),
+            values=self._values(history, task, segments, source),
             start=start._replace(state=structs.replace(self._state, last=last)),
             last=() if start.cold else last,
             window=window,
@@ -182,13 +193,14 @@ class MessageSession(BaseSession, Generic[M]):
             worth=self._worth * self._trust,
             gaps=self._gaps,
             notes=self._writes,
+            own_notes=self._options.framework is None and not self._options.alternate,
             reserve=0 if self._note is None else window // ANSWER_SHARE,
             answers=self._state.answers,
         )
 
-    def _values(self, history: History, task: FitTask, segments: Sequence[Segment]) -> list[float]:
+    def _values(self, history: History, task: FitTask, segments: Sequence[Segment], source: Segments) -> list[float]:
         if self._pipeline is None or not segments:
-            return self._segments.values()
+            return source.values()
         items = history.items(task.room)
         scorer = self._pipeline.bind(history.asked() if self._query is None else self._query).scorer
         scores = scorer.checked_scores(items)
@@ -223,11 +235,24 @@ class MessageSession(BaseSession, Generic[M]):
         ]
         kept = [one for one in self._state.answers if self._is_used(one, planner, request)]
         step = conclude(
-            planner.start, request.planner, request.entries, request.terms, request.value, (*kept, *answers)
+            planner.start,
+            request.planner,
+            request.entries,
+            terms=request.terms,
+            value=request.value,
+            answers=(*kept, *answers),
         )
         turn = self._turn(planner, request, step)
-        self._keep(step)
+        self._state = step.state
+        self._log(turn)
         return turn
+
+    def _log(self, turn: Turn[M]) -> None:
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("turn %d: %s; %s", self._state.turns, turn, turn.bill)
+        if _log.isEnabledFor(logging.DEBUG):
+            for change in turn.changes:
+                _log.debug("turn %d: %s", self._state.turns, change)
 
     @staticmethod
     def _is_used(answer: Answer, planner: TurnPlanner, request: Request) -> bool:
@@ -250,7 +275,7 @@ class MessageSession(BaseSession, Generic[M]):
 
         made: list[ContextItem] = []
         places = {segment.key: segment for segment in segments}
-        turn = Turn[M](
+        return Turn[M](
             account,
             lambda report: dropped_from(history, report, made),
             messages=messages,
@@ -269,7 +294,6 @@ class MessageSession(BaseSession, Generic[M]):
             marks=self._marks(planner, request, step, positions),
             bill=step.bill,
         )
-        return turn
 
     @staticmethod
     def _note_position(segment: Segment) -> int:
@@ -297,7 +321,9 @@ class MessageSession(BaseSession, Generic[M]):
             found.append(message)
         return found
 
-    def _marks(self, planner: TurnPlanner, request: Request, step: Decision, positions: Sequence[int]) -> tuple[int, ...]:
+    def _marks(
+        self, planner: TurnPlanner, request: Request, step: Decision, positions: Sequence[int]
+    ) -> tuple[int, ...]:
         """Return where cache breakpoints belong: at the end, after the common prefix, and after the opening."""
         limit = self._prices.marks - (self._options.system is not None or bool(self._options.tools))
         segments = planner.segments
@@ -311,12 +337,6 @@ class MessageSession(BaseSession, Generic[M]):
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
         found = sorted([*places][: max(0, limit)])
         return tuple(place + sum(1 for at in before if at <= positions[place]) for place in found)
-
-    def _keep(self, step: Decision) -> None:
-        super()._keep(step)
-        if _log.isEnabledFor(logging.DEBUG):
-            for change in step.changes:
-                _log.debug("turn %d: %s", step.state.turns, change)
 
 
 def _now(answer: object) -> object:

@@ -105,6 +105,8 @@ class TurnPlanner:
     gaps: bool
     notes: bool
     """Whether omitted steps are noted."""
+    own_notes: bool
+    """Whether a note may be a message of its own, where no tool result follows it."""
     reserve: int = 0
     """Tokens to leave free for notes that the caller writes."""
     answers: tuple[Answer, ...] = ()
@@ -142,7 +144,7 @@ class TurnPlanner:
 
     def _whole(self, index: dict[str, int], new: range) -> Request:
         """Return the request that is the history, message for message."""
-        planner = Planner([self._candidate(at, new, self._begun(at)) for at in range(len(self.segments))])
+        planner = Planner([self._candidate(at, new, self.begun(at)) for at in range(len(self.segments))])
         terms, value = self.start.terms(planner, self.worth, self.room)
         return Request(
             entries=tuple(Entry(segment.key, WHOLE, segment.tokens) for segment in self.segments),
@@ -161,7 +163,8 @@ class TurnPlanner:
         option = FormOption(WHOLE, segment.tokens, 1.0)
         return Candidate(segment.key, self.values[at], (option,), held=at in new, new=at in new, begun=begun)
 
-    def _begun(self, at: int) -> int:
+    def begun(self, at: int) -> int:
+        """Return the tokens of a segment that the last request already contained."""
         key = self.segments[at].key
         return next((entry.tokens for entry in self.last if entry.key == key and entry.form == BEGUN), 0)
 
@@ -312,23 +315,22 @@ class _Turn:
             return None
         planner = self._planner({at: self.form(at) for at in (*sent, *self.new)}, {})
         terms, value = self.plan.start.terms(planner, self.plan.worth, self.plan.room)
-        return self._request(entries, len(self.last), planner, terms, value, held, {})
+        return self._request(entries, len(self.last), planner, terms=terms, value=value, held=held, violations={})
 
     def levels(self) -> Iterator[Held]:
         """Yield the segments that must be sent and their forms, from all that should be to the least that can."""
-        plan = self.plan
         everything = self._wanted()
         steps = self._steps()
-        yield from self._level(everything, steps, words=False, squeeze=False)
+        yield from self._level(everything, words=False, squeeze=False)
         fewer = everything - set(steps[:-FEWEST_STEPS])
-        yield from self._level(fewer, steps, words=False, squeeze=True)
-        yield from self._level(fewer, steps, words=True, squeeze=True)
+        yield from self._level(fewer, words=False, squeeze=True)
+        yield from self._level(fewer, words=True, squeeze=True)
         alone = everything - set(steps[:-1])
-        yield from self._level(alone, steps, words=True, squeeze=True)
-        yield from self._level(set(), steps, words=False, squeeze=True)
-        yield from self._level(set(), steps, words=True, squeeze=True)
+        yield from self._level(alone, words=True, squeeze=True)
+        yield from self._level(set(), words=False, squeeze=True)
+        yield from self._level(set(), words=True, squeeze=True)
 
-    def _level(self, wanted: set[int], steps: Sequence[int], *, words: bool, squeeze: bool) -> Iterator[Held]:
+    def _level(self, wanted: set[int], *, words: bool, squeeze: bool) -> Iterator[Held]:
         held = {at: self.form(at) for at in sorted(self.needed(wanted))}
         if squeeze:
             held = self._squeezed(held)
@@ -429,15 +431,19 @@ class _Turn:
             if gone := self._violations(entries, held):
                 violations |= gone
                 continue
-            return self._request(entries, plan.kept, planner, terms, value, set(held), violations)
+            return self._request(
+                entries, plan.kept, planner, terms=terms, value=value, held=held, violations=violations
+            )
         return None
 
     def _violations(self, entries: Sequence[Entry], held: Held) -> dict[int, str]:
         """Return the segments that the provider would not accept in this request, with the reason."""
         chosen = {unit for entry in entries for unit in self.segments[self.index[entry.key]].units}
         gone = self.plan.history.rules.drop_violations(chosen)
-        found = ((at, gone[unit]) for at, segment in enumerate(self.segments) for unit in segment.units if unit in gone)
-        return {at: reason for at, reason in found if at not in held}
+        found = {at: gone[unit] for at, segment in enumerate(self.segments) for unit in segment.units if unit in gone}
+        if found and not self.plan.gaps:  # then everything older goes too
+            found = dict.fromkeys(range(max(found)), gone[min(gone)]) | found
+        return {at: reason for at, reason in found.items() if at not in held}
 
     def _terms(self, terms: TurnTerms, room: int) -> TurnTerms:
         plan = self.plan
@@ -464,7 +470,7 @@ class _Turn:
         value = plan.values[at]
         if at in held:
             option = FormOption(held[at], self.tokens(at, held[at]), 1.0)
-            begun = plan._begun(at) if at in self.new else 0
+            begun = plan.begun(at) if at in self.new else 0
             return Candidate(segment.key, value, (option,), held=True, new=at in self.new, begun=begun)
         names = {self.form(at), *self._shorter(at)}
         options = [FormOption(name, self.tokens(at, name), self._share(at, name)) for name in names]
@@ -495,6 +501,7 @@ class _Turn:
         entries: tuple[Entry, ...],
         kept: int,
         planner: Planner,
+        *,
         terms: TurnTerms,
         value: float,
         held: Iterable[int],
@@ -529,7 +536,7 @@ class _Turn:
                 pending = []
             elif pending and number >= kept and self.segments[at].holder is not None:
                 gaps[at], pending = tuple(pending), []
-        if pending and place in order[kept:]:
+        if pending and self.plan.own_notes and place in order[kept:]:
             gaps[place] = tuple(pending)
         return gaps
 
