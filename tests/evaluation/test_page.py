@@ -91,7 +91,7 @@ def test_forms_name_the_message_they_stand_for(payload):
     assert forms
     for form in forms:
         whole = talk["texts"][form["of"]]
-        assert form["tokens"] < whole["tokens"] or "earlier steps omitted" in form["text"]
+        assert form["tokens"] < whole["tokens"] or "omitted here:" in form["text"]
 
 
 def test_a_turn_without_a_request_says_why():
