@@ -13,6 +13,7 @@ FIRST = ("how-selection-works",)
 NEEDS = {
     "Agents and chats": (
         "agent-loop",
+        "web-server",
         "chat-messages",
         "shorten",
         "newest-tool-output",
