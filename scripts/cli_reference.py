@@ -6,8 +6,8 @@ Run it after changing a command: python scripts/cli_reference.py. A test compare
 import argparse
 from pathlib import Path
 
+from cupel.cli._arguments import parser_of
 from cupel.cli._main import COMMANDS
-from cupel.cli._parser import parser_of
 
 PAGE = Path(__file__).parents[1] / "docs/reference/command-line.md"
 INTRODUCTION = """\

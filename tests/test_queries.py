@@ -1,6 +1,5 @@
 """Wherever a selection is made, a query can be given: a new way to select without one fails here."""
 
-import argparse
 import ast
 import importlib
 import inspect
@@ -19,6 +18,7 @@ from cupel.analytics import (
     policy_sensitivity,
     sweep,
 )
+from cupel.cli._arguments import parser_of
 from cupel.cli._main import COMMANDS
 from cupel.errors import MissingExtraError
 from cupel.integrations._sessions import SessionOptions
@@ -150,10 +150,8 @@ def is_elsewhere(call: ast.Call) -> bool:
 def test_every_command_that_selects_takes_a_query():
     """Requests, cases and recordings bring their own, and the demonstration has none."""
     without: set[str] = set()
-    for name, (module, _) in COMMANDS.items():
-        parser = argparse.ArgumentParser()
-        importlib.import_module(module).configure(parser)
-        options = {option for action in parser._actions for option in action.option_strings}
+    for name in COMMANDS:
+        options = {option for action in parser_of(name)._actions for option in action.option_strings}
         if "--budget" in options and "--query" not in options:
             without.add(name)
     assert without == {"batch", "demo", "evaluate", "replay", "tune"}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import secrets
 import stat
 import sys
-import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -78,6 +76,9 @@ def is_packed(name: str) -> bool:
 
 def unpacked(raw: BinaryIO, name: str, limit: int) -> Generator[bytes, None, None]:
     """Yield the unpacked bytes of a gzip stream; raise an `OSError` that names the limit once it is exceeded."""
+    import gzip  # only for compressed input
+    import zlib
+
     total = 0
     try:
         with gzip.open(raw) as stream:

@@ -1,4 +1,4 @@
-"""Item text that is safe to show: nothing in it can move a cursor, reorder a line or hide."""
+"""Text that is safe to show: nothing in it can move a cursor, reorder a line or hide."""
 
 from __future__ import annotations
 
@@ -10,17 +10,35 @@ _UNSEEN: Final = re.compile(
     r"\ud800-\udfff]"
 )
 """The characters that `words.js` makes visible on the page, and lone surrogates, which no terminal can print."""
+_NOT_ASCII: Final = re.compile(r"[^\u0000-\u007e]")
 CONTENT_LIMIT: Final = 20_000
 """How many characters of an item or a message a page carries."""
 
 
 def visible(text: str) -> str:
-    r"""Write controls, bidirectional marks and other unseen characters as their code points; keep tabs and line ends.
+    r"""Write control, bidirectional and invisible characters as code points; keep tabs and line ends.
 
     >>> visible("pay\u202etxt.exe\x1b[2J")
     'pay<U+202E>txt.exe<U+001B>[2J'
     """
     return _UNSEEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", text)
+
+
+def escape_json(text: str, *, ascii_only: bool = False) -> str:
+    r"""Return the same JSON with unseen characters as escapes, or with `ascii_only` all characters outside ASCII.
+
+    >>> escape_json('{"name": "pay\u202etxt"}'), escape_json('"é😀"', ascii_only=True)
+    ('{"name": "pay\\u202etxt"}', '"\\u00e9\\ud83d\\ude00"')
+    """
+    return (_NOT_ASCII if ascii_only else _UNSEEN).sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match[0]
+    if char < " ":  # JSON text has no others than the spaces of its layout
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def preview(text: str, width: int = 72) -> str:

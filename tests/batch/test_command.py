@@ -5,7 +5,7 @@ from unittest.mock import ANY
 import pytest
 
 from cupel.cli import main
-from cupel.cli._progress import progress_bar, progress_line
+from cupel.cli._output import progress_bar, progress_line
 from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl, write_parquet
 
 
@@ -72,7 +72,7 @@ def test_what_an_earlier_run_has_done_are_rows_written_or_bad_and_no_blank_lines
     capsys.readouterr()
     assert batch("requests.jsonl", "-o", "out.jsonl", "--resume", "--json", "--workers", "1") == 3
     said = capsys.readouterr()
-    assert "1 selection written to out.jsonl (3 rows done by an earlier run); 2 bad rows, see " in said.err
+    assert "1 selection written to out.jsonl (3 rows answered by an earlier run); 2 bad rows, see " in said.err
     summary = json.loads(said.out)
     assert (summary["rows"], summary["resumed"], summary["rows_per_second"]) == (3, 3, 0.0)
 
@@ -140,22 +140,17 @@ def test_a_line_of_progress(counts, seconds, line):
     assert progress_line("selecting", "rows", counts, seconds) == line
 
 
-@pytest.mark.parametrize("with_rich", [True, False])
-def test_the_bar_is_drawn_for_people_and_gone_afterwards(capsys, monkeypatch, with_rich):
+def test_a_terminal_without_rich_gets_a_line_now_and_then(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    if not with_rich:
-        monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setattr("cupel.cli._output._SECONDS_BETWEEN_LINES", 0.0)
     with progress_bar("selecting", "rows") as show:
-        show(0, 10, 0)
-        show(10, 10, 0)
-    drawn = capsys.readouterr().err
-    if not with_rich:
-        assert "selecting 10/10 rows (100%)" in drawn
-        assert drawn.endswith("\r")
+        show(1, 2, 1)
+    assert capsys.readouterr().err == "selecting 1/2 rows (50%)\n"
 
 
 def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch):
-    monkeypatch.setattr("cupel.cli._progress._SECONDS_BETWEEN_BEATS", 0.0)
+    monkeypatch.setattr("cupel.cli._output._SECONDS_BETWEEN_LINES", 0.0)
     with progress_bar("selecting", "rows") as show:
         show(1, 2, 1)
     with progress_bar("selecting", "rows", quiet=True) as show:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cupel import presets
-from cupel.cli._options import token_count
+from cupel.cli._arguments import token_count
 
 OWN = '''
 from dataclasses import dataclass
@@ -159,7 +159,9 @@ class TestDescribe:
         for words in ("weight 2.5: scaled: ", "inner: kind: ", "kind Memory, cap 20", "inner: knapsack: ",
                       "bucket_size: 100 (default)", "all stay", "keep everything"):  # fmt: skip
             assert words in out
-        assert cupel("policy", "describe", "odd.json", "--format", "json").json["description"] == out
+        assert cupel("policy", "describe", "odd.json", "--format", "json").json["description"] == out.replace(
+            "<U+202E>", "\u202e"
+        )
 
     def test_changes_are_described(self, cupel):
         assert "u_shaped: " in cupel("policy", "describe", "chat", "--set", "placer=u_shaped").out

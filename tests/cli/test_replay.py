@@ -64,7 +64,7 @@ def test_a_way_without_any_request_breaks_the_limit_on_the_price(cupel, sessions
 
 
 def test_a_budget_that_nothing_exceeds_is_said(cupel, sessions):
-    assert "nothing to measure" in cupel("replay", "sessions.jsonl", "--budget", "1m").out
+    assert "nothing is measured" in cupel("replay", "sessions.jsonl", "--budget", "1m").out
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_page_of_the_turns(cupel, sessions, folder):
 def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
     page = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
-    assert page["turns"]["ways"] == ["dropping nothing", "choosing anew every turn", "a session"]
+    assert page["turns"]["ways"] == ["dropping nothing", "a new selection every turn", "a session"]
     assert len(page["turns"]["conversations"][0]["steps"]) == 12
     named = cupel(
         "inspect", "chat.json", "--budget", "900", "--policy", "chat", "--tokens", "chars", "--format", "json"
@@ -120,7 +120,7 @@ def test_inspect_has_no_turns_where_the_model_never_speaks(cupel, folder):
 
 
 def test_inspect_names_the_command_for_the_turns_of_a_very_long_conversation(cupel, folder, monkeypatch):
-    monkeypatch.setattr("cupel.cli._inspect._MOST_MESSAGES", 10)
+    monkeypatch.setattr("cupel.cli._pages._MOST_MESSAGES", 10)
     folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
     done = cupel("inspect", "chat.json", "--budget", "900", "--format", "json")
     assert "turns" not in done.json

@@ -1,4 +1,4 @@
-"""Many selections at once: over files, on one machine or on a cluster."""
+"""Selections for files and tables of requests, on one machine or on a cluster."""
 
 from cupel.batch._run import BatchProgress, BatchSummary, run_batch
 from cupel.batch._selector import BatchSelector

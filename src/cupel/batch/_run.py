@@ -168,7 +168,7 @@ def run_batch(
     restart: bool = False,
     shard_rows: int | None = None,
     max_errors: int | None = None,
-    max_row_bytes: int = MAX_ROW_BYTES,
+    max_row_bytes: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> BatchSummary:
     """Select for every request in a Parquet or JSON lines file, with bounded memory, and write the selections in order.
@@ -190,7 +190,7 @@ def run_batch(
         restart: Discard an interrupted run.
         shard_rows: Rows in a shard; by default their size decides.
         max_errors: Fail when more rows than this are bad. Bad rows are listed in `OUTPUT.errors.jsonl`.
-        max_row_bytes: Longer lines of JSON are bad rows: a line is read into memory as a whole.
+        max_row_bytes: Longer lines of JSON are bad rows, since a line is read into memory whole; by default 100 MB.
         on_progress: Called with a `BatchProgress` after every shard.
 
     >>> import json, tempfile
@@ -216,7 +216,9 @@ def run_batch(
             as_integer(name, value, least=least, error=BatchError)
     source, outputs = Source.named(requests), Outputs.named(output)
     outputs.check(source)
-    asked = Manifest.asking(BatchSelector(policy, budget, report), format_of(Path(output)), max_row_bytes)
+    asked = Manifest.asking(
+        BatchSelector(policy, budget, report), format_of(Path(output)), max_row_bytes or MAX_ROW_BYTES
+    )
     runner = partial(run_dask, scheduler=scheduler) if engine == "dask" else run_local
     resumed = None
     with locked(outputs.output):

@@ -1,25 +1,23 @@
-"""Run conformance vectors (TOML files) and say which level of conformance they show."""
+"""The command `conformance`, which runs vectors."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import Any
+from typing import Any, Final
 
 from cupel._text import plural
-from cupel.cli._output import print_json
+from cupel.cli._arguments import Command, Parser, add_files
+from cupel.cli._output import print_json, say
 from cupel.conformance import SuiteReport, VectorResult, run_suite
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a vector file, or a directory to search for them")
+def _configure(parser: Parser) -> None:
+    add_files(parser, "paths", nargs="+", metavar="PATH", help="a vector file, or a directory to search for them")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("-v", "--verbose", action="store_true", help="list passing vectors too")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the vectors, print what they show, and return the exit code."""
+def _run(args: argparse.Namespace) -> int:
     report = run_suite(args.paths)
     if args.json:
         print_json(report.to_dict())
@@ -33,14 +31,14 @@ def run(args: argparse.Namespace) -> int:
 def _print_text(report: SuiteReport, *, verbose: bool) -> None:
     for result in report.results:
         if not result.passed:
-            print(_failure(result))
+            say(_failure(result))
         elif verbose:
-            print(f"pass {result.path}: {result.name}")
+            say(f"pass {result.path}: {result.name}")
     for error in report.unreadable:
-        print(f"unreadable {error}", file=sys.stderr)
+        say(f"unreadable {error}", error=True)
     for (level, stage), (passed, total) in report.categories.items():
-        print(f"{f'{level.value} {stage}':<20} {passed:>4} of {total}")
-    print(_summary(report))
+        say(f"{f'{level.value} {stage}':<20} {passed:>4} of {total}")
+    say(_summary(report))
 
 
 def _summary(report: SuiteReport) -> str:
@@ -55,3 +53,11 @@ def _failure(result: VectorResult) -> str:
 
 def _show(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
+
+
+CONFORMANCE: Final = Command(
+    "Run conformance vectors (TOML files) and print the level of conformance they reach.",
+    _configure,
+    _run,
+    exit_codes={1: "a vector failed", 2: "the arguments or a vector cannot be read"},
+)

@@ -1,8 +1,4 @@
-"""The entry point: one lazily imported module per command.
-
-A command module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code. Its
-docstring, `EXAMPLES` and, if they are its own, `EXIT_CODES` are what `--help` says.
-"""
+"""The entry point, and the table of commands, whose modules are imported when they are called."""
 
 from __future__ import annotations
 
@@ -11,90 +7,108 @@ import sys
 
 from cupel.errors import CupelError, SelectionError
 
-TYPE_CHECKING = False  # `typing` and `argparse` would cost more than all the rest of `cupel --version`
+TYPE_CHECKING = False  # importing `typing` or `argparse` would take longer than all of `cupel --version`
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from io import TextIOWrapper
-    from typing import TextIO
 
 COMMANDS = {
-    "select": ("cupel.cli._select", "print the context that fits a budget"),
-    "explain": ("cupel.cli._explain", "list every item: score, in or out, and why"),
-    "compare": ("cupel.cli._compare", "show what swings between policies"),
-    "simulate": ("cupel.cli._simulate", "ask what other budgets would select"),
-    "inspect": ("cupel.cli._inspect", "write the interactive page"),
+    "select": ("cupel.cli._selection", "print the context that fits a budget"),
+    "explain": ("cupel.cli._selection", "list every item: score, in or out, and why"),
+    "compare": ("cupel.cli._selection", "show the items on which policies disagree"),
+    "simulate": ("cupel.cli._selection", "show the selections of other budgets"),
+    "inspect": ("cupel.cli._pages", "write the interactive page"),
     "batch": ("cupel.cli._batch", "select for every request in a file, on all cores or on a cluster"),
-    "evaluate": ("cupel.cli._evaluate", "measure how much of what is needed a policy keeps"),
-    "replay": ("cupel.cli._replay", "replay recorded conversations with other windows: what they cost and keep"),
-    "tune": ("cupel.cli._tune", "search for better settings of a policy, and judge them on unseen cases"),
-    "demo": ("cupel.cli._demo", "try it all on a session that ships with cupel"),
-    "policy": ("cupel.cli._policy", "show, validate or describe policy documents"),
-    "presets": ("cupel.cli._presets", "list the ready policies"),
-    "completion": ("cupel.cli._completion", "print a completion script for bash, zsh or fish"),
-    "conformance": ("cupel.cli._conformance", "run conformance vectors and say which level they show"),
+    "evaluate": ("cupel.cli._measuring", "measure the share of needed items that a policy keeps"),
+    "replay": ("cupel.cli._measuring", "replay recorded conversations with other windows: their cost and recall"),
+    "tune": ("cupel.cli._measuring", "search for better settings of a policy, and judge them on unseen cases"),
+    "demo": ("cupel.cli._pages", "try it all on a session that ships with cupel"),
+    "policy": ("cupel.cli._policies", "show, validate or describe policy documents"),
+    "presets": ("cupel.cli._policies", "list the ready policies"),
+    "completion": ("cupel.cli._arguments", "print a completion script for bash, zsh or fish"),
+    "conformance": ("cupel.cli._conformance", "run conformance vectors and print the level they reach"),
 }
-NO = 1
-"""Exit code for a question that was understood and answered with no: no selection at this budget, a failed check."""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""The module and the summary of each command; the module holds its `Command` under the name in capitals."""
+FAILED = 1
+"""Exit code for a question that was answered with no: no selection at this budget, a failed check."""
 UNUSABLE = 2
 """Exit code for input or arguments that cannot be used; argparse has the same."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 _LONGEST = 2_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; the arguments are those of the process unless given."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] not in COMMANDS:
-        return _explain(arguments)
-    name = arguments[0]
-    _stand_in_for_closed_streams()
-    _tolerate(sys.stdout)
+    name = f"cupel {arguments[0]}" if arguments and arguments[0] in COMMANDS else "cupel"
+    _prepare_streams()
     try:
-        from cupel.cli._parser import parser_of
-
-        args = parser_of(name).parse_args(arguments[1:])
-        code = int(args.run(args))
+        code = _run(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe has seen enough; keep the interpreter's own flush quiet too
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        _discard_output()
         return 0
     except SelectionError as error:
-        print(f"cupel {name}: {_short(str(error))}", file=sys.stderr)
-        return NO
+        _complain(f"{name}: {error}")
+        return FAILED
     except (CupelError, OSError) as error:
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        print(f"cupel {name}: error: {_short(str(error))}{notes}", file=sys.stderr)
+        _complain(f"{name}: error: {_words(error)}{notes}")
+        _discard_output()
         return UNUSABLE
     except KeyboardInterrupt:
         import signal
 
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses it twice gets no traceback of the end
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C causes no traceback
         return INTERRUPTED
     return code
 
 
-def _short(message: str) -> str:
-    """Cut what quotes a name of the user's at any length: of a file, a policy, an item."""
-    return message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in COMMANDS:
+        return _answer_options(arguments)
+    from cupel.cli._arguments import parser_of
+
+    args = parser_of(arguments[0]).parse_args(arguments[1:])
+    return int(args.run(args))
 
 
-def _stand_in_for_closed_streams() -> None:
-    """Write to nowhere where a stream is closed (`>&-`): that was asked for, and is no error."""
+def _words(error: Exception) -> str:
+    """Return the message of an error; the system's own errors without their number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def _complain(message: str) -> None:
+    """Print an error; names of the user's in it may have any length and any character."""
+    from cupel._text import visible
+
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
+    print(visible(message), file=sys.stderr)
+
+
+def _prepare_streams() -> None:
+    """Replace closed output streams (`>&-`), and write characters outside the encoding as escapes."""
     for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # and `print(file=None)` would mix messages into the output
+        if getattr(sys, stream) is None:  # `print(file=None)` would mix messages into the output
             setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123  (lives as long as the process)
-
-
-def _tolerate(stream: TextIO | TextIOWrapper) -> None:
-    """Show what the output's encoding cannot express in escaped form: an item may hold anything."""
-    reconfigure = getattr(stream, "reconfigure", None)
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
 
 
-def _explain(arguments: list[str]) -> int:
-    """Answer the options of `cupel` itself, or say what the commands are."""
+def _discard_output() -> None:
+    """Redirect output that cannot be written, so that the interpreter's flush at exit does not fail again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _answer_options(arguments: list[str]) -> int:
+    """Answer the options of `cupel` itself, or list the commands."""
     from cupel._version import __version__
 
     if arguments == ["--version"]:

@@ -1,9 +1,12 @@
-"""Policies on the command line: names, files, overrides and descriptions."""
+"""Find policies by name, override and describe them; the commands `policy` and `presets`."""
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,20 +15,23 @@ import cupel.policy
 from cupel import presets
 from cupel._checks import did_you_mean, shown
 from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
-from cupel._text import visible
-from cupel.errors import PolicyConfigError
+from cupel._text import escape_json
+from cupel.cli._arguments import Command, Parser, add_files, add_format, add_import, add_overrides
+from cupel.cli._output import print_json, say
+from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.page import Variant
 from cupel.pipeline import Pipeline
 from cupel.policy import json_schema
 
 _DEFAULTS: Final[dict[str, Any]] = {"slicer": "greedy", "placer": "chronological"}
-"""What a document leaves out when it is the default, for paths that lead into it."""
+"""Parts that a document omits when they have the default, for paths into them."""
 
 
 def overridden(policy: Pipeline, assignments: Sequence[str]) -> Pipeline:
     """Return the policy with the assignments applied to its document, from left to right.
 
-    >>> from cupel import presets
+    >>> import cupel.policy
+    from cupel import presets
     >>> overridden(presets.chat(), ["slicer=knapsack", "slicer.bucket_size=10"]).slicer
     KnapsackSlice(bucket_size=10, max_cells=50000000)
     """
@@ -59,7 +65,7 @@ def _apply(document: dict[str, Any], assignment: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """Read a value as JSON, or as the bare word it is."""
+    """Read a value as JSON, or as a bare word."""
     try:
         return strict_decoder().decode(text)
     except json.JSONDecodeError:
@@ -80,13 +86,13 @@ def _put(node: Any, step: str, value: Any) -> None:
     try:
         node[step if is_object(node) else int(step)] = value
     except (IndexError, ValueError, TypeError):
-        where = f"is not a place in a list of {len(node)}" if is_list(node) else f"cannot be set in {shown(node)}"
+        where = f"is not a position in a list of {len(node)}" if is_list(node) else f"cannot be set in {shown(node)}"
         raise ValueError(f"{shown(step)} {where}") from None
 
 
 def read_policy(name: str | None, overrides: Sequence[str], query: str | None = None) -> Variant:
     """Find a policy by preset name or file, apply the overrides, and bind it to a query."""
-    wanted = name or "chat"
+    wanted = "chat" if name is None else name
     found = overridden(_find(wanted), overrides).bind(query)
     flags = " ".join([f"--policy {shlex.quote(wanted)}", *(f"--set {shlex.quote(change)}" for change in overrides)])
     label = found.name or Path(wanted).stem
@@ -94,20 +100,26 @@ def read_policy(name: str | None, overrides: Sequence[str], query: str | None = 
 
 
 def policies_to_compare(names: Sequence[str] | None, overrides: Sequence[str], query: str | None) -> list[Variant]:
-    """Return the policies that are named, or one that is named and then all presets."""
+    """Return the named policies; a single one is followed by all presets."""
     wanted = list(names or preset_names())
     if len(wanted) == 1:
         wanted += [name for name in preset_names() if name != wanted[0].replace("_", "-")]
     return [read_policy(name, overrides, query) for name in wanted]
 
 
+def warn_without_query(policy: Variant, args: argparse.Namespace) -> None:
+    """Print a note if the user named a policy that scores by relevance and gave no query."""
+    if args.policy and args.query is None and policy.policy.bind("query") != policy.policy:
+        say(f"note: {policy.name} scores by relevance to a query, and there is none: give it with --query", error=True)
+
+
 def preset_names() -> list[str]:
-    """Name the presets as the command line spells them."""
+    """Return the names of the presets, as the command line spells them."""
     return [name.replace("_", "-") for name in presets.__all__]
 
 
 def preset(name: str) -> Callable[[], Pipeline]:
-    """Return the function that makes a preset; `_` and `-` are the same."""
+    """Return the function of a preset; `_` and `-` are the same."""
     make: Callable[[], Pipeline] = getattr(presets, name.replace("-", "_"))
     return make
 
@@ -116,15 +128,16 @@ def _find(name: str) -> Pipeline:
     known = preset_names()
     if name.replace("_", "-") in known:
         return preset(name)()
-    if Path(name).exists():
+    if name.strip() and Path(name).exists():
         return cupel.policy.load(name)
     likely = did_you_mean(name, known)
-    raise PolicyConfigError(f"policy {name}: neither a file nor a preset{likely} (presets: {', '.join(known)})")
+    problem = f"policy {name}: neither a file nor a preset{likely}" if name.strip() else "the name of a policy is empty"
+    raise PolicyConfigError(f"{problem} (presets: {', '.join(known)})")
 
 
 _OVERFLOW: Final = {
     "throw": "raise an error",
-    "truncate": "walk from the highest score down and keep what still fits; pinned items stay",
+    "truncate": "keep items from the highest score down while they fit; pinned items stay",
     "proceed": "keep everything",
 }
 _DUPLICATES: Final = {True: "of items with the same text, the best-scored one stays", False: "all stay"}
@@ -132,7 +145,7 @@ _STEP: Final = "  "
 
 
 def describe_policy(policy: Pipeline, name: str) -> str:
-    """Return what a policy does, stage by stage.
+    """Describe a policy, stage by stage.
 
     >>> from cupel import Pipeline, RecencyScorer
     >>> print(describe_policy(Pipeline(scorer=RecencyScorer()), "newest"), end="")  # doctest: +ELLIPSIS
@@ -160,7 +173,7 @@ def describe_policy(policy: Pipeline, name: str) -> str:
     }
     heading = f"{name}: {policy.description}" if policy.description else name
     body = "".join(f"{stage}\n" + "".join(f"{_STEP}{line}\n" for line in lines) for stage, lines in stages.items())
-    return visible(f"{heading}\n\n{body}")
+    return f"{heading}\n\n{body}"
 
 
 def _families() -> dict[str, dict[str, Any]]:
@@ -186,7 +199,7 @@ def _strategy(form: Any, family: str, families: Mapping[str, Mapping[str, Any]])
 
 
 def _setting(key: str, value: Any, schema: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Say one setting: a strategy within a strategy follows under its own words, other values stand for themselves."""
+    """Return the lines of one setting; a nested strategy is described in its own lines."""
     if "$ref" in schema:
         first, *rest = _strategy(value, schema["$ref"].rpartition("/")[2], families)
         return [f"{key}: {first}", *rest]
@@ -202,7 +215,7 @@ def _setting(key: str, value: Any, schema: Mapping[str, Any], families: Mapping[
 
 
 def _plain(value: Any) -> str:
-    """Write a value without the marks of its notation."""
+    """Write a value without brackets and quotes."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(told)}" for key, told in value.items())  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):
@@ -210,3 +223,124 @@ def _plain(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return f"{value:.0f}"
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_ACTIONS: Final = {
+    "describe": "describe a policy in plain words",
+    "show": "print a policy document",
+    "validate": "check policy files",
+    "schema": "print the JSON Schema of policy documents",
+}
+_INVALID: Final = {1: "a file is not a valid policy"}
+
+
+def _configure_policy(parser: Parser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    parsers = {
+        name: actions.add_parser(
+            name,
+            help=about,
+            description=f"{about[0].upper()}{about[1:]}.",
+            exit_codes=_INVALID if name == "validate" else {},
+        )
+        for name, about in _ACTIONS.items()
+    }
+    for name in ("describe", "show"):
+        add_files(parsers[name], "policy", metavar="NAME|FILE", help="a preset, or a policy file")
+        add_overrides(parsers[name], "change the document first")
+    add_files(parsers["validate"], "files", metavar="FILE", nargs="+", help="policy files, .json or .toml")
+    for name in ("validate", "schema"):
+        add_import(parsers[name])
+    add_format(parsers["describe"])
+    add_format(parsers["show"], ("json", "toml"))
+    add_format(parsers["validate"])
+
+
+def _run_policy(args: argparse.Namespace) -> int:
+    match args.action:
+        case "validate":
+            return _validate(args.files, args.format)
+        case "schema":
+            print_json(json_schema())
+        case "describe":
+            _describe(read_policy(args.policy, args.overrides), args.format)
+        case _:
+            text = document_of(read_policy(args.policy, args.overrides).policy, args.format)
+            sys.stdout.write(escape_json(text) if args.format == "json" else text)
+    return 0
+
+
+def document_of(policy: Pipeline, form: str) -> str:
+    """Return a policy as a document of a format, `json` or `toml`."""
+    if form == "toml":
+        return cupel.policy.dumps(policy, format="toml")
+    return cupel.policy.dumps(policy, indent=2) + "\n"
+
+
+def _describe(found: Variant, form: str) -> None:
+    description = describe_policy(found.policy, found.name)
+    if form == "json":
+        print_json({"name": found.name, "description": description})
+    else:
+        say(description.rstrip("\n"))
+
+
+def _validate(files: list[str], form: str) -> int:
+    """Check each file; one that cannot be read at all is an `OSError`."""
+    errors = {name: _error(name) for name in files}
+    if form == "json":
+        print_json([{"file": name, "valid": error is None, "error": error} for name, error in errors.items()])
+    else:
+        for name, error in errors.items():
+            say(f"{name}: ok" if error is None else error)
+    return 1 if any(errors.values()) else 0
+
+
+def _error(name: str) -> str | None:
+    try:
+        cupel.policy.load(name)
+    except (ConfigurationError, TypeError) as error:
+        return str(error)
+    return None
+
+
+POLICY: Final = Command(
+    "Describe a policy in plain words, show it as a document, validate policy files, or print their JSON Schema.",
+    _configure_policy,
+    _run_policy,
+    exit_codes=_INVALID,
+)
+
+
+def _list_presets(args: argparse.Namespace) -> int:
+    about = {name: _about(name) for name in preset_names()}
+    if args.format == "json":
+        print_json(
+            [
+                {"name": name, "about": words, "policy": cupel.policy.to_dict(preset(name)())}
+                for name, words in about.items()
+            ]
+        )
+        return 0
+    width = max(map(len, about))
+    for name, words in about.items():
+        for number, line in enumerate(words.split("\n")):
+            say(f"{name if number == 0 else '':<{width}}  {line}")
+    return 0
+
+
+def _about(name: str) -> str:
+    """Return the docstring of a preset, without its example."""
+    text = inspect.getdoc(preset(name)) or ""
+    return "\n".join(line for line in text.split(">>>")[0].strip().split("\n") if line)
+
+
+PRESETS: Final = Command(
+    "List the presets: what each is for, and when it hurts.",
+    add_format,
+    _list_presets,
+    """\
+  cupel presets
+  cupel policy show rag --format toml
+""",
+)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
-from io import TextIOWrapper
+from io import BytesIO, TextIOWrapper
 from itertools import chain
 from json import JSONDecodeError
 from pathlib import Path
@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
 from msgspec import structs
 
 from cupel._checks import did_you_mean, shown
+from cupel._counter import count_tokens
 from cupel._documents import ITEM, TOO_DEEP, is_list, is_object, strict_decoder
+from cupel._files import MAX_UNPACKED, is_packed, read_bytes, standard_input
 from cupel._text import plural
-from cupel.errors import ConfigurationError, CupelError, MissingExtraError
+from cupel.cli._output import say
+from cupel.errors import ConfigurationError, CupelError, InvalidItemError, MissingExtraError
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ _METADATA: Final = "metadata."
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """Where a record stands, and its fields: as JSON gave them, or as a row of text that still has to be read."""
+    """The location of a record, and its fields: values of JSON, or cells of text."""
 
     where: str
     fields: object
@@ -41,15 +44,18 @@ class FileRecord:
 
 
 class BadRecordError(Exception):
-    """A record that is not what it should be; the message names the field."""
+    """A record that cannot be read; the message names the field."""
 
 
 def item_of(record: FileRecord, count: Callable[[str], int]) -> ContextItem:
     """Build the item of a record; a record without a token count gets the counter's."""
-    form = _row(cast("Mapping[str, str]", record.fields)) if record.textual else record.fields
-    if is_object(form) and form.get("tokens") is None and isinstance(content := form.get("content"), str):
-        form = {**form, "tokens": count(content) if content else 0}
-    return ITEM.read(form, error=BadRecordError)
+    fields = _row(cast("Mapping[str, str]", record.fields)) if record.textual else record.fields
+    if is_object(fields) and fields.get("tokens") is None and isinstance(content := fields.get("content"), str):
+        try:
+            fields = {**fields, "tokens": count(content) if content else 0}
+        except InvalidItemError as error:
+            raise BadRecordError(str(error)) from error
+    return ITEM.read(fields, error=BadRecordError)
 
 
 def _row(cells: Mapping[str, str]) -> dict[str, Any]:
@@ -64,12 +70,14 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
 
 def is_message(record: FileRecord) -> bool:
     """Tell whether a record is a message of a chat history: no item has a role or a type."""
-    form = record.fields
-    return is_object(form) and not record.textual and "tokens" not in form and bool({"role", "type"} & form.keys())
+    fields = record.fields
+    if not is_object(fields) or record.textual or "tokens" in fields:
+        return False
+    return "role" in fields or "type" in fields
 
 
 def message_of(record: FileRecord) -> object:
-    """Return the message that a record is."""
+    """Return the record as a message."""
     if not is_message(record):
         raise BadRecordError("expected a message")
     return record.fields
@@ -86,22 +94,31 @@ class NamedConversation:
 
 def is_conversation(record: FileRecord) -> bool:
     """Tell whether a record is a list of messages, or an object that has one under `messages`."""
-    form = record.fields
-    is_named = is_object(form) and not record.textual and "tokens" not in form and "messages" in form
-    return is_named or is_list(form)
+    fields = record.fields
+    is_named = is_object(fields) and not record.textual and "tokens" not in fields and "messages" in fields
+    return is_named or is_list(fields)
+
+
+def is_item(record: FileRecord) -> bool:
+    """Tell whether a record is meant to be an item: it has a content."""
+    return is_object(record.fields) and "content" in record.fields
 
 
 def conversation_of(record: FileRecord) -> NamedConversation:
-    """Return the conversation that a record is."""
+    """Return the record as a conversation."""
     if not is_conversation(record):
         raise BadRecordError("expected a conversation")
-    form = record.fields
-    return NamedConversation(record.where, *((form["messages"], form.get("id")) if is_object(form) else (form,)))
+    fields = record.fields
+    if is_object(fields):
+        return NamedConversation(record.where, fields["messages"], fields.get("id"))
+    return NamedConversation(record.where, fields)
 
 
 def chosen_of(conversations: Sequence[NamedConversation], wanted: str | None) -> NamedConversation:
-    """Return the conversation that is asked for; the only one if there is but one."""
+    """Return the wanted conversation, or the only one."""
     count = len(conversations)
+    if not count:
+        raise ConfigurationError("ITEMS has no conversation that can be read")
     if wanted is None:
         if count > 1:
             raise ConfigurationError(
@@ -127,12 +144,11 @@ SUFFIXES: Final = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
-NAMES: Final = ("auto", "json", "jsonl", "csv", "parquet", "text")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that could not be read, and where."""
+    """A record that could not be read: its location and the reason."""
 
     where: str
     message: str
@@ -142,7 +158,7 @@ Found = FileRecord | Fault
 
 
 def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
-    """One item a line; blank lines are skipped."""
+    """Read one record from each line that is not blank."""
     for number, line in enumerate(lines, 1):
         if line.isspace() or not line:
             continue
@@ -154,7 +170,7 @@ def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
 
 
 def read_json(name: str, text: str) -> Iterator[Found]:
-    """A list of items or messages, or an object with it under `items` or `messages`; each is named by its line."""
+    """Read a list of items or messages, or an object with it under `items` or `messages`; name each by its line."""
     if text.lstrip()[:1] == "{":
         yield from _read_wrapped(name, text)
         return
@@ -214,7 +230,7 @@ def _skip(text: str, position: int) -> int:
 
 
 def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
-    """One item a row under a header line with the field names."""
+    """Read one item from each row under a header line with the field names."""
     rows = csv.reader(lines, strict=True)
     try:
         header = next(rows, None)
@@ -236,7 +252,7 @@ def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
 
 
 def read_parquet(name: str, path: Path) -> Iterator[Found]:
-    """One item a row; read a batch at a time."""
+    """Read one item from each row, a batch at a time."""
     try:
         arrow: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
@@ -253,7 +269,7 @@ def read_parquet(name: str, path: Path) -> Iterator[Found]:
 
 
 def read_text(name: str, stream: TextIO) -> Iterator[Found]:
-    """A whole file as one document."""
+    """Read a whole file as one document."""
     content = stream.read()
     if content:
         yield FileRecord(name, {"content": content, "kind": "Document", "source": "Rag", "metadata": {"path": name}})
@@ -275,7 +291,7 @@ _LARGE: Final = 4_000_000
 """Bytes from which reading shows a progress bar."""
 
 
-def records_of(sources: Sequence[str], input_format: str) -> Iterator[Found]:
+def records_of(sources: Sequence[str], input_format: str, max_unpacked: int) -> Iterator[Found]:
     """Yield the records of every source, in order."""
     for source in sources:
         if source == "-":
@@ -283,16 +299,18 @@ def records_of(sources: Sequence[str], input_format: str) -> Iterator[Found]:
             continue
         paths, as_text = _paths(source)
         for path in paths:
-            yield from _file(path, "text" if as_text and input_format == "auto" else input_format)
+            yield from _file(path, "text" if as_text and input_format == "auto" else input_format, max_unpacked)
 
 
 def title_of(sources: Sequence[str]) -> str:
-    """Return what a page of the sources is called."""
+    """Return the title of a page about the sources."""
     return ", ".join(Path(source).name if source != "-" else "standard input" for source in sources[:3])
 
 
 def _paths(source: str) -> tuple[list[Path], bool]:
     """Return the files a source names, and whether each of them is one document."""
+    if not source.strip():
+        raise ConfigurationError("ITEMS is empty: name a file, a directory (. is this one), or - for standard input")
     path = Path(source)
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file())
@@ -306,17 +324,20 @@ def _paths(source: str) -> tuple[list[Path], bool]:
     return files, False
 
 
-def _file(path: Path, input_format: str) -> Iterator[Found]:
-    chosen = SUFFIXES.get(path.suffix.lower(), "text") if input_format == "auto" else input_format
+def _file(path: Path, input_format: str, max_unpacked: int) -> Iterator[Found]:
+    named = path.with_suffix("") if is_packed(path.name) else path
+    chosen = SUFFIXES.get(named.suffix.lower(), "text") if input_format == "auto" else input_format
     if chosen == "parquet":
         yield from read_parquet(str(path), path)
         return
-    with _opened(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
+    with _opened(path, max_unpacked) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
         yield from _decoded(str(path), stream, chosen)
 
 
-def _opened(path: Path) -> BinaryIO:
-    """Open a file; a large one with a progress bar on standard error, if a person is at a terminal."""
+def _opened(path: Path, max_unpacked: int) -> BinaryIO:
+    """Open a file; a large one with a progress bar if standard error is a terminal."""
+    if is_packed(path.name):
+        return BytesIO(read_bytes(str(path), max_unpacked=max_unpacked))
     if path.stat().st_size < _LARGE or not sys.stderr.isatty():
         return path.open("rb")
     try:
@@ -332,7 +353,7 @@ def _standard_input(input_format: str) -> Iterator[Found]:
     if input_format == "parquet":
         yield Fault("-", "Parquet cannot be read from standard input; give a file")
         return
-    stream = TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+    stream = TextIOWrapper(standard_input(), encoding="utf-8-sig", newline="")
     try:
         yield from _decoded("-", stream, input_format)
     finally:
@@ -356,16 +377,25 @@ def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
 
 
 def _guessed(name: str, text: str) -> Iterator[Found]:
-    """Tell JSON lines from one JSON document: by their first line, a whole record or a whole one of several lists."""
-    line, _, rest = text.lstrip().partition("\n")
+    """Tell JSON lines from one JSON document.
+
+    A first line that is a whole record, or a whole list with lines after it, means JSON lines. So do lines of which
+    at least half are whole records or lists, in a text that is no JSON document: its first line may be a bad record.
+    """
+    first, _, rest = text.lstrip().partition("\n")
+    found = _decoded_line(first) if first[:1] == "{" or (first[:1] == "[" and rest.strip()) else None
+    is_lines = isinstance(found, list) or (isinstance(found, dict) and ("content" in found or "messages" in found))
+    if not is_lines and rest.strip() and _decoded_line(text) is None:
+        lines = [line for line in text.split("\n") if line.strip()]
+        is_lines = 2 * sum(isinstance(_decoded_line(line), (dict, list)) for line in lines) >= len(lines)
+    yield from read_jsonl(name, text.split("\n")) if is_lines else read_json(name, text)
+
+
+def _decoded_line(line: str) -> Any:
     try:
-        first = strict_decoder().decode(line) if line[:1] == "{" or (line[:1] == "[" and rest.strip()) else None
+        return strict_decoder().decode(line)
     except (ValueError, RecursionError):
-        first = None
-    if isinstance(first, list) or (isinstance(first, dict) and ("content" in first or "messages" in first)):
-        yield from read_jsonl(name, text.split("\n"))
-    else:
-        yield from read_json(name, text)
+        return None
 
 
 T = TypeVar("T")
@@ -373,7 +403,7 @@ _COUNTERS: Final = ("chars", "tiktoken:o200k_base", "tiktoken:cl100k_base")
 
 
 class InputError(CupelError):
-    """The input is not whole; `faults` says what is wrong with each bad record."""
+    """Some records cannot be read; `faults` has the reason of each."""
 
     def __init__(self, faults: Sequence[Fault], remedy: str = "Leave them out with --skip-bad.") -> None:
         super().__init__(faults)
@@ -387,25 +417,30 @@ class InputError(CupelError):
 
 @dataclass(slots=True)
 class Input:
-    """The items that were read, and how many records were skipped or counted on the way."""
+    """The items that were read, and the number of records that were skipped or counted."""
 
     items: list[ContextItem] = field(default_factory=list[ContextItem])
     messages: list[object] = field(default_factory=list[object])
-    """The messages that the items stand for, if it was a chat history."""
+    """The messages of the items, if the input is a chat history."""
     skipped: int = 0
     counted: int = 0
 
 
 def read_input(args: argparse.Namespace) -> Input:
-    """Read ITEMS as the arguments say; what was skipped or counted is noted on standard error."""
+    """Read ITEMS as the arguments say; report skipped and counted records on standard error."""
     counter = NamedCounter(args.tokens)
     found = read_items(
-        args.items, counter, input_format=args.input_format, skip_bad=args.skip_bad, conversation=args.conversation
+        args.items,
+        counter,
+        input_format=args.input_format,
+        skip_bad=args.skip_bad,
+        conversation=args.conversation,
+        max_unpacked=args.max_unpacked,
     )
     if found.skipped:
-        print(f"skipped {plural(found.skipped, 'bad record')}", file=sys.stderr)
+        say(f"skipped {plural(found.skipped, 'bad record')}", error=True)
     if found.counted:
-        print(f"counted the tokens of {plural(found.counted, 'item')} with {counter}", file=sys.stderr)
+        say(f"counted the tokens of {plural(found.counted, 'item')} with {counter}", error=True)
     pins: list[tuple[int, bool]] = args.pins
     for number, pinned in pins:
         if not 1 <= number <= len(found.items):
@@ -420,6 +455,7 @@ def reading_flags(args: argparse.Namespace) -> list[str]:
     named = {"--input-format": args.input_format, "--tokens": args.tokens, "--conversation": args.conversation}
     flags = [word for flag, value in named.items() if value not in {None, "auto"} for word in (flag, str(value))]
     flags += ["--skip-bad"] if args.skip_bad else []
+    flags += [] if args.max_unpacked == MAX_UNPACKED else ["--max-unpacked", str(args.max_unpacked)]
     for module in args.modules:
         flags += ["--import", module]
     for number, pinned in args.pins:
@@ -428,7 +464,7 @@ def reading_flags(args: argparse.Namespace) -> list[str]:
 
 
 class NamedCounter:
-    """The counter behind a `--tokens` name, or the best one installed; loaded when there is something to count."""
+    """The counter that `--tokens` names, or the best one installed; loaded for the first count."""
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and name != "chars" and not name.startswith("tiktoken:"):
@@ -462,30 +498,37 @@ def read_items(
     input_format: str = "auto",
     skip_bad: bool = False,
     conversation: str | None = None,
+    max_unpacked: int = MAX_UNPACKED,
 ) -> Input:
-    """Read every source; raises `InputError` with all bad records unless they are to be skipped.
+    """Read every source; raise `InputError` with all bad records unless they are to be skipped.
 
-    The first record says what the others must be: messages, conversations, of which `conversation` names one by its
-    id or its number from 1, or items, of which those without a token count are counted.
+    The first record that can be recognised decides what all records must be: messages; conversations, of which
+    `conversation` names one by its id or its number from 1; or items, of which those without a token count are counted.
     """
     result = Input()
-    records = records_of(sources, input_format)
-    first = next(records, None)
-    every = records if first is None else chain((first,), records)
-    if isinstance(first, FileRecord) and is_message(first):
-        _refuse_choice(conversation, "one conversation")
+    records = records_of(sources, input_format, max_unpacked)
+    leading: list[Found] = []
+    first = None
+    for record in records:
+        leading.append(record)
+        if isinstance(record, FileRecord) and (is_message(record) or is_conversation(record) or is_item(record)):
+            first = record
+            break
+    every = chain(leading, records)
+    if first is not None and is_message(first):
         messages = _read_all(every, message_of, result, skip_bad=skip_bad)
+        _refuse_choice(conversation, "one conversation")
         return _history(first.where.partition(":")[0], messages, counter, result)
-    if isinstance(first, FileRecord) and is_conversation(first):
+    if first is not None and is_conversation(first):
         one = chosen_of(_read_all(every, conversation_of, result, skip_bad=skip_bad), conversation)
         return _history(one.where, one.messages, counter, result)
-    _refuse_choice(conversation, "no conversations")
 
     def count(text: str) -> int:
         result.counted += 1
-        return counter.count(text)
+        return count_tokens(counter, text)
 
     result.items = _read_all(every, partial(item_of, count=count), result, skip_bad=skip_bad)
+    _refuse_choice(conversation, "no conversations")
     return result
 
 
@@ -495,7 +538,7 @@ def _refuse_choice(conversation: str | None, there: str) -> None:
 
 
 def _read_all(records: Iterable[Found], read: Callable[[FileRecord], T], result: Input, *, skip_bad: bool) -> list[T]:
-    """Return what every record is read as, unless one is bad and none may be skipped."""
+    """Read every record; raise if one is bad and may not be skipped."""
     taken: list[T] = []
     faults: list[Fault] = []
     for record in records:
@@ -513,15 +556,18 @@ def _read_all(records: Iterable[Found], read: Callable[[FileRecord], T], result:
 
 
 def _history(where: str, messages: Any, counter: TokenCounter, result: Input) -> Input:
-    """Read the messages of a chat history, in any format of `fit`: an item for what is sent or left out together."""
-    from cupel.messages import to_items  # for those who have messages
+    """Read a chat history in any format of `fit`: one item for messages that are sent or dropped together."""
+    from cupel.messages import to_items  # only for chat histories
 
     try:
         result.items = to_items(messages, counter)
     except (CupelError, TypeError) as error:
-        # Which of the others would go with a message cannot be told before it is read.
-        remedy = "No message is left out of a history that cannot be read."
+        # A message that cannot be read may belong to others, so it cannot be skipped alone.
+        remedy = "No message of a history is skipped."
         raise InputError([Fault(where, str(error))], remedy) from None
+    if messages and not result.items:
+        reason = f"none of its {plural(len(messages), 'message')} has anything to send"
+        raise InputError([Fault(where, reason)], "A request needs at least one message with a content.")
     result.messages = list(messages)
     result.counted = len(result.items)
     return result

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import sys
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_integer, as_list, as_tuple, shown, wrong_type
 from cupel._documents import ITEM, budget_of, decode_json, is_list, is_object
+from cupel._files import MAX_UNPACKED, read_bytes
 from cupel._planning import MOST_TOKENS
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem
@@ -29,10 +27,10 @@ class EvaluationError(CupelError, ValueError):
 _LINES: Final = (".jsonl", ".ndjson")
 
 
-def documents(path: str | Path) -> list[tuple[str, Any]]:
-    """Return the documents of a file with where each stands; `-` is standard input, and `.gz` is unpacked."""
+def documents(path: str | Path, max_unpacked: int) -> list[tuple[str, Any]]:
+    """Return the documents of a file and their locations; `-` is standard input, and `.gz` is unpacked."""
     name = str(path)
-    text = _text(name)
+    text = _text(name, max_unpacked)
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     if suffix not in _LINES:
         try:
@@ -51,16 +49,15 @@ def _decoded(where: str, text: str) -> Any:
         raise EvaluationError(f"{where}: {error}") from None
 
 
-def _text(name: str) -> str:
+def _text(name: str, max_unpacked: int) -> str:
     try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        if name.endswith(".gz"):
-            raw = gzip.decompress(raw)
-        return raw.decode("utf-8-sig")
+        return read_bytes(name, max_unpacked=max_unpacked).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise EvaluationError(f"{name}: not UTF-8 text: {error.reason} at byte {error.start}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise EvaluationError(f"{name}: cannot be unpacked: {error}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise EvaluationError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -164,9 +161,13 @@ _KEYS = frozenset(("items", "budget", "needed", "query", "group", "id"))
 
 
 def read_cases(
-    path: str | Path, *, budget: ContextBudget | int | None = None, counter: TokenCounter | None = None
+    path: str | Path,
+    *,
+    budget: ContextBudget | int | None = None,
+    counter: TokenCounter | None = None,
+    max_unpacked: int = MAX_UNPACKED,
 ) -> list[Case]:
-    """Read cases from JSON lines, one a line, or from a JSON list; `.gz` is unpacked.
+    """Read cases from JSON lines, one a line, or from a JSON list; `.gz` is unpacked up to `max_unpacked` bytes.
 
     A case is an object with `items`, `needed` (ids or positions), and if there are any `budget`, `query`, `group` and
     `id`. One without `items` has those of the last case of its group. `budget` is for cases that bring none; items
@@ -185,7 +186,7 @@ def read_cases(
     pools: dict[str | None, list[ContextItem]] = {}
     found: list[Case] = []
     count = counter_or_default(counter).count
-    for where, document in documents(path):
+    for where, document in documents(path, max_unpacked):
         rows = [(where, document)]
         if is_list(document):
             rows = [(f"{where}[{at}]", row) for at, row in enumerate(document)]

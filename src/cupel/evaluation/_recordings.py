@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from cupel._checks import as_text, as_tuple, shown
 from cupel._documents import is_list, is_object
+from cupel._files import MAX_UNPACKED
 from cupel.errors import CupelError
 from cupel.evaluation._cases import EvaluationError, documents
 from cupel.messages import Provider, provider_of
@@ -216,8 +217,8 @@ def _from_event(name: str, attributes: Mapping[str, Any]) -> Iterator[dict[str, 
 _NAMES = ("session", "id", "name", "conversation")
 
 
-def read_recordings(path: str | Path) -> list[Recording]:
-    """Read recorded conversations from JSON or JSON lines; `.gz` is unpacked.
+def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> list[Recording]:
+    """Read recorded conversations from JSON or JSON lines; `.gz` is unpacked up to `max_unpacked` bytes.
 
     A conversation is a list of messages, or an object that has them under `messages`, or under `input` for the
     Responses API, and if there are any `system` (or `instructions`), `tools` and `provider`; all else, such as
@@ -234,7 +235,7 @@ def read_recordings(path: str | Path) -> list[Recording]:
     """
     found: list[Recording] = []
     spans: list[Any] = []
-    for where, document in documents(path):
+    for where, document in documents(path, max_unpacked):
         for place, row in _rows(where, document):
             if is_trace(row):
                 spans.append(row)

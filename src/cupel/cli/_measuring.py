@@ -1,0 +1,380 @@
+"""The commands `evaluate`, `replay` and `tune`, which measure policies."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from cupel._text import plural
+from cupel.cli._arguments import (
+    Command,
+    Parser,
+    add_budget,
+    add_files,
+    add_format,
+    add_max_unpacked,
+    add_policy,
+    add_quiet,
+    finite_number,
+    read_budget,
+    share,
+    token_count,
+    whole_number,
+)
+from cupel.cli._output import Cell, Column, Table, print_json, print_table, progress_bar, say, write_whole
+from cupel.cli._policies import document_of, read_policy
+from cupel.cli._reading import title_of
+from cupel.errors import ConfigurationError
+from cupel.evaluation import (
+    AppendStrategy,
+    Case,
+    Estimate,
+    Evaluation,
+    Figures,
+    FitStrategy,
+    Replay,
+    SessionStrategy,
+    TailStrategy,
+    Tuning,
+    WindowStrategy,
+    compare,
+    evaluate,
+    read_cases,
+    read_recordings,
+    replay,
+    tune,
+)
+from cupel.page import Variant, render_page
+from cupel.sessions import Prices
+
+
+def _add_cases(parser: Parser) -> None:
+    """Add CASES, a budget for cases without one, and the settings of a measurement."""
+    add_files(
+        parser,
+        "cases",
+        metavar="CASES",
+        help="a .jsonl file of cases, one per line (items, needed and, optionally, query, budget, group, id), "
+        "a JSON list of them, either with .gz, or -",
+    )
+    add_budget(parser, required=False)
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="the random seed; default: 0")
+    add_max_unpacked(parser)
+    add_quiet(parser)
+
+
+def _read_cases(args: argparse.Namespace) -> list[Case]:
+    budget = None if args.budget is None else read_budget(args)
+    return read_cases(args.cases, budget=budget, max_unpacked=args.max_unpacked)
+
+
+def _interval(estimate: Estimate) -> str:
+    """Return an interval in words; it is unknown with fewer than two cases."""
+    if estimate.low == float("-inf"):
+        return "unknown"
+    return f"{estimate.low:,.3f} to {estimate.high:,.3f}"
+
+
+def _configure_evaluate(parser: Parser) -> None:
+    _add_cases(parser)
+    add_policy(parser, several=True)
+    add_format(parser)
+    parser.add_argument(
+        "--fail-below", type=share, metavar="SHARE", help="exit with 1 if a policy keeps a smaller share than this"
+    )
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    policies = [read_policy(name, args.overrides) for name in args.policy or ["chat"]]
+    cases = _read_cases(args)
+    found: list[Evaluation] = []
+    for one in policies:
+        with progress_bar(f"evaluating {one.name}", "cases", quiet=args.quiet) as show:
+            found.append(evaluate(one.policy, cases, name=one.name, seed=args.seed, on_progress=show))
+    comparisons = [compare(found[0], other, seed=args.seed) for other in found[1:]]
+    if args.format == "json":
+        evaluations = [evaluation.to_dict() for evaluation in found]
+        print_json({"evaluations": evaluations, "comparisons": [one.to_dict() for one in comparisons]})
+    else:
+        _print_evaluations(found)
+        for one in comparisons:
+            say(f"{one.verdict}; better {one.better}, worse {one.worse}, equal {one.equal}")
+    failed = [one for one in found if args.fail_below is not None and one.kept.value < args.fail_below]
+    for one in failed:
+        say(f"cupel evaluate: {one.name} keeps {one.kept.value:.3f}, less than {args.fail_below}", error=True)
+    return 1 if failed else 0
+
+
+def _print_evaluations(found: Sequence[Evaluation]) -> None:
+    table = Table(
+        [
+            Column("policy"),
+            Column("kept", number=True),
+            Column("95 %"),
+            Column("whole", number=True),
+            Column("95 %"),
+            Column("tokens", number=True),
+            Column("failed", number=True),
+        ],
+        title=plural(len(found[0].outcomes), "case"),
+    )
+    for one in found:
+        table.add(
+            Cell(one.name, "bold"),
+            f"{one.kept.value:.3f}",
+            Cell(_interval(one.kept), "dim"),
+            f"{one.whole.value:.3f}",
+            Cell(_interval(one.whole), "dim"),
+            f"{one.tokens.value:,.0f}",
+            Cell(f"{len(one.failures)}", "red" if one.failures else ""),
+        )
+    print_table(table)
+    say()
+    for title, parts in (("kind", [one.by_kind for one in found]), ("tag", [one.by_tag for one in found])):
+        if len(parts[0]) > (title == "kind"):
+            _print_parts(title, [one.name for one in found], parts)
+    for one in found:
+        if one.failures:
+            say(f"{one.name} has no selection for {plural(len(one.failures), 'case')}: {one.failures[0].failure}\n")
+
+
+def _print_parts(title: str, names: Sequence[str], parts: Sequence[Mapping[str, Estimate]]) -> None:
+    table = Table([Column(f"needed {title}"), *(Column(f"kept by {name}", number=True) for name in names)])
+    for part in parts[0]:
+        table.add(part, *(f"{found[part].value:.3f} ({_interval(found[part])})" for found in parts))
+    print_table(table)
+    say()
+
+
+EVALUATE: Final = Command(
+    """Measure the share of needed items that a policy keeps, on cases whose needs are known.
+
+Several policies are compared case by case: the first with each of the others. Intervals are at 95 %.
+""",
+    _configure_evaluate,
+    _evaluate,
+    """\
+  cupel evaluate cases.jsonl --policy chat --policy mine.toml
+  cupel evaluate cases.jsonl --budget 2000 --policy mine.toml --fail-below 80%
+""",
+    {1: "a policy keeps less than --fail-below"},
+)
+
+
+_WAYS: Final = ("append", "tail", "fit", "session")
+_PRICES: Final[dict[str, Callable[[], Prices]]] = {
+    "marked": Prices.marked,
+    "automatic": Prices.automatic,
+    "automatic-paid": Prices.automatic_paid,
+}
+
+
+def _configure_replay(parser: Parser) -> None:
+    add_files(
+        parser,
+        "sessions",
+        metavar="SESSIONS",
+        nargs="+",
+        help="a .json or .jsonl file of conversations, one per line, optionally with .gz, or - for standard input",
+    )
+    parser.add_argument("--budget", type=token_count, required=True, metavar="N", help="tokens a request may have")
+    parser.add_argument(
+        "--prices", choices=tuple(_PRICES), default="marked", help="how the provider caches prompts; default: marked"
+    )
+    parser.add_argument(
+        "--worth",
+        type=finite_number,
+        default=1.0,
+        metavar="X",
+        help="raise it to keep more at a higher cost; default: 1",
+    )
+    parser.add_argument(
+        "--way", action="append", choices=_WAYS, dest="ways", help="a way to fill the window; repeat it; default: all"
+    )
+    parser.add_argument(
+        "--every", type=whole_number, default=1, metavar="N", help="measure the facts of every Nth turn only"
+    )
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="replay the first N conversations only")
+    parser.add_argument(
+        "--fail-above",
+        type=finite_number,
+        metavar="PRICE",
+        help="exit with 1 if a turn of the session costs more on average; without a session, a turn of fit, tail or "
+        "append, whichever comes first",
+    )
+    parser.add_argument(
+        "--fail-below", type=share, metavar="SHARE", help="exit with 1 if it keeps less of the facts than this"
+    )
+    add_files(
+        parser, "--page", type=Path, metavar="FILE", help="write a page too: every turn, its cost and its request"
+    )
+    add_max_unpacked(parser)
+    add_quiet(parser)
+    add_policy(parser, several=True)
+    add_format(parser)
+
+
+def _replay(args: argparse.Namespace) -> int:
+    policies = [read_policy(name, args.overrides) for name in args.policy or ()]
+    if args.overrides and not policies:
+        raise ConfigurationError("--set changes a policy: name one with --policy")
+    read = [recording for name in args.sessions for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
+    recordings = read[: args.limit]
+    prices = _PRICES[args.prices]()
+    ways = _ways(args.ways or _WAYS, policies, prices, args.worth)
+    with progress_bar("replaying", "turns", quiet=args.quiet) as show:
+        found = replay(recordings, ways, args.budget, prices=prices, every=args.every, on_progress=show)
+    if args.page is not None:
+        write_whole(args.page, render_page({"title": title_of(args.sessions), "turns": found.page_payload()}))
+        say(f"wrote {args.page}", error=True)
+    if args.format == "json":
+        print_json(found.to_dict())
+    else:
+        _print_replay(found, len(recordings))
+    broken = _broken_limits(found.figures, args.fail_above, args.fail_below)
+    for line in broken:
+        say(f"cupel replay: {line}", error=True)
+    return 1 if broken else 0
+
+
+def _ways(names: Sequence[str], policies: Sequence[Variant], prices: Prices, worth: float) -> dict[str, WindowStrategy]:
+    ways: dict[str, WindowStrategy] = {}
+    if "append" in names:
+        ways["append"] = AppendStrategy()
+    if "tail" in names:
+        ways["tail"] = TailStrategy()
+    if "fit" in names:
+        ways |= {f"fit {one.name}": FitStrategy(one.policy) for one in policies} or {"fit": FitStrategy()}
+    if "session" in names:
+        alone: dict[str, WindowStrategy] = {"session": SessionStrategy(prices=prices, worth=worth)}
+        ways |= {f"session {one.name}": SessionStrategy(one.policy, prices, worth) for one in policies} or alone
+    return ways
+
+
+def _print_replay(found: Replay, conversations: int) -> None:
+    figures = found.figures
+    numbers = ("hit", "sent", "price", "facts", "whole", "context", "over", "invalid", "unsent", "failed")
+    turns = next(iter(figures.values())).turns
+    table = Table(
+        [Column("way"), *(Column(name, number=True) for name in numbers)],
+        title=f"{plural(conversations, 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens",
+    )
+    for name, one in figures.items():
+        priced = (f"{one.hit:.3f}", f"{one.sent:,.0f}", f"{one.price:,.0f}") if one.turns > one.failed else ("-",) * 3
+        kept = (f"{one.facts:.3f}", f"{one.whole:.3f}", f"{one.context:.3f}") if one.steps else ("-",) * 3
+        faults = (one.over, one.invalid, one.unsent, one.failed)
+        table.add(Cell(name, "bold"), *priced, *kept, *(Cell(f"{n}", "red" if n else "") for n in faults))
+    print_table(table)
+    if any(one.steps for one in figures.values()):
+        say("\nfacts, whole and context compare exact words with the arguments of the next calls, not meanings.")
+    if not turns:
+        say(f"\nNo history exceeds {found.budget:,} tokens: nothing is left out, and nothing is measured.")
+    for name, each in found.strategies.items():
+        failure = next((turn for turn in each if turn.pressed and turn.failure is not None), None)
+        if failure is not None:
+            say(f"\n{name} has no request for {figures[name].failed} of the turns, the first in {failure.recording}:")
+            say(f"  {failure.failure}")
+
+
+def _broken_limits(figures: Mapping[str, Figures], most: float | None, least: float | None) -> list[str]:
+    """Return the limits that are broken, or cannot be judged, by sessions, or else by the first other way there is."""
+    kind = next(way for way in reversed(_WAYS) if any(name.partition(" ")[0] == way for name in figures))
+    broken: list[str] = []
+    for name, one in figures.items():
+        if name.partition(" ")[0] != kind:
+            continue
+        if most is not None and not one.turns:
+            broken.append(f"--fail-above cannot be judged: no history exceeds the budget, so {name} has no price")
+        elif most is not None and one.turns == one.failed:
+            broken.append(f"{name} has no request to send, and the limit is {most:,.0f}")
+        elif most is not None and one.price > most:
+            broken.append(f"{name} costs {one.price:,.0f} a turn, and the limit is {most:,.0f}")
+        if least is not None and not one.steps:
+            broken.append(f"--fail-below cannot be judged: no turn over the budget uses a fact that {name} could keep")
+        elif least is not None and one.facts < least:
+            broken.append(f"{name} keeps {one.facts:.3f} of the facts, less than {least}")
+    return broken
+
+
+REPLAY: Final = Command(
+    """Replay recorded conversations with other windows: what they would have cost, and kept of what the next step used.
+
+SESSIONS are histories of Chat Completions, the Responses API or Anthropic, or OpenTelemetry's GenAI spans. Only turns
+whose whole history exceeds the budget count. Prices are per turn, in uncached input tokens. Facts are the exact words
+that the arguments of the next calls have in common with the history: `facts` is the share of them that the window
+still holds, `whole` the share of steps that have all of theirs, `context` the share of steps whose names keep their
+original neighbouring words.
+""",
+    _configure_replay,
+    _replay,
+    """\
+  cupel replay sessions.jsonl.gz --budget 16000 --prices marked
+  cupel replay sessions.jsonl --budget 16k --policy mine.toml --way fit --fail-below 90%
+  cupel replay chat.json --budget 8000 --page turns.html
+""",
+    {1: "a limit is broken, or there was nothing to judge it by"},
+)
+
+
+def _configure_tune(parser: Parser) -> None:
+    _add_cases(parser)
+    add_policy(parser)
+    add_files(parser, "-o", "--output", type=Path, metavar="FILE", help="write a better policy here, .toml or .json")
+    parser.add_argument("--trials", type=whole_number, default=60, metavar="N", help="candidates to try; default: 60")
+    parser.add_argument("--folds", type=whole_number, default=5, metavar="N", help="folds of the cases; default: 5")
+    add_format(parser)
+
+
+def _tune(args: argparse.Namespace) -> int:
+    chosen = read_policy(args.policy, args.overrides)
+    output: Path | None = args.output
+    if output is not None and output.suffix.lower() not in {".toml", ".json"}:
+        raise ConfigurationError(f"-o {output}: a policy file ends in .toml or .json")
+    cases = _read_cases(args)
+    with progress_bar("tuning", "cases", quiet=args.quiet) as show:
+        found = tune(chosen.policy, cases, trials=args.trials, folds=args.folds, seed=args.seed, on_progress=show)
+    if args.format == "json":
+        print_json(found.to_dict())
+    else:
+        _print_tuning(found, chosen.name)
+    if not found.gained:
+        return 1
+    if output is not None:
+        write_whole(output, document_of(found.policy, output.suffix.lower()[1:]))
+        say(f"written to {output}", error=True)
+    return 0
+
+
+def _print_tuning(found: Tuning, name: str) -> None:
+    table = Table(
+        [Column("policy"), Column("kept", number=True), Column("95 %")],
+        title=f"{plural(found.cases, 'case')} in {plural(found.groups, 'group')}, {found.folds} folds, "
+        f"{plural(len(found.curve), 'candidate')}",
+    )
+    table.add(Cell(name, "bold"), f"{found.before.value:.3f}", Cell(_interval(found.before), "dim"))
+    table.add("chosen on other folds", f"{found.unseen.value:.3f}", Cell(_interval(found.unseen), "dim"))
+    table.add("gain", f"{found.gain.value:+.3f}", Cell(_interval(found.gain), "dim"))
+    print_table(table)
+    say(f"\n{found.verdict}")
+    for note in found.notes:
+        say(f"note: {note}")
+    if found.gained:
+        say(f"\n{document_of(found.policy, 'toml')}".rstrip("\n"))
+
+
+TUNE: Final = Command(
+    """Search for better settings of a policy, and judge them on cases that had no part in the choice.
+
+Weights, the neighbours of relevance and the slicer are varied. The better policy is written only if its gain on these
+cases is beyond chance; if it is not, nothing is written and the exit code is 1.
+""",
+    _configure_tune,
+    _tune,
+    """\
+  cupel tune cases.jsonl --policy mine.toml -o better.toml
+  cupel tune cases.jsonl --policy rag --trials 200 --format json
+""",
+    {1: "no better policy was found; nothing was written"},
+)

@@ -1,0 +1,339 @@
+"""The commands `inspect` and `demo`, which write the interactive page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import webbrowser
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from shutil import which
+from typing import Any, Final
+
+import cupel.policy
+from cupel._text import plural
+from cupel.cli._arguments import (
+    NO_SELECTION,
+    Command,
+    Parser,
+    add_files,
+    add_format,
+    add_selection,
+    read_budget,
+    token_count,
+)
+from cupel.cli._output import (
+    Cell,
+    Column,
+    Table,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    to_json,
+    tokens_of,
+    write_whole,
+)
+from cupel.cli._policies import policies_to_compare, preset_names, read_policy
+from cupel.cli._reading import NamedCounter, read_input, read_items, reading_flags, title_of
+from cupel.demo import BUDGET, conversation, policy_text, session_items, session_policy, session_text
+from cupel.diagnostics import SelectionReport
+from cupel.errors import ConfigurationError
+from cupel.evaluation import (
+    AppendStrategy,
+    EvaluationError,
+    FitStrategy,
+    Recording,
+    Replay,
+    SessionStrategy,
+    WindowStrategy,
+    read_recordings,
+    replay,
+)
+from cupel.model import ContextBudget, ContextItem
+from cupel.page import Variant, page_payload, reason_name, render_page, summary
+from cupel.pipeline import Pipeline
+from cupel.tokens import TokenCounter
+
+_MOST_MESSAGES: Final = 2_000
+"""Messages up to which a page shows the turns: every turn is a selection of its own."""
+
+
+def _configure_inspect(parser: Parser) -> None:
+    add_selection(parser, ("html", "json"), several=True)
+    add_files(
+        parser,
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write; default: standard output, unless it is a terminal",
+    )
+    parser.add_argument("--title", help="the page's heading; default: the name of ITEMS")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser; needs -o")
+
+
+def _inspect(args: argparse.Namespace) -> int:
+    if args.output is None and args.open:
+        raise ConfigurationError("--open needs -o FILE")
+    if args.output is None and args.format == "html" and sys.stdout.isatty():
+        raise ConfigurationError("write the page to a file: -o page.html")
+    payload = _payload(args)
+    text = render_page(payload) if args.format == "html" else to_json(payload, indent=1) + "\n"
+    if args.output is None:
+        sys.stdout.write(text)
+        return 0
+    write_whole(args.output, text)
+    say(f"wrote {args.output}", error=True)
+    if args.open:
+        webbrowser.open(args.output.resolve().as_uri())
+    return 0
+
+
+def _payload(args: argparse.Namespace) -> dict[str, Any]:
+    """Compute the data of the page: the items and, if they are a conversation, its turns."""
+    policies = policies_to_compare(args.policy or ["chat"], args.overrides, args.query)
+    budget = read_budget(args)
+    found = read_input(args)
+    turns = _turns(args, found.messages) if found.messages else None
+    with progress_bar("computing", "policies") as show:
+        payload = page_payload(
+            found.items,
+            budget,
+            policies,
+            title=args.title or title_of(args.items),
+            source=shlex.join([*args.items, *reading_flags(args)]),
+            fixed_window=args.max is not None,
+            on_progress=show,
+        )
+    return payload if turns is None else {**payload, "turns": turns}
+
+
+def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, Any] | None:
+    """Replay a conversation with the first named policy, or with the session's own.
+
+    Its turns are the model's calls, or its answers if it calls no tool; None if it never answers.
+    """
+    if len(messages) > _MOST_MESSAGES:
+        command = shlex.join(["cupel", "replay", *args.items, "--budget", str(args.budget), "--page", "turns.html"])
+        say(f"left out the turns of {len(messages):,} messages; for a page of them: {command}", error=True)
+        return None
+    policy = read_policy(args.policy[0], args.overrides).policy if args.policy else None
+    counter = NamedCounter(args.tokens) if args.tokens else None
+    ways, recording = conversation_ways(policy, counter), Recording(messages)
+    with progress_bar("replaying", "turns") as show:
+        for answers in (False, True):
+            with suppress(EvaluationError):
+                found = replay(recording, ways, args.budget, counter=counter, answers=answers, on_progress=show)
+                return found.page_payload()
+    return None
+
+
+def conversation_ways(policy: Pipeline | None = None, counter: TokenCounter | None = None) -> dict[str, WindowStrategy]:
+    """Return a session and the ways it is compared with; without a policy each has its own default."""
+    return {
+        "dropping nothing": AppendStrategy(),
+        "a new selection every turn": FitStrategy(policy, counter),
+        "a session": SessionStrategy(policy, options={"counter": counter}),
+    }
+
+
+INSPECT: Final = Command(
+    """Write the interactive page: one HTML file with the window, excluded items, a budget slider and a policy switch.
+
+The file needs neither network nor server. Unless you name several policies, the page can switch to the presets. If
+ITEMS is a conversation, the page also shows it turn by turn: what each request would have cost, and what entered and
+left.
+""",
+    _configure_inspect,
+    _inspect,
+    """\
+  cupel inspect session.jsonl --budget 8000 -o page.html --open
+  cupel inspect session.jsonl --budget 8000 --policy chat --policy mine.toml -o page.html
+""",
+    NO_SELECTION,
+)
+
+
+_WINDOW: Final = 10_000
+"""The window of the conversation: about a third of its tokens."""
+
+
+def _configure_demo(parser: Parser) -> None:
+    add_format(parser)
+    parser.add_argument(
+        "--budget",
+        type=token_count,
+        default=BUDGET,
+        metavar="N",
+        help=f"tokens the selection may use; default: {BUDGET}",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("cupel-demo"),
+        metavar="DIRECTORY",
+        help="where to write; default: cupel-demo",
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+
+
+def _demo(args: argparse.Namespace) -> int:
+    files = _Files(args.output)
+    budget = ContextBudget(args.budget, args.budget)
+    replayed = replay(files.recordings(), conversation_ways(), _WINDOW)
+    items, policy = files.items(), files.policy()
+    report = policy.dry_run(items, budget)
+    name = policy.name or files.policy_file.stem
+    start = Variant(policy, name, f"--policy {shlex.quote(str(files.policy_file))}")
+    payload = page_payload(
+        items,
+        budget,
+        [start, *(read_policy(preset, ()) for preset in preset_names())],
+        title="An agent hunts a flaky test",
+        source=shlex.quote(str(files.session)),
+        fixed_window=False,
+    )
+    files.write(render_page(payload | {"turns": replayed.page_payload()}))
+    if args.format == "json":
+        print_json(_document(report, budget, files))
+    else:
+        _print_replay(replayed, files.chat)
+        _print_selection(report, budget, name, files)
+    if args.open:
+        webbrowser.open(files.page.resolve().as_uri())
+    return 0
+
+
+class _Files:
+    """The files of the demonstration; one that the user has edited replaces the original."""
+
+    def __init__(self, folder: Path) -> None:
+        self.session, self.policy_file = folder / "session.jsonl", folder / "policy.toml"
+        self.chat, self.page = folder / "conversation.json", folder / "page.html"
+        self._told = conversation()
+        chat_text = json.dumps(self._told, ensure_ascii=False, indent=1) + "\n"
+        self._originals = {self.session: session_text(), self.policy_file: policy_text(), self.chat: chat_text}
+        originals = self._originals.items()
+        self._edited = [file for file, text in originals if file.exists() and file.read_bytes() != text.encode()]
+
+    def items(self) -> list[ContextItem]:
+        if self.session in self._edited:
+            return read_items([str(self.session)], NamedCounter()).items
+        return session_items()
+
+    def policy(self) -> Pipeline:
+        return cupel.policy.load(self.policy_file) if self.policy_file in self._edited else session_policy()
+
+    def recordings(self) -> list[Recording]:
+        return read_recordings(self.chat) if self.chat in self._edited else [Recording(self._told)]
+
+    def write(self, page: str) -> None:
+        self.page.parent.mkdir(parents=True, exist_ok=True)
+        for file, text in (self._originals | {self.page: page}).items():
+            if file in self._edited:
+                say(f"kept {file}, which was edited; delete it to have the original again", error=True)
+            else:
+                write_whole(file, text)
+
+
+def _print_replay(found: Replay, chat: Path) -> None:
+    """Print the cost of each way of filling the window over the conversation, and what it keeps."""
+    turns = next(iter(found.figures.values())).turns
+    say(f"A coding agent's conversation, turn by turn, in a window of {found.budget:,} tokens: what a request costs,")
+    say(f"in uncached input tokens, on the {turns} turns on which not everything fits, and how many steps still find")
+    say("everything they use in the window.\n")
+    table = Table([Column("way"), *(Column(name, number=True) for name in ("tokens", "price", "steps whole", "over"))])
+    for name, one in found.figures.items():
+        table.add(
+            Cell(name, "bold"),
+            f"{one.sent:,.0f}",
+            f"{one.price:,.0f}",
+            f"{one.whole:.0%}" if one.steps else "-",
+            Cell(f"{one.over}", "red" if one.over else ""),
+        )
+    print_table(table)
+    steps = max(one.steps for one in found.figures.values())
+    say("\nA request over the budget could not be sent at all: the first row is there for comparison.")
+    say(f"The steps are the {plural(steps, 'turn')} that use earlier outputs: an example, not a measurement.")
+    say(f"Try also:  {_command()} replay {chat} --budget {found.budget}\n")
+
+
+def _print_selection(report: SelectionReport, budget: ContextBudget, name: str, files: _Files) -> None:
+    candidates = plural(report.total_candidates, "item")
+    say(f"The same session as {candidates} of many kinds, and one window that holds a fraction of them.\n")
+    print_table(_by_kind(report))
+    say()
+    say(summary(report, budget, name))
+    say(f"\nThe page:  {files.page}  (open it in a browser; in One window, move the budget and switch the policy)")
+    asked = f"{files.session} --budget {budget.target_tokens}"
+    say(f"Try also:  {_command()} explain {asked} --policy {files.policy_file} --counterfactual")
+    say(f"           {_command()} compare {asked} --policy chat --policy rag")
+
+
+def _command() -> str:
+    """Return how to call this command again: an environment that is not active is not on the search path."""
+    if which("cupel") is not None:
+        return "cupel"
+    called = Path(sys.argv[0])
+    return str(called) if called.stem == "cupel" else "python -m cupel"
+
+
+def _by_kind(report: SelectionReport) -> Table:
+    table = Table(
+        [
+            Column("kind"),
+            Column("in", number=True),
+            Column("tokens in", number=True),
+            Column("out", number=True),
+            Column("tokens out", number=True),
+            Column("why out"),
+        ]
+    )
+    for kind in dict.fromkeys(entry.item.kind for entry in report):
+        inside = [entry.item.tokens for entry in report.included if entry.item.kind == kind]
+        outside = [entry for entry in report.excluded if entry.item.kind == kind]
+        reasons = Counter(entry.reason.name for entry in outside)
+        table.add(
+            Cell(str(kind), "bold"),
+            f"{len(inside):,}",
+            f"{sum(inside):,}",
+            f"{len(outside):,}",
+            f"{sum(max(0, entry.item.tokens) for entry in outside):,}",
+            Cell(", ".join(f"{count} {reason_name(name)}" for name, count in reasons.most_common()), "dim"),
+        )
+    return table
+
+
+def _document(report: SelectionReport, budget: ContextBudget, files: _Files) -> dict[str, Any]:
+    return {
+        "budget": budget.to_dict(),
+        "included": len(report.included),
+        "excluded": len(report.excluded),
+        "total_tokens": tokens_of(report),
+        "page": str(files.page),
+        "session": str(files.session),
+        "policy": str(files.policy_file),
+    }
+
+
+DEMO: Final = Command(
+    """Try cupel on a session that ships with it: a coding agent hunts a flaky payment-webhook test.
+
+Prints the cost of a window over the whole conversation, and the selection of a policy for one request under a tight
+budget; writes the conversation, its items, the policy and the interactive page. Files that you have edited are kept,
+and used.
+""",
+    _configure_demo,
+    _demo,
+    """\
+  cupel demo
+  cupel demo --budget 2500 -o /tmp/demo --open
+""",
+    NO_SELECTION,
+)
