@@ -30,8 +30,7 @@ _DEFAULTS: Final[dict[str, Any]] = {"slicer": "greedy", "placer": "chronological
 def overridden(policy: Pipeline, assignments: Sequence[str]) -> Pipeline:
     """Return the policy with the assignments applied to its document, from left to right.
 
-    >>> import cupel.policy
-    from cupel import presets
+    >>> from cupel import presets
     >>> overridden(presets.chat(), ["slicer=knapsack", "slicer.bucket_size=10"]).slicer
     KnapsackSlice(bucket_size=10, max_cells=50000000)
     """
