@@ -46,11 +46,11 @@ def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], befo
         places = {id(message): at for at, message in enumerate(history)}
         messages = tuple(as_list("the result of a strategy", filled, "a list of messages, or a Fitted"))
         return Request(messages, tuple(places.get(id(message)) for message in messages))
-    dropped = {at for unit in filled.dropped for at in unit.positions}
-    kept = tuple(at for at in range(len(history)) if at not in dropped)
     if isinstance(filled, SessionTurn):
         notes = tuple(Note(change.positions, str(change)) for change in filled.changes)
-        return Request(tuple(filled.messages), kept, filled.reason, notes)
+        return Request(tuple(filled.messages), filled.positions, filled.reason, notes)
+    dropped = {at for unit in filled.dropped for at in unit.positions}
+    kept = tuple(at for at in range(len(history)) if at not in dropped)
     last: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
     return Request(tuple(filled.messages), kept, notes=tuple(_evicted(filled, last)))
 

@@ -264,7 +264,7 @@ class MessageSession(BaseSession, Generic[M]):
         sent = request.sent
         shorter = {at: one for i, name in sent.items() for at, one in segments[i].form(name).messages.items()}
         positions = sorted(at for index in sent for at in segments[index].positions)
-        messages = self._messages(planner, request, positions, shorter)
+        messages, sent_positions = self._messages(planner, request, positions, shorter)
 
         def items() -> list[ContextItem]:
             return replace(history, memory=Memory(lasts=False)).items(planner.room)
@@ -279,6 +279,7 @@ class MessageSession(BaseSession, Generic[M]):
             account,
             lambda report: dropped_from(history, report, made),
             messages=messages,
+            positions=sent_positions,
             total_tokens=step.bill.sent,
             provider=history.format.name,
             shortened=tuple(sorted(shorter)),
@@ -301,8 +302,8 @@ class MessageSession(BaseSession, Generic[M]):
 
     def _messages(
         self, planner: TurnPlanner, request: Request, positions: Sequence[int], shorter: dict[int, Shorter]
-    ) -> list[Any]:
-        """Return the messages to send, notes among them."""
+    ) -> tuple[list[Any], tuple[int | None, ...]]:
+        """Return the messages to send, notes among them, and their positions in the history; a note has none."""
         history = planner.history
         inserted: dict[int, Any] = {}
         written = dict(shorter)
@@ -314,12 +315,12 @@ class MessageSession(BaseSession, Generic[M]):
                 written[position] = Shorter(view, texts_in(view, OUTPUTS), history.infos[position], 0)
             elif history.framework is None:
                 inserted[position] = note_message(placed.note.text)
-        found: list[Any] = []
+        found: list[tuple[Any, int | None]] = []
         for position, message in zip(positions, history.sent(positions, written), strict=True):
             if position in inserted:
-                found.append(inserted[position])
-            found.append(message)
-        return found
+                found.append((inserted[position], None))
+            found.append((message, position))
+        return [message for message, _ in found], tuple(position for _, position in found)
 
     def _marks(
         self, planner: TurnPlanner, request: Request, step: Decision, positions: Sequence[int]
