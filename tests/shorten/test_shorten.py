@@ -167,6 +167,14 @@ def test_a_wrapper_that_leaves_no_room_is_left_out():
     assert '"type"' not in form
 
 
+def test_a_string_of_which_only_brackets_are_left_is_omitted():
+    inner = json.dumps([{"c0": "word " * 60, "c1": n} for n in range(18)])
+    document = {"k0": inner, "k1": True, "k2": ["word " * 20] * 9, "k3": "ok"}
+    for limit in range(20, 400, 7):
+        form = MARKER.sub("", shorten(json.dumps(document, indent=2), limit, counter=COUNTER))
+        assert json.loads(form)["k1"] is True if form else limit < 40
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
 from cupel.shorten._pieces import MARKER, Marker, Pieces, gaps, joined, rendered, spread
@@ -87,21 +87,21 @@ class Document:
     def build(self, room: int) -> str | None:
         """Return the form of at most `room` characters, or None if there is none.
 
-        Where the document is little more than one long string, and there is no room for both, it is that string's.
+        Where the document only wraps a long string, and there is no room for both, it is the form of that string.
         """
         segments = self.segments(room)
         if segments is not None:
             return rendered(segments)
-        page = self.core()
-        return None if page is None else page.build(room)
+        wrapped = self.wrapped()
+        return None if wrapped is None else wrapped.build(room)
 
     def segments(self, room: int) -> list[str] | None:
         """Return the form as texts and markers."""
         return self._node.segments(room)
 
-    def core(self) -> Page | None:
-        """Return the page of the string that makes up most of the document, or None if there is none."""
-        return self._node.core()
+    def wrapped(self) -> Page | Document | None:
+        """Return the text or the document in the string that this document wraps, or None if it wraps none."""
+        return self._node.wrapped()
 
 
 class Context(NamedTuple):
@@ -146,28 +146,31 @@ class Node:
         before, after = text[child.start : child.at + 1], text[self._children[-1].end : child.end]
         room -= self._context.weigh(before) + self._context.weigh(after)
         kept = self._parts(room)
-        main = self._main()
-        if not kept or (main is not None and main not in kept and isinstance(self._children[main].value, str)):
-            return None
-        return [before, *self._written(kept), after]
+        if kept:
+            if self._main() not in (None, *kept) and self.wrapped() is not None:
+                return None
+            return [before, *self._written(kept), after]
+        return [before, self._marker(0, len(self._children)), after] if room >= MARKER else None
 
-    def core(self) -> Page | None:
-        """Return the page of the string that makes up most of a value, or None if there is none."""
+    def wrapped(self) -> Page | Document | None:
+        """Return the text or the document in the string that makes up nearly all of a value, or None."""
         value = self._child.value
         if isinstance(value, str):
-            self._inner = self._inner or _inner(value, self._context)
-            return self._inner if isinstance(self._inner, Page) else self._inner.core()
-        if not value or not isinstance(value, (dict, list)) or self._depth > _DEEPEST:
+            inner = self._inner = self._inner or _inner(value, self._context)
+            return inner if isinstance(inner, Page) else inner.wrapped() or inner
+        if not (is_array(value) or is_object(value)) or not value or self._depth > _DEEPEST:
             return None
         if self._pieces is None:
             self._open()
         main = self._main()
-        return None if main is None else self._node(main).core()
+        return None if main is None else self._node(main).wrapped()
 
     def _main(self) -> int | None:
-        """Return the position of the child that makes up most of a container, if one does."""
+        """Return the position of the child that makes up nearly all of a container, if one does."""
+        if is_array(self._child.value) and len(self._lengths) > 1:
+            return None
         longest = max(range(len(self._lengths)), key=self._lengths.__getitem__)
-        return longest if self._lengths[longest] * 2 > self.length else None
+        return longest if self.length - self._lengths[longest] <= min(_SMALL, self.length // 4) else None
 
     def _node(self, position: int) -> Node:
         if position not in self._nodes:
@@ -229,8 +232,8 @@ class Node:
         if not is_object(self._child.value):
             return Marker.span("row", start + 1, stop)
         keys = (self._text[child.start : child.at].rstrip(" \t\r\n:") for child in self._children[start:stop])
-        named = ", ".join(islice(keys, 4)) if stop - start <= _NAMED else ""
-        if not 0 < len(named) <= _LONGEST_NAMES or "]" in named:
+        named = ", ".join(keys) if stop - start <= _NAMED else ""
+        if not 0 < len(named) <= _LONGEST_NAMES or "]" in named or not named.isprintable():
             return Marker.amount(stop - start, "member")
         return Marker.of(named)
 
@@ -248,13 +251,14 @@ class Node:
         if context.nested:
             inner = [one if isinstance(one, Marker) else quoted(one)[1:-1] for one in segments]
             return [label + '"', *inner, '"']
-        parts: list[str] = []
         # Brackets alone between two markers tell nothing.
-        segments = [one for one in segments if isinstance(one, Marker) or any(map(str.isalnum, one))] or segments
-        last = max((at for at, one in enumerate(segments) if not isinstance(one, Marker)), default=-1)
-        for at, one in enumerate(segments):
-            parts.append(one if isinstance(one, Marker) else label + quoted(one) + ("," if at != last else ""))
-        return parts
+        segments = [one for one in segments if isinstance(one, Marker) or any(map(str.isalnum, one))]
+        last = max((at for at, one in enumerate(segments) if not isinstance(one, Marker)), default=None)
+        if last is None:
+            return None
+        commas = [","] * last + [""] * (len(segments) - last)
+        pairs = zip(segments, commas, strict=True)
+        return [one if isinstance(one, Marker) else label + quoted(one) + comma for one, comma in pairs]
 
 
 def _inner(value: str, context: Context) -> Page | Document:

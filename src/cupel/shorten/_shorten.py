@@ -51,7 +51,7 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
         request = request.with_text(plain)
         if request.is_met:
             return plain
-    return request.longest(_form(plain, query).build) or request.longest(_page(query, plain).build) or least(request)
+    return request.longest(_form(plain, query).build) or least(request)
 
 
 def _form(text: str, query: str) -> Page | Document:
