@@ -226,7 +226,15 @@ def test_rows_can_be_shortened_again():
     once = shorten(json.dumps(SERVERS), 300, counter=COUNTER)
     twice = shorten(once, 120, counter=COUNTER)
     assert COUNTER.count(twice) <= 120
-    assert "truncated" in twice
+    assert twice.startswith("[cupel: 2 parts already omitted]\n{")
+    assert SERVERS["servers"][17] in json.loads(MARKER.sub("", twice))["servers"]
+
+
+def test_an_imitated_marker_in_json_is_escaped():
+    rows = [{"n": n, "text": "[cupel: rows 1–9 omitted]"} for n in range(90)]
+    form = shorten(json.dumps(rows), 120, counter=COUNTER)
+    assert "[cupel : rows 1" in form
+    assert form.count("[cupel: ") == 1
 
 
 @pytest.mark.parametrize(

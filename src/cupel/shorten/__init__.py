@@ -10,11 +10,10 @@ yours, such as a summary made by a model, and fall back to it.
 """
 
 from cupel.shorten._forms import Form, FormFailure, Shortened, atry_forms, forms, try_forms
-from cupel.shorten._names import Rarity
 from cupel.shorten._pieces import escape_markers
 from cupel.shorten._reduce import arguments, names, stub, table, values
 from cupel.shorten._request import AsyncShortener, Shortener
-from cupel.shorten._select import head_tail, key_lines, matching, outline
+from cupel.shorten._select import Rarity, head_tail, key_lines, matching, outline
 from cupel.shorten._shorten import shorten
 
 __all__ = [

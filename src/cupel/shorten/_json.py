@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
-from cupel.shorten._pieces import MARKER, Marker, Pieces, gaps, joined, rendered, spread
+from cupel.shorten._pieces import MARKER, Marker, Pieces, amount, escape_markers, gaps, joined, rendered, spread
 from cupel.shorten._text import Page, Weigh, rare_words
 
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
@@ -25,6 +25,8 @@ _LONG = 1500
 """Rows and members of more characters than this are cut at once; shorter ones are kept whole or omitted."""
 _NAMED, _LONGEST_NAMES = 3, 32
 """So many members that are omitted together are named, if their names are short."""
+_OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
+"""A marker of an earlier shortening."""
 _scan = json.JSONDecoder(strict=False).raw_decode
 
 PlainText = Callable[[str, Weigh], Page]
@@ -78,9 +80,12 @@ class _Child(NamedTuple):
 
 
 class Document:
-    """A JSON document, and the form of it that some room allows."""
+    """A JSON document, and the form of it that some room allows; the markers of an earlier one are only counted."""
 
     def __init__(self, text: str, context: Context) -> None:
+        plain, earlier = _OWN.subn("", text) if "[cupel:" in text else (text, 0)
+        text = escape_markers(plain)
+        self._earlier = [Marker.of(f"{amount(earlier, 'part')} already")] if earlier else []
         value, start, end = read(text)
         self._node = Node(text, _Child(start, start, end, value), context, 0)
 
@@ -91,7 +96,7 @@ class Document:
         """
         segments = self.segments(room)
         if segments is not None:
-            return rendered(segments)
+            return rendered([*self._earlier, *segments])
         wrapped = self.wrapped()
         return None if wrapped is None else wrapped.build(room)
 

@@ -11,10 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from cupel.shorten._json import is_array, is_object
-from cupel.shorten._names import names_in, weights
 from cupel.shorten._pieces import Marker, amount
 from cupel.shorten._request import Request
-from cupel.shorten._select import head_tail
+from cupel.shorten._select import head_tail, names_in, weights
 from cupel.shorten._shorten import shorten
 from cupel.shorten._text import boundary, line_count
 

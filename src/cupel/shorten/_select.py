@@ -1,55 +1,29 @@
-"""Shorteners that keep lines by a rule of their own: the ends, matches, definitions, or rare names."""
+"""Shorteners that keep lines by one rule: the ends, matches, definitions, or rare names; and the weight of names."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
-from itertools import accumulate, chain, repeat
+from itertools import chain
+from math import sqrt
 from typing import cast
 
 from cupel._checks import as_finite, as_integer, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.shorten._names import blanked, token_weights
 from cupel.shorten._pieces import spread
 from cupel.shorten._request import Request
-from cupel.shorten._text import Page, holding_words, least, ranked, troubled, with_context
+from cupel.shorten._text import Page, holding_words, least, ranked, structure, troubled, with_context
 from cupel.tokens import TokenCounter
 
-_POOL = 8
-"""Of a text that is longer than this many times the room, only the likeliest lines are compared with one another."""
-_NUMBERED = r"(?:[ \t]*\d+[:|\t→])?"  # as editors and `grep -n` print lines
-_MODIFIERS = (
-    r"(?:(?:export|default|declare|public|private|protected|internal|static|final|abstract|sealed|open|data|inline"
-    r"|extern|async|unsafe|override|virtual|partial|pub(?:\([^)\n]*\))?)[ \t]+)*"
-)
-_SURE = r"(?:class|interface|struct|enum|trait|impl|fn|func|fun|function\*?|def|macro_rules!)[ \t<(]+[\w$~<*&(]"
-_LIKELY = (
-    r"(?:type|object|record|module|namespace|package|protocol|extension|union|mod|sub|procedure)[ \t]+[\w.$]+"
-    r"[ \t]*(?:[<({:=;]|extends\b|implements\b|where\b|struct\b|interface\b|$)"
-)
-_ARROW = r"(?:const|let|var)[ \t]+[\w$]+[ \t]*=[ \t]*(?:async\b[ \t]*)?(?:function\b|\([^\n]*=>|[\w$]+[ \t]*=>)"
-_NOT_A_METHOD = (
-    r"(?![ \t]*\d+[:|\t→])"
-    r"(?!(?:if|for|while|switch|return|else|catch|do|new|throw|await|yield|case|using|lock|with|elif)\b)"
-)
-_SQL = (
-    r"(?i:create[ \t]+(?:or[ \t]+replace[ \t]+)?(?:temp\w*[ \t]+)?"
-    r"(?:table|view|function|procedure|index|type|trigger))\b"
-)
-_DEFINITION = re.compile(rf"{_NUMBERED}([ \t]*)(?:{_MODIFIERS}(?:{_SURE}|{_LIKELY}|{_ARROW})|{_SQL}|\(def\w*[ \t])")
-_METHOD = re.compile(
-    rf"{_NUMBERED}([ \t]*){_NOT_A_METHOD}(?:[\w<>\[\],.:*&?]+[ \t]+){{0,6}}[*&#]?[\w:~$]+[ \t]*\([^;\n]{{0,200}}\)"
-    r"[^;{}()\n]{0,60}\{?\s*"
-)
-_HEADING = re.compile(rf"{_NUMBERED} {{0,3}}(#{{1,6}})[ \t]+\S")
-_FENCE = re.compile(r" {0,3}(?:```|~~~)")
-
-_CHANGE, _CHANGED = re.compile(r"diff --git |Index: |(@@ -\d)|()(?!\+\+\+ |--- )[+-]"), 2
-"""A file, the beginning of a hunk, or a changed line of a diff."""
-
-_SHORTEST, _LONGEST = len("def f"), 400
-"""Lengths of a line that can define anything."""
+_SEPARATORS = re.compile(r"[^\w./@~\n-]+")
+_BLANKED = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_./@~-\n")}
+_SHORTEST_WORD, _SHORTEST_NAME = 5, 3
+_LONGEST_COUNT = 4
+"""Digits of a number that is no rarer than a word: line numbers and counts."""
+_WORD, _TELLING = 1 << 20, 1 << 21
+"""Weights are whole numbers, so that a sum does not depend on its order."""
 
 
 def head_tail(text: str, limit: int, *, counter: TokenCounter | None = None, head: float = 1 / 3) -> str:
@@ -147,8 +121,8 @@ def key_lines(
     """
 
     def ranking(page: Page) -> Iterable[int]:
-        names = known or {}
-        return _greedy(page.lines, _candidates(page, names, 4 * limit), names)
+        first = dict(zip(reversed(page.lines), reversed(range(len(page.lines))), strict=True))  # of equal lines
+        return _greedy(page.lines, sorted(first.values()), known or {})
 
     return _kept(text, limit, counter, ranking)
 
@@ -158,11 +132,13 @@ def _kept(text: str, limit: int, counter: TokenCounter | None, ranking: Callable
     request = Request.of(text, limit, counter)
     if request.is_met:
         return text
-    page = Page(text)
-    order = iter(ranking(page))
-    first = next(order, None)
-    page.rank(spread(page.lengths, head=1 / 3, tail=2 / 3) if first is None else chain((first,), order))
-    return request.longest(page.build) or least(request)
+
+    def found(page: Page) -> Iterable[int]:
+        order = iter(ranking(page))
+        first = next(order, None)
+        return spread(page.lengths, head=1 / 3, tail=2 / 3) if first is None else chain((first,), order)
+
+    return request.longest(Page(text, found).build) or least(request)
 
 
 def _finder(query: str | re.Pattern[str] | None) -> Callable[[list[str]], dict[int, float]]:
@@ -177,63 +153,8 @@ def _finder(query: str | re.Pattern[str] | None) -> Callable[[list[str]], dict[i
     return lambda lines: {position: 1.0 for position, line in enumerate(lines) if search(line)}
 
 
-def structure(lines: list[str]) -> dict[int, int]:
-    """Return the positions of headings, of definitions, or of the files and changes in a diff, with their depth."""
-    return _changes(lines) or headings(lines) or definitions(lines)
-
-
-def _changes(lines: list[str]) -> dict[int, int]:
-    found = ((position, _CHANGE.match(line)) for position, line in enumerate(lines) if line[:1] in "dI@+-")
-    depths = {position: match.lastindex or 0 for position, match in found if match}
-    return depths if any(depth < _CHANGED for depth in depths.values()) else {}
-
-
-def definitions(lines: list[str]) -> dict[int, int]:
-    """Return the positions of lines that define something, with their indentation."""
-    found: dict[int, int] = {}
-    match = _DEFINITION.match
-    for position, line in enumerate(lines):
-        if not _SHORTEST < len(line) <= _LONGEST:
-            continue
-        definition = match(line) or (_METHOD.fullmatch(line) if _opens_block(lines, position) else None)
-        if definition:
-            found[position] = len(definition[1].expandtabs(4))
-    return found
-
-
-def _opens_block(lines: list[str], position: int) -> bool:
-    """Whether a line ends in a brace, or in a parenthesis with a brace alone on the next line."""
-    end = lines[position][-3:].rstrip()[-1:]
-    return end == "{" or (end == ")" and position + 1 < len(lines) and lines[position + 1].strip() == "{")
-
-
-def headings(lines: list[str]) -> dict[int, int]:
-    """Return the positions of Markdown headings with their levels; none unless most stand apart, as headings do."""
-    found: dict[int, int] = {}
-    fenced, apart = False, 0
-    for position, line in enumerate(lines):
-        if "#" not in line and "`" not in line and "~" not in line:  # nearly always, and cheap to see
-            continue
-        if _FENCE.match(line):
-            fenced = not fenced
-        elif not fenced and (match := _HEADING.match(line)):
-            found[position] = len(match[1])
-            before = not position or not lines[position - 1].strip()
-            after = position + 1 == len(lines) or not lines[position + 1].strip()
-            apart += before and after
-    return found if apart * 2 > len(found) else {}
-
-
-def _candidates(page: Page, known: Mapping[str, int], room: int) -> list[int]:
-    """Positions of the lines to choose from: the first of equal ones, and of very many those that promise most."""
-    backwards = dict(zip(reversed(page.lines), reversed(range(len(page.lines))), strict=True))
-    positions = sorted(backwards.values())
-    held = sum(page.lengths)
-    return positions if held <= _POOL * room else _likeliest(page.lines, positions, known, _POOL * room)
-
-
 def _greedy(lines: list[str], positions: Sequence[int], known: Mapping[str, int]) -> Iterator[int]:
-    """Positions by names not yet covered for each character; a gain only shrinks, so it is renewed when it is next."""
+    """Yield positions by names not yet covered, for each character; a gain only shrinks, so it is renewed in turn."""
     holding = {at: set(blanked(lines[at]).split()) for at in positions}
     weight = token_weights(set[str]().union(*holding.values()), known)
     of = weight.__getitem__
@@ -256,17 +177,69 @@ def _greedy(lines: list[str], positions: Sequence[int], known: Mapping[str, int]
             weight.update(dict.fromkeys(holding[at], 0))
 
 
-def _likeliest(lines: list[str], positions: list[int], known: Mapping[str, int], room: int) -> list[int]:
-    """Positions of the lines in which most names stand for the first time, for each character, within some room."""
-    blank = blanked("\n".join([lines[at].rstrip("\n") for at in positions]))
-    holding = [line.split() for line in blank.split("\n")]
-    tokens = list(chain.from_iterable(holding))
-    holders = list(chain.from_iterable(map(repeat, range(len(holding)), map(len, holding))))
-    first = dict(zip(reversed(tokens), reversed(holders), strict=True))
-    gains = [0] * len(positions)
-    for token, weight in token_weights(first, known).items():
-        gains[first[token]] += weight
-    density = {at: -gain / (len(lines[at]) + 1) for at, gain in zip(positions, gains, strict=True)}
-    ranked = sorted(positions, key=density.__getitem__)
-    lengths = accumulate(len(lines[at]) for at in ranked)
-    return sorted(at for at, length in zip(ranked, lengths, strict=True) if length <= room)
+class Rarity(Counter[str]):
+    """Counts in how many texts each name stood: what the name-based shorteners take as `known`.
+
+    Add every unit of a conversation once, as it arrives; a unit costs its own length, never the conversation's. It is a
+    `Counter`, so a plain mapping of names to numbers does as well, and `dict(rarity)` is its whole state.
+
+    >>> rarity = Rarity()
+    >>> rarity.add("def parse_header(line): ...")
+    >>> rarity.add("parse_header is called by read_request")
+    >>> rarity["parse_header"], rarity["read_request"], rarity["unseen"]
+    (2, 1, 0)
+    """
+
+    def add(self, text: str) -> None:
+        """Count the names of one more text."""
+        self.update(iter(names_in(text)))
+
+
+def names_in(text: str) -> dict[str, None]:
+    """Return the distinct names of a text, in order of appearance."""
+    found = dict.fromkeys(map(_name, dict.fromkeys(blanked(text).split())))
+    found.pop("", None)
+    return found
+
+
+def blanked(text: str) -> str:
+    """Return a text with spaces for what is in no name; line ends stay."""
+    if text.isascii():
+        return text.translate(_BLANKED)
+    lines = text.split("\n")  # most are plain even then, and quicker so
+    return "\n".join([line.translate(_BLANKED) if line.isascii() else _SEPARATORS.sub(" ", line) for line in lines])
+
+
+def token_weights(tokens: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
+    """Return the weight of each token: that of the name it is, or 0."""
+    named = {token: _name(token) for token in tokens}
+    weight = weights(named.values(), known)
+    return {token: weight[name] for token, name in named.items()}
+
+
+def weights(names: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
+    """Return each name's weight: double for what is no ordinary word, and less the more texts it stood in."""
+    seen = known.get
+    return {name: int(_base(name) / sqrt(max(seen(name, 0), 0) + 1)) for name in names}
+
+
+def _name(token: str) -> str:
+    """The token without punctuation at its ends; empty if what is left is a short ordinary word, or no name."""
+    if token.isalnum():
+        name = token
+    else:
+        name = token.rstrip(".-/~@").lstrip("-" if token.startswith(("./", "..")) else "-.~")
+        if not (name[-1:].isalnum() or any(map(str.isalnum, name))):
+            return ""
+    if len(name) >= _SHORTEST_WORD:
+        return name
+    return "" if len(name) < _SHORTEST_NAME or (name.isalpha() and _base(name) == _WORD) else name
+
+
+def _base(name: str) -> int:
+    """An ordinary word has no capital behind its first letter; a short number counts like one."""
+    if name.isalpha():
+        return _WORD if name[1:] == name[1:].lower() else _TELLING
+    if name.isdecimal() and len(name) <= _LONGEST_COUNT:
+        return _WORD
+    return _TELLING if name else 0

@@ -7,10 +7,9 @@ from functools import partial
 
 from cupel._checks import as_text
 from cupel.shorten._json import Context, Document, NotJSONError, ranked_rows, rows_of
-from cupel.shorten._pieces import escape_markers, spread, without_images
+from cupel.shorten._pieces import spread, without_images
 from cupel.shorten._request import Request
-from cupel.shorten._select import structure
-from cupel.shorten._text import Page, Weigh, least, ranked, rare_words, troubled, with_context
+from cupel.shorten._text import Page, Weigh, least, ranked, rare_words, split_lines, structure, troubled, with_context
 from cupel.tokens import TokenCounter
 
 _USUAL = 0.3
@@ -56,7 +55,7 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
 
 def _form(text: str, query: str) -> Page | Document:
     try:
-        return Document(escape_markers(text), Context(query, partial(_page, query)))
+        return Document(text, Context(query, partial(_page, query)))
     except NotJSONError:
         return _json_lines(text, query) or _page(query, text)
 
@@ -65,23 +64,24 @@ def _json_lines(text: str, query: str) -> Page | None:
     """Return the page of a text of which every line is a JSON object, or None if it is another text."""
     if text[:1] != "{":
         return None
-    page = Page(text)
+    lines = split_lines(text)
     try:
-        rows = rows_of(page.lines)
+        rows = rows_of(lines)
     except NotJSONError:
         return None
 
     def cut(position: int, size: int) -> list[str] | None:
-        return Document(page.lines[position], Context(query, partial(_page, query))).segments(size)
+        return Document(lines[position], Context(query, partial(_page, query))).segments(size)
 
-    page = Page(text, cut=cut)
-    wanted = ranked_rows(rows, rare_words(page.lines, query))
-    return page.rank(spread(page.lengths, wanted, head=_HEAD, tail=_TAIL))
+    wanted = ranked_rows(rows, rare_words(lines, query))
+    return Page(text, lambda page: spread(page.lengths, wanted, head=_HEAD, tail=_TAIL), cut=cut)
 
 
 def _page(query: str, text: str, weigh: Weigh = len) -> Page:
-    page = Page(text, weigh=weigh)
-    return page.rank(spread(page.lengths, _between(page.lines, query), head=_HEAD, tail=_TAIL))
+    def ranking(page: Page) -> Iterator[int]:
+        return spread(page.lengths, _between(page.lines, query), head=_HEAD, tail=_TAIL)
+
+    return Page(text, ranking, weigh=weigh)
 
 
 def _between(lines: list[str], query: str) -> Iterator[int]:

@@ -12,6 +12,8 @@ from cupel.shorten._request import Request
 
 Weigh = Callable[[str], int]
 """Tells how many characters a text takes where it will be written."""
+Ranking = Callable[["Page"], Iterable[int]]
+"""Returns the positions of lines in the order in which they are kept."""
 Cut = Callable[[int, int], "list[str] | None"]
 """Returns the segments of one line within a number of characters."""
 
@@ -38,6 +40,38 @@ _DIGITS = re.compile(r"\d+")
 _COMMON = 0.2
 """A word or stem that is in more than this share of the lines tells nothing about one of them."""
 _MOST_WORDS, _LONGEST_SHAPE = 32, 400
+_NUMBERED = r"(?:[ \t]*\d+[:|\t→])?"  # as editors and `grep -n` print lines
+_MODIFIERS = (
+    r"(?:(?:export|default|declare|public|private|protected|internal|static|final|abstract|sealed|open|data|inline"
+    r"|extern|async|unsafe|override|virtual|partial|pub(?:\([^)\n]*\))?)[ \t]+)*"
+)
+_SURE = r"(?:class|interface|struct|enum|trait|impl|fn|func|fun|function\*?|def|macro_rules!)[ \t<(]+[\w$~<*&(]"
+_LIKELY = (
+    r"(?:type|object|record|module|namespace|package|protocol|extension|union|mod|sub|procedure)[ \t]+[\w.$]+"
+    r"[ \t]*(?:[<({:=;]|extends\b|implements\b|where\b|struct\b|interface\b|$)"
+)
+_ARROW = r"(?:const|let|var)[ \t]+[\w$]+[ \t]*=[ \t]*(?:async\b[ \t]*)?(?:function\b|\([^\n]*=>|[\w$]+[ \t]*=>)"
+_NOT_A_METHOD = (
+    r"(?![ \t]*\d+[:|\t→])"
+    r"(?!(?:if|for|while|switch|return|else|catch|do|new|throw|await|yield|case|using|lock|with|elif)\b)"
+)
+_SQL = (
+    r"(?i:create[ \t]+(?:or[ \t]+replace[ \t]+)?(?:temp\w*[ \t]+)?"
+    r"(?:table|view|function|procedure|index|type|trigger))\b"
+)
+_DEFINITION = re.compile(rf"{_NUMBERED}([ \t]*)(?:{_MODIFIERS}(?:{_SURE}|{_LIKELY}|{_ARROW})|{_SQL}|\(def\w*[ \t])")
+_METHOD = re.compile(
+    rf"{_NUMBERED}([ \t]*){_NOT_A_METHOD}(?:[\w<>\[\],.:*&?]+[ \t]+){{0,6}}[*&#]?[\w:~$]+[ \t]*\([^;\n]{{0,200}}\)"
+    r"[^;{}()\n]{0,60}\{?\s*"
+)
+_HEADING = re.compile(rf"{_NUMBERED} {{0,3}}(#{{1,6}})[ \t]+\S")
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+
+_CHANGE, _CHANGED = re.compile(r"diff --git |Index: |(@@ -\d)|()(?!\+\+\+ |--- )[+-]"), 2
+"""A file, the beginning of a hunk, or a changed line of a diff."""
+
+_SHORTEST, _LONGEST = len("def f"), 400
+"""Lengths of a line that can define anything."""
 
 
 def split_lines(text: str) -> list[str]:
@@ -56,7 +90,7 @@ class Page:
     are counted, so that numbers refer to the text as it once was. Anything else that looks like a marker is escaped.
     """
 
-    def __init__(self, text: str, *, weigh: Weigh = len, cut: Cut | None = None) -> None:
+    def __init__(self, text: str, ranking: Ranking, *, weigh: Weigh = len, cut: Cut | None = None) -> None:
         self.lines = split_lines(text)
         self.numbers: Sequence[int] = range(1, len(self.lines) + 1)
         self.last = len(self.lines)
@@ -65,7 +99,7 @@ class Page:
         self.lengths = list(map(weigh, self.lines))
         self.end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
         self._cut = cut
-        self._pieces: Pieces | None = None
+        self._pieces = Pieces(self.lengths, ranking(self))
 
     def _renumber(self) -> None:
         lines: list[str] = []
@@ -81,11 +115,6 @@ class Page:
                 number += 1
         self.lines, self.numbers, self.last = lines, numbers, number - 1
 
-    def rank(self, ranking: Iterable[int]) -> Page:
-        """Set the order in which lines are kept."""
-        self._pieces = Pieces(self.lengths, ranking)
-        return self
-
     def build(self, room: int) -> str | None:
         """Return the form of at most `room` characters, or None if there is none."""
         segments = self.segments(room)
@@ -93,9 +122,6 @@ class Page:
 
     def segments(self, room: int) -> list[str] | None:
         """Return the form as texts and markers."""
-        if self._pieces is None:
-            msg = "rank() comes first"
-            raise RuntimeError(msg)
         kept = self._pieces.within(room)
         if not kept:
             return None
@@ -249,3 +275,50 @@ def least(request: Request) -> str:
 def line_count(text: str) -> int:
     """Return the number of lines of a text."""
     return text.count("\n") + (not text.endswith("\n"))
+
+
+def structure(lines: list[str]) -> dict[int, int]:
+    """Return the positions of headings, of definitions, or of the files and changes in a diff, with their depth."""
+    return _changes(lines) or headings(lines) or definitions(lines)
+
+
+def _changes(lines: list[str]) -> dict[int, int]:
+    found = ((position, _CHANGE.match(line)) for position, line in enumerate(lines) if line[:1] in "dI@+-")
+    depths = {position: match.lastindex or 0 for position, match in found if match}
+    return depths if any(depth < _CHANGED for depth in depths.values()) else {}
+
+
+def definitions(lines: list[str]) -> dict[int, int]:
+    """Return the positions of lines that define something, with their indentation."""
+    found: dict[int, int] = {}
+    match = _DEFINITION.match
+    for position, line in enumerate(lines):
+        if not _SHORTEST < len(line) <= _LONGEST:
+            continue
+        definition = match(line) or (_METHOD.fullmatch(line) if _opens_block(lines, position) else None)
+        if definition:
+            found[position] = len(definition[1].expandtabs(4))
+    return found
+
+
+def _opens_block(lines: list[str], position: int) -> bool:
+    """Whether a line ends in a brace, or in a parenthesis with a brace alone on the next line."""
+    end = lines[position][-3:].rstrip()[-1:]
+    return end == "{" or (end == ")" and position + 1 < len(lines) and lines[position + 1].strip() == "{")
+
+
+def headings(lines: list[str]) -> dict[int, int]:
+    """Return the positions of Markdown headings with their levels; none unless most have empty lines around them."""
+    found: dict[int, int] = {}
+    fenced, apart = False, 0
+    for position, line in enumerate(lines):
+        if "#" not in line and "`" not in line and "~" not in line:  # nearly always, and cheap to see
+            continue
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and (match := _HEADING.match(line)):
+            found[position] = len(match[1])
+            before = not position or not lines[position - 1].strip()
+            after = position + 1 == len(lines) or not lines[position + 1].strip()
+            apart += before and after
+    return found if apart * 2 > len(found) else {}
