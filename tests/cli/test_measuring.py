@@ -113,3 +113,9 @@ def test_too_few_cases_cannot_be_tuned(cupel, folder, cases):
     done = cupel("tune", "few.jsonl", "--policy", "mixed.toml")
     assert done.code == 2
     assert "too few cases to tune: 5 in 5 groups" in done.err
+
+
+def test_an_empty_policy_name_is_refused(cupel, cases):
+    outcome = cupel("evaluate", "cases.jsonl", "--policy", "")
+    assert outcome.code == 2
+    assert "the name of a policy is empty" in outcome.err

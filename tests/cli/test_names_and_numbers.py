@@ -165,3 +165,35 @@ class TestDescribe:
 
     def test_changes_are_described(self, cupel):
         assert "u_shaped: " in cupel("policy", "describe", "chat", "--set", "placer=u_shaped").out
+
+
+def test_a_named_policy_that_scores_by_relevance_asks_for_a_query(cupel, session):
+    outcome = cupel("select", session, "--budget", "4000", "--policy", "rag")
+    assert "note: rag scores by relevance to a query, and there is none: give it with --query" in outcome.err
+
+
+@pytest.mark.parametrize("arguments", [["--policy", "rag", "--query", "flaky"], []], ids=["query", "default"])
+def test_no_query_is_asked_for_where_none_is_missing(cupel, session, arguments):
+    assert "note:" not in cupel("select", session, "--budget", "4000", *arguments).err
+
+
+def test_a_policy_file_that_does_not_exist_is_named_in_words(cupel):
+    outcome = cupel("policy", "validate", "nope.toml")
+    assert outcome.code == 2
+    assert outcome.err == "cupel policy: error: nope.toml: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        ("presets", [0, 2]),
+        ("policy show", [0, 2]),
+        ("policy validate", [0, 1, 2]),
+        ("completion", [0, 2]),
+        ("select", [0, 1, 2]),
+        ("batch", [0, 2, 3, 4, 130]),
+    ],
+)
+def test_help_lists_the_exit_codes_of_the_command_alone(cupel, command, codes):
+    listing = cupel(*command.split(), "--help").out.partition("exit codes:\n")[2]
+    assert [int(line.split()[0]) for line in listing.splitlines()] == codes

@@ -402,3 +402,42 @@ def test_the_page_names_how_its_items_were_read(cupel, folder):
     flags = ["--tokens", "chars", "--conversation", "two", "--unpin", "1", "--query", "a word"]
     page = cupel("inspect", "chats.jsonl", "--budget", "90", *flags, "--format", "json").json
     assert page["source"] == "chats.jsonl --tokens chars --conversation two --unpin 1 --query 'a word'"
+
+
+@pytest.mark.parametrize("first", ["garbage", '{"role": "user", "content": "cut', '{"foo": 1}', "null"])
+@pytest.mark.parametrize("name", ["chat.jsonl", "-"])
+def test_a_bad_first_record_is_skipped_like_any_other(cupel, folder, first, name):
+    text = f'{first}\n{{"role": "user", "content": "hello"}}\n'
+    (folder / "chat.jsonl").write_text(text)
+    outcome = cupel("select", name, "--budget", "99", "--skip-bad", stdin=text.encode())
+    assert (outcome.code, outcome.out) == (0, "user: hello\n")
+    assert "skipped 1 bad record" in outcome.err
+
+
+def test_a_bad_first_record_is_reported_like_any_other(cupel, folder):
+    (folder / "chat.jsonl").write_text('garbage\n{"role": "user", "content": "hello"}\n')
+    outcome = cupel("select", "chat.jsonl", "--budget", "99", "--conversation", "c2")
+    assert outcome.code == 2
+    assert "chat.jsonl:1: not JSON" in outcome.err
+
+
+def test_a_conversation_is_chosen_although_the_first_record_is_bad(cupel, folder):
+    rows = [{"id": name, "messages": [{"role": "user", "content": name}]} for name in ("c1", "c2")]
+    (folder / "chats.jsonl").write_text("garbage\n" + "".join(json.dumps(row) + "\n" for row in rows))
+    outcome = cupel("select", "chats.jsonl", "--budget", "99", "--skip-bad", "--conversation", "c2")
+    assert (outcome.code, outcome.out) == (0, "user: c2\n")
+
+
+def test_a_broken_document_is_one_fault_and_not_one_for_each_line(cupel):
+    text = '[\n  {\n    "content": "a",\n    "tokens": 1\n  },\n  {"content": "b", "tokens": 2}\n'
+    outcome = cupel("select", "-", "--budget", "9", stdin=text.encode())
+    assert outcome.code == 2
+    assert "1 bad record" in outcome.err
+
+
+@pytest.mark.parametrize("source", ["", " "])
+def test_an_empty_name_is_no_folder(cupel, folder, source):
+    (folder / "secret.txt").write_text("secret")
+    outcome = cupel("select", source, "--budget", "99")
+    assert outcome.code == 2
+    assert "ITEMS is empty" in outcome.err

@@ -125,3 +125,42 @@ def test_inspect_names_the_command_for_the_turns_of_a_very_long_conversation(cup
     done = cupel("inspect", "chat.json", "--budget", "900", "--format", "json")
     assert "turns" not in done.json
     assert "cupel replay chat.json --budget 900 --page" in done.err
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "cheap"])
+def test_a_limit_that_nothing_breaks_is_refused(cupel, sessions, value):
+    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", f"--fail-above={value}")
+    assert outcome.code == 2
+    assert "expected a number, zero or more" in outcome.err
+
+
+@pytest.mark.parametrize("way", ["append", "tail"])
+def test_without_a_session_or_fit_the_limit_holds_for_the_other_ways(cupel, sessions, way):
+    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--way", way, "--fail-above", "1")
+    assert outcome.code == 1
+    assert f"cupel replay: {way} costs" in outcome.err
+
+
+def test_the_tail_is_held_to_the_facts_it_keeps(cupel, sessions):
+    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--way", "tail", "--fail-below", "100%")
+    assert outcome.code == 1
+    assert "cupel replay: tail keeps" in outcome.err
+
+
+@pytest.mark.parametrize(("limit", "value"), [("--fail-above", "1e9"), ("--fail-below", "0")])
+def test_a_limit_that_cannot_be_judged_is_broken(cupel, sessions, limit, value):
+    outcome = cupel("replay", "sessions.jsonl", "--budget", "1m", limit, value)
+    assert outcome.code == 1
+    assert f"cupel replay: {limit} cannot be judged" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{"role": "user", "content": [1]}, {"role": "user", "content": {"a": 1}}, 7, {"role": 3}, {"content": []}],
+)
+def test_a_malformed_conversation_is_named_with_its_file(cupel, folder, message):
+    rows = [{"id": "fine", "messages": recordings.chat()}, {"id": "odd", "messages": [*recordings.chat(), message]}]
+    folder.joinpath("odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    outcome = cupel("replay", "odd.jsonl", "--budget", "500", "-q")
+    assert outcome.code == 2
+    assert "odd.jsonl:2" in outcome.err

@@ -132,10 +132,10 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     (2.0, 1.0)
     """
     count = len(values)
-    mean = sum(values) / count if count else 0.0
+    mean = fsum(values) / count if count else 0.0
     if count < _FEW:
         return mean, float("inf")
-    return mean, sqrt(sum((value - mean) ** 2 for value in values) / (count - 1) / count)
+    return mean, sqrt(fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ class Reader:
 
     def __init__(self, recording: Recording) -> None:
         self.provider = recording.provider
-        self._name = f"{recording.name}: " if recording.name else ""
         self.messages = [self._read(message, f"messages[{at}]") for at, message in enumerate(recording.messages)]
         self.opening = [MessageInfo("system", texts=[text]) for text in _opening(recording)]
         """The system prompt and the tools of every request, as messages."""
@@ -49,7 +48,7 @@ class Reader:
         try:
             return read_message(message, self.provider, path=path)
         except (InvalidItemError, TypeError) as error:
-            raise EvaluationError(f"{self._name}cannot be read as {self.provider}: {error}") from None
+            raise EvaluationError(f"cannot be read as {self.provider}: {error}") from None
 
     def steps(self, *, answers: bool = False) -> list[ToolStep]:
         """Return the answers in which the model calls tools, or with `answers` every answer."""

@@ -34,6 +34,8 @@ class Recording:
     system: object = field(repr=False)
     tools: Sequence[object] | None = field(repr=False)
     name: str
+    where: str = field(repr=False)
+    """The file, and the line or the position in it, that it was read from; empty for one made in a program."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Recording:
         system: object = None,
         tools: Sequence[object] | None = None,
         name: str = "",
+        where: str = "",
     ) -> None:
         copied = as_tuple("messages", messages, object, expected="a list of messages")
         if provider is not None and as_text("provider", provider) not in get_args(Provider):
@@ -53,8 +56,15 @@ class Recording:
             ("system", system),
             ("tools", tools),
             ("name", as_text("name", name)),
+            ("where", as_text("where", where)),
         ):
             object.__setattr__(self, part, value)
+
+    @property
+    def label(self) -> str:
+        """The location and the name of the conversation, for errors."""
+        parts = dict.fromkeys(part for part in (self.where, self.name) if part)
+        return ", ".join(parts) or "a conversation without a name"
 
 
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
@@ -245,7 +255,7 @@ def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> li
         told = conversations(spans)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise EvaluationError(f"{path}: a span cannot be read: {error}") from None
-    found += [Recording(messages, provider="openai", name=name) for name, messages in told.items()]
+    found += [Recording(messages, provider="openai", name=name, where=str(path)) for name, messages in told.items()]
     if not found:
         held = "no span in it holds messages" if spans else "there is no conversation in it"
         raise EvaluationError(f"{path}: {held}")
@@ -276,6 +286,8 @@ def _recording(where: str, row: Any) -> Recording:
     name = next((str(fields[key]) for key in _NAMES if fields.get(key) is not None), where)
     system = fields.get("system", fields.get("instructions"))
     try:
-        return Recording(messages, provider=fields.get("provider"), system=system, tools=fields.get("tools"), name=name)
+        return Recording(
+            messages, provider=fields.get("provider"), system=system, tools=fields.get("tools"), name=name, where=where
+        )
     except (CupelError, TypeError) as error:
         raise EvaluationError(f"{where}: {error}") from None

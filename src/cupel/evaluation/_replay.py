@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from itertools import accumulate, takewhile
+from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
@@ -14,7 +16,7 @@ from cupel._documents import is_object
 from cupel._notebook import table
 from cupel._planning import MOST_TOKENS
 from cupel._text import plural
-from cupel.errors import SelectionError
+from cupel.errors import CupelError, SelectionError
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._page import turns_payload
 from cupel.evaluation._reader import Reader, costing
@@ -163,7 +165,7 @@ def _figures(turns: Sequence[ReplayedTurn]) -> Figures:
         failed=len(pressed) - len(requests),
         hit=sum(turn.hit for turn in requests) / max(sent, 1),
         sent=sent / max(len(requests), 1),
-        price=sum(turn.price for turn in requests) / max(len(requests), 1),
+        price=fsum(turn.price for turn in requests) / max(len(requests), 1),
         over=sum(turn.over for turn in requests),
         invalid=sum(turn.invalid for turn in requests),
         unsent=sum(turn.unsent for turn in requests),
@@ -226,7 +228,10 @@ def replay(
     prices = Prices.marked() if prices is None else as_instance("prices", prices, Prices)
     starts = _checked(strategies)
     as_flag("answers", answers)
-    conversations = [_Conversation(recording, costing(counter), answers=answers) for recording in known]
+    conversations: list[_Conversation] = []
+    for recording in known:
+        with _named(recording):
+            conversations.append(_Conversation(recording, costing(counter), answers=answers))
     stages = sum(len(one.steps) for one in conversations) * len(starts)
     if not stages:
         msg = f"no step to replay: in {plural(len(known), 'recording')} the model calls no tool after a message"
@@ -237,14 +242,24 @@ def replay(
         meter = _Meter(budget, prices, every)
         turns: list[ReplayedTurn] = []
         for one in conversations:
-            fill = as_function(f"the result of strategies[{name!r}]", strategy(one.recording, budget))
-            for turn in meter.turns(one, fill):
-                turns.append(turn)
-                done += 1
-                if on_progress is not None:
-                    on_progress(done, stages)
+            with _named(one.recording):
+                fill = as_function(f"the result of strategies[{name!r}]", strategy(one.recording, budget))
+                for turn in meter.turns(one, fill):
+                    turns.append(turn)
+                    done += 1
+                    if on_progress is not None:
+                        on_progress(done, stages)
         found[name] = tuple(turns)
     return Replay(budget, prices, found, known, counter, answers)
+
+
+@contextmanager
+def _named(recording: Recording) -> Iterator[None]:
+    """Name the conversation in errors about its messages."""
+    try:
+        yield
+    except (CupelError, TypeError) as error:
+        raise EvaluationError(f"{recording.label}: {error}") from error
 
 
 def _checked(strategies: Mapping[str, WindowStrategy]) -> dict[str, WindowStrategy]:
