@@ -32,6 +32,7 @@ from cupel.evaluation import (
     Case,
     Estimate,
     Evaluation,
+    EvaluationError,
     Figures,
     FitStrategy,
     Replay,
@@ -224,8 +225,11 @@ def _replay(args: argparse.Namespace) -> int:
     recordings = read[: args.limit]
     prices = _PRICES[args.prices]()
     ways = _ways(args.ways or _WAYS, policies, prices, args.worth)
-    with progress_bar("replaying", "turns", quiet=args.quiet) as show:
-        found = replay(recordings, ways, args.budget, prices=prices, every=args.every, on_progress=show)
+    try:
+        with progress_bar("replaying", "turns", quiet=args.quiet) as show:
+            found = replay(recordings, ways, args.budget, prices=prices, every=args.every, on_progress=show)
+    except TypeError as error:  # the ways are cupel's own: the wrong type is that of a message
+        raise EvaluationError(str(error)) from error
     if args.page is not None:
         write_whole(args.page, render_page({"title": title_of(args.sessions), "turns": found.page_payload()}))
         say(f"wrote {args.page}", error=True)

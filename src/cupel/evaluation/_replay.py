@@ -258,8 +258,10 @@ def _named(recording: Recording) -> Iterator[None]:
     """Name the conversation in errors about its messages."""
     try:
         yield
-    except (CupelError, TypeError) as error:
+    except CupelError as error:
         raise EvaluationError(f"{recording.label}: {error}") from error
+    except TypeError as error:
+        raise TypeError(f"{recording.label}: {error}") from error
 
 
 def _checked(strategies: Mapping[str, WindowStrategy]) -> dict[str, WindowStrategy]:
