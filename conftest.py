@@ -4,11 +4,14 @@ from importlib.util import find_spec
 
 FRAMEWORKS = {
     "_chat_store": "llama_index",
+    "claude_agent_sdk": "claude_agent_sdk",
     "haystack": "haystack",
     "langchain": "langchain_core",
     "langgraph": "langgraph",
+    "litellm": "litellm",
     "llamaindex": "llama_index",
     "mcp": "mcp",
+    "openai_agents": "agents",
     "pydantic_ai": "pydantic_ai",
 }
 

@@ -129,6 +129,8 @@ class ConversationLaws(ABC):
     ways: ClassVar[tuple[str, ...]] = ("invoke", "ainvoke", "stream", "astream")
     sends_the_turn: ClassVar = True
     """Whether a request is what the session chose, and nothing else but a system prompt."""
+    shortens_questions: ClassVar = False
+    """Whether the user's messages can be shortened, as those of a provider's own format can."""
 
     @abstractmethod
     def application(self, stored: Any = None, *, ratio: float = 1.0, **options: Any) -> Application:
@@ -196,9 +198,14 @@ class ConversationLaws(ABC):
         assert requests == expected
 
     def test_options_reach_the_session(self) -> None:
-        requests = self.talk(self.application(), "anna", range(TURNS)).requests
-        worth_little = self.talk(self.application(worth=0.01), "anna", range(TURNS)).requests
-        assert sum(map(weigh, worth_little)) < 0.9 * sum(map(weigh, requests))
+        application = self.talk(
+            self.application(forms=False, note=lambda _messages, _last: "gone"), "anna", range(TURNS)
+        )
+        sent = {text for request in application.requests for text in tools_returned(request)}
+        assert any("gone" in text for text in sent)
+        assert all(text.endswith(output(text.split("value_")[1].split("_")[0])) for text in sent), (
+            "nothing is shortened"
+        )
 
     def test_conversations_are_kept_apart(self) -> None:
         application = self.application()
@@ -254,15 +261,20 @@ class ConversationLaws(ABC):
         with pytest.raises(ConfigurationError, match=r"cupel_session.*: state is of version 9, this is version \d"):
             self.talk(application, "anna", range(2, 3))
 
-    def test_a_message_larger_than_the_budget_is_named_and_the_conversation_goes_on(self) -> None:
-        application = self.talk(self.application(), "anna", range(3))
+    def test_a_message_larger_than_the_budget_is_named_or_shortened_and_the_conversation_goes_on(self) -> None:
+        turns: list[Turn[Any]] = []
+        application = self.talk(self.application(on_turn=turns.append), "anna", range(3))
         before = len(application.requests)
-        with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[\d+\] \(the newest user message"):
+        if self.shortens_questions:
             asyncio.run(application.ask("anna", f"ask 500 {HUGE}", self.ways[0]))
-        assert len(application.requests) == before
+        else:
+            with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[\d+\] \(the newest user message"):
+                asyncio.run(application.ask("anna", f"ask 500 {HUGE}", self.ways[0]))
+            assert len(application.requests) == before
         self.talk(application, "anna", range(4, 7))
         assert all(violations(self.provider, request) == [] for request in application.requests[before:])
         assert HUGE not in str(application.requests)
+        assert max(turn.total_tokens for turn in turns) <= BUDGET
 
     def test_a_history_that_shrank_is_a_history(self) -> None:
         application = self.talk(self.application(), "anna", range(4))

@@ -9,11 +9,14 @@ import pytest
 from cupel import MissingExtraError
 
 MODULES = {
+    "cupel.integrations.claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
     "cupel.integrations.haystack": ("haystack", "haystack"),
     "cupel.integrations.langchain": ("langchain_core", "langchain"),
     "cupel.integrations.langgraph": ("langchain", "langgraph"),
+    "cupel.integrations.litellm": ("litellm", "litellm"),
     "cupel.integrations.llamaindex": ("llama_index", "llamaindex"),
     "cupel.integrations.mcp": ("mcp", "mcp"),
+    "cupel.integrations.openai_agents": ("agents", "openai-agents"),
     "cupel.integrations.pydantic_ai": ("pydantic_ai", "pydantic-ai"),
 }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeV
 
 from cupel._checks import as_text, shown
 from cupel.errors import ConfigurationError, SelectionError
-from cupel.messages import Framework, MessageSession, SystemMessages, Turn
+from cupel.messages import Framework, MessageSession, Provider, SystemMessages, Turn
 from cupel.sessions import Prices
 
 if TYPE_CHECKING:
@@ -85,13 +85,13 @@ class Sessions(Generic[M]):
 
     def __init__(
         self,
-        framework: Framework[M],
+        framework: Framework[M] | Provider,
         place: str,
         budget: int | ContextBudget,
         policy: Pipeline | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        self._framework = framework
+        self._format = {"provider" if isinstance(framework, str) else "framework": framework}
         self._place = place
         self._budget = budget
         self._policy = policy
@@ -154,7 +154,7 @@ class Sessions(Generic[M]):
     def _conversation(
         self, state: str | None, budget: int | ContextBudget, tools: list[Any], system: str | None
     ) -> OpenSession[M]:
-        options: dict[str, Any] = {**self._options, "tools": tools, "system": system, "framework": self._framework}
+        options: dict[str, Any] = {**self._options, "tools": tools, "system": system, **self._format}
         if state is None:
             session = MessageSession[M](budget, self._policy, **options)
         else:

@@ -1,0 +1,161 @@
+"""Sessions for hooks that see a history, but no name of the conversation it belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from cupel._checks import as_instance, as_text
+from cupel.errors import ConfigurationError
+from cupel.integrations._sessions import STATE_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cupel.integrations._sessions import OpenSession, Sessions
+
+M = TypeVar("M")
+
+PLACE: Final = f"store['{STATE_KEY}:…']"
+"""Where a state is stored, as errors name it."""
+_ENTRIES: Final = 256
+"""How many states are kept in memory: two for each conversation."""
+_DEPTH: Final = 100
+"""How deeply messages are read; the session refuses those that are nested more deeply."""
+_MARKS: Final = frozenset(("cache_control", "prompt_cache_breakpoint"))
+"""Fields that callers move from message to message while the conversation stays the same."""
+
+
+class RecentStates(MutableMapping[str, str]):
+    """States in memory, of which the oldest are forgotten."""
+
+    def __init__(self, limit: int = _ENTRIES) -> None:
+        self._limit = limit
+        self._states: OrderedDict[str, str] = OrderedDict()
+        self._lock = Lock()
+
+    def __getitem__(self, key: str) -> str:
+        return self._states[key]
+
+    def __setitem__(self, key: str, state: str) -> None:
+        with self._lock:
+            self._states[key] = state
+            self._states.move_to_end(key)
+            while len(self._states) > self._limit:
+                self._states.popitem(last=False)
+
+    def __delitem__(self, key: str) -> None:
+        with self._lock:
+            del self._states[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._states))
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """The state after a request, and the key of the request before it."""
+
+    state: str
+    previous: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a response's usage needs to find the session that made its request."""
+
+    key: str
+    """Under which the state after the request is stored."""
+    tools: list[Any]
+    system: str | None
+
+
+class Conversations(Generic[M]):
+    """Continues the conversation whose last history is the longest prefix of a new one.
+
+    The state after a request is stored under a digest of the history that the request was made from. The next history
+    of the conversation begins with that one, so its prefixes lead to the state; a history without a known prefix begins
+    a conversation. The newest two states of each conversation stay in the store: a request that is tried again is made
+    from the same state as before.
+    """
+
+    def __init__(self, sessions: Sessions[M], store: MutableMapping[str, str] | None = None) -> None:
+        self._sessions = sessions
+        if store is None:
+            store = RecentStates()
+        self._store: MutableMapping[str, str] = as_instance("store", store, MutableMapping)
+
+    def fit(
+        self, history: Sequence[M], *, tools: Iterable[Any] | None = None, system: str | None = None
+    ) -> tuple[list[M], Request]:
+        """Return the messages to send next in the conversation that `history` continues."""
+        *prefixes, key = _keys(history)
+        previous = next((prefix for prefix in reversed(prefixes) if prefix in self._store), None)
+        last = None if previous is None else self._read(previous)
+        tools = list(tools or ())
+        conversation = self._sessions.open(None if last is None else last.state, tools=tools, system=system)
+        messages = conversation.fit(history)
+        self._write(key, conversation, previous)
+        if last is not None and last.previous is not None:
+            self._store.pop(last.previous, None)
+        return messages, Request(key, tools, system)
+
+    def observe(self, request: Request, usage: object) -> None:
+        """Settle the bill of a request, unless the store has forgotten it."""
+        entry = self._read(request.key) if usage else None
+        if entry is not None:
+            conversation = self._sessions.open(entry.state, tools=request.tools, system=request.system)
+            conversation.observe(usage)
+            self._write(request.key, conversation, entry.previous)
+
+    def _read(self, key: str) -> _Entry | None:
+        text = self._store.get(key)
+        if text is None:
+            return None
+        try:
+            return msgspec.json.decode(as_text(f"store[{key!r}]", text), type=_Entry)
+        except msgspec.DecodeError as error:
+            msg = f"store[{key!r}] is not a state that cupel stored: {error}; delete it to begin a new session"
+            raise ConfigurationError(msg) from error
+
+    def _write(self, key: str, conversation: OpenSession[M], previous: str | None) -> None:
+        entry = _Entry(self._sessions.close(conversation), previous)
+        self._store[key] = msgspec.json.encode(entry).decode()
+
+
+def _keys(history: Sequence[object]) -> list[str]:
+    """Return a key for every prefix of a history, the shortest first and the empty one included."""
+    digest = blake2b(digest_size=16)
+    found = [_key(digest)]
+    for message in history:
+        text = json.dumps(_unmarked(message), sort_keys=True, separators=(",", ":"))
+        digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogatepass"))
+        found.append(_key(digest))
+    return found
+
+
+def _key(digest: blake2b) -> str:
+    return f"{STATE_KEY}:{digest.hexdigest()}"
+
+
+def _unmarked(value: object, depth: int = 0) -> object:
+    """Return a message as plain data, without cache breakpoints."""
+    if depth > _DEPTH:
+        return None
+    if callable(dump := getattr(value, "model_dump", None)):
+        value = dump(mode="json", exclude_none=True)
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value)
+        return {str(key): _unmarked(inner, depth + 1) for key, inner in entries.items() if key not in _MARKS}
+    if isinstance(value, (list, tuple)):
+        return [_unmarked(inner, depth + 1) for inner in cast("Sequence[object]", value)]
+    return value if value is None or isinstance(value, (str, int, float)) else type(value).__qualname__
