@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from cupel._checks import did_you_mean, shown
 from cupel._documents import MAX_DIGITS
@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
                     self.error(f"unknown option {shown(flag)[1:-1]}{did_you_mean(flag, known)}")
         return super().parse_known_args(args, namespace)
 
-    def _print_message(self, message: str, file: IO[str] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(visible(message), file)
 
 

@@ -97,14 +97,15 @@ def _evaluate(args: argparse.Namespace) -> int:
     comparisons = [compare(found[0], other, seed=args.seed) for other in found[1:]]
     if args.format == "json":
         evaluations = [evaluation.to_dict() for evaluation in found]
-        print_json({"evaluations": evaluations, "comparisons": [one.to_dict() for one in comparisons]})
+        print_json({"evaluations": evaluations, "comparisons": [each.to_dict() for each in comparisons]})
     else:
         _print_evaluations(found)
-        for one in comparisons:
-            say(f"{one.verdict}; better {one.better}, worse {one.worse}, equal {one.equal}")
-    failed = [one for one in found if args.fail_below is not None and one.kept.value < args.fail_below]
-    for one in failed:
-        say(f"cupel evaluate: {one.name} keeps {one.kept.value:.3f}, less than {args.fail_below}", error=True)
+        for comparison in comparisons:
+            counts = f"better {comparison.better}, worse {comparison.worse}, equal {comparison.equal}"
+            say(f"{comparison.verdict}; {counts}")
+    failed = [each for each in found if args.fail_below is not None and each.kept.value < args.fail_below]
+    for each in failed:
+        say(f"cupel evaluate: {each.name} keeps {each.kept.value:.3f}, less than {args.fail_below}", error=True)
     return 1 if failed else 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
-from cupel.messages import MessageInfo, read_message
+from cupel.messages import MessageInfo, Provider, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Reader:
     """Reads the messages of one recording, each once."""
 
     def __init__(self, recording: Recording) -> None:
-        self.provider = recording.provider
+        self.provider: Provider = recording.provider
         self.messages = [self._read(message, f"messages[{at}]") for at, message in enumerate(recording.messages)]
         self.opening = [MessageInfo("system", texts=[text]) for text in _opening(recording)]
         """The system prompt and the tools of every request, as messages."""

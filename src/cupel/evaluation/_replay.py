@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -254,7 +254,7 @@ def replay(
 
 
 @contextmanager
-def _named(recording: Recording) -> Iterator[None]:
+def _named(recording: Recording) -> Generator[None, None, None]:
     """Name the conversation in errors about its messages."""
     try:
         yield
