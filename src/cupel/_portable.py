@@ -1,4 +1,4 @@
-"""The four methods of values that travel as JSON."""
+"""The methods of values that travel as JSON."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from cupel._documents import WireForm
+    from cupel._documents import PackedRecord
 
 
 class Portable:
-    """A value with a JSON form; the class says which."""
+    """A value with a JSON document; the class names its record."""
 
     __slots__ = ()
 
     @classmethod
-    def _form(cls) -> WireForm[Any]:
+    def _record(cls) -> PackedRecord[Any]:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form as plain values; fields that have their default are left out."""
-        return self._form().write(self)
+        """Return the document as plain values; fields that have their default are left out."""
+        return self._record().write(self)
 
     @classmethod
     def from_dict(cls, form: Mapping[str, Any]) -> Self:
-        """Read the JSON form, with keys in camelCase or in Python's spelling; the error names the path."""
-        value: Self = cls._form().read(form, (), aside=None if cls._form().checked else {})
+        """Read the document, with keys in camelCase or in Python's spelling; the error names the path."""
+        record = cls._record()
+        value: Self = record.read(form, rooted=True, unknown_fields=None if record.checked else {})
         return value
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the JSON form as text."""
+        """Return the document as JSON text."""
         from cupel._documents import encode_json  # only when a value travels
 
-        return encode_json(self._form().pack(self), indent=indent)
+        return encode_json(self._record().encode(self), indent=indent)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read the JSON form from text: every key once, numbers that are numbers; the error names the path."""
-        value: Self = cls._form().read_json(text, aside=None if cls._form().checked else {})
+        """Read the document from JSON text: every key once, no NaN or Infinity; the error names the path."""
+        record = cls._record()
+        value: Self = record.read_json(text, unknown_fields=None if record.checked else {})
         return value

@@ -209,7 +209,7 @@ def test_a_bad_item_is_its_rows_error_and_nobody_elses(item, field, message):
     [
         ({"max_tokens": 5, "target_tokens": 6}, "budget: target_tokens must not exceed max_tokens=5, got 6"),
         ({"max_tokens": 5, "target_tokens": None}, "budget: target_tokens is missing"),
-        ({"max_tokens": -1, "target_tokens": 0}, "budget: max_tokens must be an integer >= 0, got int: -1"),
+        ({"max_tokens": -1, "target_tokens": 0}, "budget: max_tokens must be >= 0, got -1"),
         (None, "budget is missing, and the requests share none"),
     ],
 )

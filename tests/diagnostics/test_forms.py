@@ -202,14 +202,14 @@ def objects(form) -> st.SearchStrategy:
 
 @pytest.mark.parametrize("form", [ITEM, BUDGET], ids=["item", "budget"])
 def test_the_reader_takes_what_the_schema_takes(form) -> None:
-    validator = jsonschema.Draft202012Validator(form.schema())
+    validator = jsonschema.Draft202012Validator(form.definition())
     taken = {True: 0, False: 0}
 
     @given(objects(form))
     def agree(candidate) -> None:
         read, problem = None, ""
         try:
-            read = form.read(candidate, aside={})
+            read = form.read(candidate, unknown_fields={})
         except CupelError as error:
             problem = str(error)
         if "must not exceed" not in problem:  # a schema cannot compare two numbers of a budget

@@ -205,7 +205,7 @@ def test_a_report_from_the_future_is_kept_whole() -> None:
         (lambda d: d.update(total_candidates=3), r"\$: total_candidates must be 9, the sum .* got 3"),
         (lambda d: d.update(total_tokens_considered=0), r"\$: total_tokens_considered must be \d+, .* got 0"),
         (lambda d: d["included"].pop(), "total_candidates must be 8"),
-        (lambda d: d.update(included=5), r"\$.included: included must be a list, got int: 5"),
+        (lambda d: d.update(included=5), r"\$: included must be a list, got int: 5"),
         (lambda d: d.update(events=[5]), r"\$.events\[0\]: an event must be an object, got int: 5"),
         (lambda d: d.update(excluded=[5]), r"\$.excluded\[0\]: an excluded item must be an object"),
         (

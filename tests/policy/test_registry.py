@@ -23,9 +23,9 @@ from cupel import (
     Slicer,
     Window,
 )
+from cupel._documents import Field, Integer
 from cupel.conformance import load_vector, run_vector
 from cupel.policy import json_schema, register_placer, register_scorer, register_slicer, registered
-from cupel.policy._forms import Integer, Key
 from cupel.policy._registry import SCORERS
 from cupel.testing import strategies
 
@@ -241,7 +241,7 @@ def test_errors_of_a_constructor_carry_the_path():
 def test_unregistered_strategies_say_how_to_register():
     with pytest.raises(PolicyConfigError) as caught:
         cupel.policy.to_dict(Pipeline(scorer=EVERYTHING))
-    assert "$.scorer: Everything has no scorer tag" in str(caught.value)
+    assert "$.scorer: Everything cannot be serialised: it has no scorer tag" in str(caught.value)
     assert '@register_scorer("some_tag")' in str(caught.value)
 
 
@@ -296,7 +296,7 @@ def test_annotations_without_a_form_are_named():
     class Typed(Plain):
         type: str = "x"
 
-    with pytest.raises(PolicyConfigError, match=r"Unsupported\.when: the annotation int \| str has no policy form"):
+    with pytest.raises(PolicyConfigError, match=r"Unsupported\.when cannot be serialised: int \| str has no codec"):
         cupel.policy.from_dict({"scorer": "unsupported"})
     with pytest.raises(PolicyConfigError, match=r"Typed\.type cannot be serialised"):
         cupel.policy.to_dict(Pipeline(scorer=Typed()))
@@ -365,7 +365,7 @@ class Brevity(Scorer):
 
 
 def test_a_declaration_is_all_that_documents_vectors_and_the_kit_need(tmp_path):
-    SCORERS.declare("brevity", Brevity, Key("half", Integer(least=1)))
+    SCORERS.declare("brevity", Brevity, Field("half", Integer(least=1)))
     assert cupel.policy.from_dict({"scorer": {"type": "brevity", "half": 7}}).scorer == Brevity(7)
     assert cupel.policy.to_dict(Pipeline(scorer=Brevity())) == {"scorer": "brevity"}
     assert registered()["scorer"]["brevity"].schema()["properties"]["half"] == {

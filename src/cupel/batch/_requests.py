@@ -90,8 +90,8 @@ def _decoder(spelling: str) -> msgspec.json.Decoder[list[Any]]:
 
 
 def _typed(field: Field) -> tuple[Any, ...]:
-    value: Any = field.value
-    return (field.name, value.type) if field.required else (field.name, value.type | None, None)
+    codec = field.codec
+    return (field.name, codec.python_type) if field.required else (field.name, codec.python_type | None, None)
 
 
 _DECODERS: Final = (_decoder("name"), _decoder("key"))
@@ -138,8 +138,7 @@ def _instants(texts: list[str | None]) -> Iterable[datetime | None]:
 
 
 def _reader(name: str) -> Callable[[Any], Any]:
-    value: Any = ITEM.spellings[name].value
-    return cast("Callable[[Any], Any]", value.read)
+    return ITEM.spellings[name].codec.decode
 
 
 _read_metadata: Final = _reader("metadata")

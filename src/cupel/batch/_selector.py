@@ -20,7 +20,7 @@ from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 from cupel.pipeline import Pipeline
 
-_READ_INSTANT: Final = cast("Callable[[Any], Any]", ITEM.spellings["timestamp"].value.read)
+_READ_INSTANT: Final = ITEM.spellings["timestamp"].codec.decode
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

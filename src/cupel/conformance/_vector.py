@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cupel._checks import shown
-from cupel._documents import BUDGET, ITEM, WireForm, decode_toml, is_list, is_object
+from cupel._documents import BUDGET, ITEM, PackedRecord, decode_toml, is_list, is_object
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 
@@ -220,9 +220,9 @@ def _build_item(table: TomlTable) -> ContextItem:
     return ContextItem(**{"content": table.need("content"), "tokens": table.need("tokens"), **fields})
 
 
-def _fields(form: WireForm[Any], table: TomlTable) -> dict[str, Any]:
+def _fields(form: PackedRecord[Any], table: TomlTable) -> dict[str, Any]:
     """Return the fields that a table has of a form, in either spelling; what they hold is for the class to judge."""
-    return {field.name: value for field, value in form.named(table.values, aside={}, partial=True)}
+    return {field.name: value for field, value in form.named(table.values, partial=True)}
 
 
 def build_scored(tables: list[TomlTable]) -> list[ScoredItem]:

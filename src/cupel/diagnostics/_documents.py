@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Union, cast
@@ -11,24 +11,23 @@ import msgspec
 
 from cupel._checks import shown, wrong_type
 from cupel._documents import (
+    ANY_NUMBER,
     BUDGET,
-    COUNT,
-    DURATION,
-    INTEGER,
     ITEM,
-    NUMBER,
+    MILLISECONDS,
     TEXT,
-    Aside,
+    Codec,
     Field,
-    Nested,
+    Integer,
+    ListOf,
+    PackedRecord,
     Path,
     RefusedError,
-    Value,
-    WireForm,
+    Schema,
+    UnknownFields,
     check_depth,
     encode_json,
     plain,
-    shown_path,
 )
 from cupel._frozen import FrozenDict
 from cupel.diagnostics._reasons import (
@@ -54,127 +53,126 @@ from cupel.errors import ReportFormatError
 
 _STAGES: Final = {stage.value: stage for stage in PipelineStage}
 _INCLUSIONS: Final = {reason.value: reason for reason in InclusionReason}
-_VALUES: Final[dict[Any, Value]] = {str: TEXT, int: INTEGER, float: NUMBER}
+_INTEGER: Final = Integer()
+_COUNT: Final = Integer(least=0, enforced=True)
+_CODECS: Final[dict[Any, Codec[Any]]] = {str: TEXT, int: _INTEGER, float: ANY_NUMBER}
+
+# These are records of a run: unlike items they check nothing, so that a run does not pay for it.
+_record: Final = partial(PackedRecord[Any], error=ReportFormatError, checked=False)
 
 
-def _field(name: str, value: Value | Nested, *, required: bool = True, default: Any = None) -> Field:
-    return Field(name, value, default, required=required, key=name)
+class _Stage(Codec[Any]):
+    """The name of a stage; one of a newer producer is kept as it is."""
+
+    def decode(self, value: Any, /) -> PipelineStage | UnknownStage:
+        name = TEXT.decode(value)
+        return _STAGES.get(name) or UnknownStage(name)
+
+    def encode(self, value: PipelineStage | UnknownStage, /) -> str:
+        return value.value
+
+    def schema(self) -> Schema:
+        return {"type": "string", "examples": [stage.value for stage in PipelineStage]}
 
 
-# These are records of what happened: unlike items they check nothing, so that a run need not pay for it.
-_record: Final = partial(WireForm[Any], error=ReportFormatError, checked=False)
+class _Reason(Codec[Any]):
+    """An object that names a reason."""
+
+    title: str
+
+    def schema(self) -> Schema:
+        return {"$ref": f"#/$defs/{self.title}"}
+
+    def split(self, value: Any) -> tuple[str, dict[str, Any]]:
+        """Return the name of a reason and its other fields."""
+        if not isinstance(value, Mapping):
+            raise RefusedError(str(wrong_type("a reason", "an object", value)))
+        rest = dict(cast("Mapping[str, Any]", value))
+        if "reason" not in rest:
+            raise RefusedError("reason is missing")
+        name = rest.pop("reason")
+        if type(name) is not str:
+            raise RefusedError(str(wrong_type("reason", "a string", name)))
+        return name, rest
 
 
-def _stage(value: Any) -> PipelineStage | UnknownStage:
-    if type(value) is not str:
-        raise ValueError(value)
-    return _STAGES.get(value) or UnknownStage(value)
-
-
-_STAGE: Final = Value(
-    "a string",
-    {"type": "string", "examples": [stage.value for stage in PipelineStage]},
-    _stage,
-    write=lambda stage: stage.value,
-)
-
-
-class Inclusion:
+class Inclusion(_Reason):
     """An inclusion reason: an object that holds nothing but its name."""
 
     title = "inclusion"
     packed = msgspec.defstruct("inclusion", [("reason", Any)], forbid_unknown_fields=True)
 
-    def read(
-        self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None
-    ) -> InclusionReason | UnknownInclusionReason:
-        """Read a known reason, or keep the name of another."""
-        named, rest = _reason(form, at, error)
-        if rest and aside is not None:
-            aside[at or ()] = _shallow(rest, at, error)
-        return _INCLUSIONS.get(named) or UnknownInclusionReason(named)
+    def decode(self, value: Any, /) -> InclusionReason | UnknownInclusionReason:
+        name, _ = self.split(value)
+        return _INCLUSIONS.get(name) or UnknownInclusionReason(name)
 
-    def pack(self, value: InclusionReason | UnknownInclusionReason, /) -> Any:
-        """Return the struct around the name."""
+    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
+        if isinstance(value, Mapping) and (rest := {**cast("dict[str, Any]", value)}).pop("reason", rest) and rest:
+            yield (), rest
+
+    def encode(self, value: InclusionReason | UnknownInclusionReason, /) -> Any:
         return self.packed(value.value)
 
     def unpack(self, packed: Any, /) -> InclusionReason:
         """Return a known reason."""
         return _INCLUSIONS[packed.reason]
 
-    def schema(self) -> dict[str, Any]:
-        """Describe an object with a name of any kind."""
+    def definition(self) -> Schema:
+        """Describe an object with any name."""
         name = {"type": "string", "examples": list(_INCLUSIONS)}
         return {"type": "object", "required": ["reason"], "properties": {"reason": name}}
 
 
-class Exclusion:
-    """An exclusion reason: its name, and beside it the fields that the reason has."""
+class Exclusion(_Reason):
+    """An exclusion reason: its name and its fields; a reason with another name keeps all of them."""
 
     title = "exclusion"
-
-    def read(self, form: object, at: Path | None, *, error: type[Exception], aside: Aside | None) -> ExclusionReason:
-        """Read a known reason, or keep another as it is."""
-        name, rest = _reason(form, at, error)
-        known = _REASONS.get(name)
-        if known is None:
-            return UnknownReason(name, FrozenDict(_shallow(rest, at, error)))
-        return cast("ExclusionReason", known.read(rest, at, error=error, aside={} if aside is None else aside))
-
     packed: Any = Union[tuple(KNOWN_REASONS.values())]  # noqa: UP007 - msgspec tells them apart by their names
 
-    def pack(self, value: ExclusionReason, /) -> Any:
-        """Return the fields beside the name."""
+    def decode(self, value: Any, /) -> ExclusionReason:
+        name, rest = self.split(value)
+        if name in _REASONS:
+            return cast("ExclusionReason", _REASONS[name].decode(rest))
+        try:
+            check_depth(rest)
+        except RefusedError as bad:
+            raise RefusedError(f"{bad}, got {shown(rest)}") from None
+        return UnknownReason(name, FrozenDict(rest))
+
+    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
+        rest = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
+        known = _REASONS.get(rest.pop("reason", ""))
+        return iter(()) if known is None else known.unknown(rest)
+
+    def encode(self, value: ExclusionReason, /) -> Any:
         known = _REASONS.get(value.name)
-        return plain(value.to_dict()) if known is None or type(value) is not known.build else known.pack(value)
+        return plain(value.to_dict()) if known is None or type(value) is not known.build else known.encode(value)
 
     def unpack(self, packed: ExclusionReason, /) -> ExclusionReason:
         """Return the reason, which msgspec has read."""
         return packed
 
-    def schema(self) -> dict[str, Any]:
-        """Describe each known reason with its fields; a reason of another name may carry anything."""
+    def definition(self) -> Schema:
+        """Describe each known reason with its fields; a reason with another name may have any."""
         branches: list[dict[str, Any]] = []
-        for name, form in _REASONS.items():
-            fields = form.schema()
-            required = ["reason", *fields.get("required", ())]
-            properties = {"reason": {"const": name}, **fields["properties"]}
+        for name, codec in _REASONS.items():
+            own = codec.definition()
+            required = ["reason", *own.get("required", ())]
+            properties = {"reason": {"const": name}, **own["properties"]}
             branches.append({"type": "object", "required": required, "properties": properties})
         other = {"type": "string", "not": {"enum": list(_REASONS)}}
         branches.append({"type": "object", "required": ["reason"], "properties": {"reason": other}})
         return {"oneOf": branches}
 
 
-def _reason(form: object, at: Path | None, error: type[Exception]) -> tuple[str, dict[str, Any]]:
-    """Return a reason's name, and what stands beside it."""
-    if not isinstance(form, Mapping):
-        raise error(f"{shown_path(at or ())}: {wrong_type('a reason', 'an object', form)}")
-    rest = dict(cast("Mapping[str, Any]", form))
-    if "reason" not in rest:
-        raise error(f"{shown_path(at or ())}: reason is missing")
-    name = rest.pop("reason")
-    if type(name) is not str:
-        raise error(f"{shown_path(at or ())}: {wrong_type('reason', 'a string', name)}")
-    return name, rest
-
-
-def _shallow(fields: dict[str, Any], at: Path | None, error: type[Exception]) -> dict[str, Any]:
-    try:
-        check_depth(fields)
-    except RefusedError as bad:
-        raise error(f"{shown_path(at or ())}: {bad}, got {shown(fields)}") from None
-    return fields
-
-
-def _reason_form(reason: type[ExclusionReason]) -> WireForm[Any]:
+def _reason_record(reason: type[ExclusionReason]) -> PackedRecord[Any]:
     fields = tuple(
-        Field(field.name, _VALUES[field.type], None, required=True, key=field.encode_name)
-        for field in msgspec.structs.fields(reason)
+        Field(field.name, _CODECS[field.type], key=field.encode_name) for field in msgspec.structs.fields(reason)
     )
     return _record(f"a {reason.__name__}", reason, fields, struct=reason)
 
 
-_REASONS: Final = {name: _reason_form(reason) for name, reason in KNOWN_REASONS.items()}
+_REASONS: Final = {name: _reason_record(reason) for name, reason in KNOWN_REASONS.items()}
 INCLUSION: Final = Inclusion()
 EXCLUSION: Final = Exclusion()
 
@@ -182,62 +180,62 @@ EVENT: Final = _record(
     "an event",
     TraceEvent,
     (
-        _field("stage", _STAGE),
-        _field("duration_ms", DURATION),
-        _field("item_count", COUNT),
-        _field("message", TEXT, required=False),
+        Field("stage", _Stage()),
+        Field("duration_ms", MILLISECONDS),
+        Field("item_count", _COUNT),
+        Field("message", TEXT, None),
     ),
 )
 INCLUDED: Final = _record(
     "an included item",
     IncludedItem,
-    (_field("item", Nested(ITEM)), _field("score", NUMBER), _field("reason", Nested(INCLUSION))),
+    (Field("item", ITEM), Field("score", ANY_NUMBER), Field("reason", INCLUSION)),
 )
 EXCLUDED: Final = _record(
     "an excluded item",
     ExcludedItem,
-    (_field("item", Nested(ITEM)), _field("score", NUMBER), _field("reason", Nested(EXCLUSION))),
+    (Field("item", ITEM), Field("score", ANY_NUMBER), Field("reason", EXCLUSION)),
 )
 SHORTFALL: Final = _record(
     "a shortfall",
     CountRequirementShortfall,
-    (_field("kind", TEXT), _field("required_count", COUNT), _field("satisfied_count", COUNT)),
+    (Field("kind", TEXT), Field("required_count", _COUNT), Field("satisfied_count", _COUNT)),
 )
 OVERFLOW: Final = _record(
     "an overflow",
     OverflowEvent,
     (
-        _field("tokens_over_budget", INTEGER),
-        _field("overflowing_items", Nested(ITEM, many=True)),
-        _field("budget", Nested(BUDGET)),
+        Field("tokens_over_budget", _INTEGER),
+        Field("overflowing_items", ListOf(ITEM, tuple)),
+        Field("budget", BUDGET),
     ),
 )
 TOKEN_SHORTFALL: Final = _record(
     "a shortfall of tokens",
     TokenRequirementShortfall,
-    (_field("kind", TEXT), _field("required_tokens", COUNT), _field("satisfied_tokens", COUNT)),
+    (Field("kind", TEXT), Field("required_tokens", _COUNT), Field("satisfied_tokens", _COUNT)),
 )
 CERTIFICATE: Final = _record(
     "a certificate",
     Certificate,
     (
-        _field("value", COUNT),
-        _field("bound", COUNT),
-        _field("proof", TEXT),
-        _field("token_shortfalls", Nested(TOKEN_SHORTFALL, many=True), required=False, default=()),
+        Field("value", _COUNT),
+        Field("bound", _COUNT),
+        Field("proof", TEXT),
+        Field("token_shortfalls", ListOf(TOKEN_SHORTFALL, tuple), ()),
     ),
 )
 REPORT: Final = _record(
     "a report",
     SelectionReport,
     (
-        _field("events", Nested(EVENT, many=True)),
-        _field("included", Nested(INCLUDED, many=True)),
-        _field("excluded", Nested(EXCLUDED, many=True)),
-        _field("total_candidates", COUNT),
-        _field("total_tokens_considered", INTEGER),
-        _field("count_requirement_shortfalls", Nested(SHORTFALL, many=True), required=False, default=()),
-        _field("certificate", Nested(CERTIFICATE), required=False),
+        Field("events", ListOf(EVENT, tuple)),
+        Field("included", ListOf(INCLUDED, tuple)),
+        Field("excluded", ListOf(EXCLUDED, tuple)),
+        Field("total_candidates", _COUNT),
+        Field("total_tokens_considered", _INTEGER),
+        Field("count_requirement_shortfalls", ListOf(SHORTFALL, tuple), ()),
+        Field("certificate", CERTIFICATE, None),
     ),
 )
 
@@ -254,40 +252,40 @@ def report_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "cupel selection report",
-        **REPORT.schema(),
-        "$defs": {part.title: part.schema() for part in parts},
+        **REPORT.definition(),
+        "$defs": {part.title: part.definition() for part in parts},
     }
 
 
 def report_to_dict(report: SelectionReport) -> dict[str, Any]:
-    """Return a report's wire form as plain values."""
-    form = REPORT.write(report)
+    """Return a report's document as plain values."""
+    document = REPORT.write(report)
     for path, fields in report.extra.items():
-        target: Any = form
+        target: Any = document
         for step in path:
             target = target[step]
         target.update(fields)
-    return form
+    return document
 
 
 def report_to_json(report: SelectionReport, indent: int | None) -> str:
-    """Return a report's wire form as text."""
-    return encode_json(report_to_dict(report) if report.extra else REPORT.pack(report), indent=indent)
+    """Return a report's document as text."""
+    return encode_json(report_to_dict(report) if report.extra else REPORT.encode(report), indent=indent)
 
 
 def report_from_json(text: str | bytes) -> SelectionReport:
-    """Read a report; the error names the path of what is malformed or does not add up."""
-    aside: Aside = {}
-    return _checked(REPORT.read_json(text, aside=aside), aside)
+    """Read a report; the error names the path of a malformed value or of a total that does not add up."""
+    unknown_fields: UnknownFields = {}
+    return _checked(REPORT.read_json(text, unknown_fields=unknown_fields), unknown_fields)
 
 
 def report_from_dict(form: object) -> SelectionReport:
     """Read a report from plain values."""
-    aside: Aside = {}
-    return _checked(REPORT.read(form, (), aside=aside), aside)
+    unknown_fields: UnknownFields = {}
+    return _checked(REPORT.read(form, rooted=True, unknown_fields=unknown_fields), unknown_fields)
 
 
-def _checked(report: SelectionReport, aside: Aside) -> SelectionReport:
+def _checked(report: SelectionReport, unknown_fields: UnknownFields) -> SelectionReport:
     tokens = sum(entry.item.tokens for entry in report)
     for name, stated, found in (
         ("total_candidates", report.total_candidates, len(report)),
@@ -296,4 +294,4 @@ def _checked(report: SelectionReport, aside: Aside) -> SelectionReport:
         if stated != found:
             msg = f"$: {name} must be {shown(found)}, the sum over included and excluded, got {shown(stated)}"
             raise ReportFormatError(msg)
-    return replace(report, extra=FrozenDict(aside)) if aside else report
+    return replace(report, extra=FrozenDict(unknown_fields)) if unknown_fields else report

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from cupel._documents import WireForm
+    from cupel._documents import PackedRecord
     from cupel.analytics import Counterfactual
     from cupel.pipeline import Origin, Pipeline
     from cupel.scorers import ScoreBreakdown
@@ -57,7 +57,7 @@ class TraceEvent(msgspec.Struct, Portable, frozen=True):
     message: str | None = None
 
     @classmethod
-    def _form(cls) -> WireForm[Self]:
+    def _record(cls) -> PackedRecord[Self]:
         from cupel.diagnostics._documents import EVENT  # loaded on first use
 
         return EVENT
@@ -76,7 +76,7 @@ class OverflowEvent(msgspec.Struct, Portable, frozen=True):
     budget: ContextBudget
 
     @classmethod
-    def _form(cls) -> WireForm[Self]:
+    def _record(cls) -> PackedRecord[Self]:
         from cupel.diagnostics._documents import OVERFLOW  # loaded on first use
 
         return OVERFLOW
@@ -132,7 +132,7 @@ class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     reason: InclusionReason | UnknownInclusionReason
 
     @classmethod
-    def _form(cls) -> WireForm[Self]:
+    def _record(cls) -> PackedRecord[Self]:
         from cupel.diagnostics._documents import INCLUDED  # loaded on first use
 
         return INCLUDED
@@ -146,7 +146,7 @@ class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     reason: ExclusionReason
 
     @classmethod
-    def _form(cls) -> WireForm[Self]:
+    def _record(cls) -> PackedRecord[Self]:
         from cupel.diagnostics._documents import EXCLUDED  # loaded on first use
 
         return EXCLUDED

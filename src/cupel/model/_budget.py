@@ -18,7 +18,7 @@ from cupel.model._kind import ContextKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cupel._documents import WireForm
+    from cupel._documents import PackedRecord
 
 
 _NO_MARGIN: Final = 0.0
@@ -128,7 +128,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
         return _rebuild, (type(self), msgspec.structs.astuple(self))
 
     @classmethod
-    def _form(cls) -> WireForm[Self]:
+    def _record(cls) -> PackedRecord[Self]:
         from cupel._documents import BUDGET  # a higher layer, only when one travels
 
         return BUDGET  # type: ignore[return-value]

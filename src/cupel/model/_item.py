@@ -20,7 +20,7 @@ from cupel.model._kind import ContextKind, ContextSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from cupel._documents import WireForm
+    from cupel._documents import PackedRecord
 
 TRUST_KEY = "cupel:trust"
 """Metadata key: how far the caller trusts the item, from 0 to 1; read by `MetadataTrustScorer`."""
@@ -142,7 +142,7 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         return _rebuild, (type(self), msgspec.structs.astuple(self))
 
     @classmethod
-    def _form(cls) -> WireForm[Self]:
+    def _record(cls) -> PackedRecord[Self]:
         from cupel._documents import ITEM  # a higher layer, only when one travels
 
         return ITEM  # type: ignore[return-value]

@@ -2,121 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from cupel._checks import as_instance, as_integer, as_text, shown, wrong_type
-from cupel._documents import RefusedError, at_index, at_key, check_depth, decode_json, decode_toml, plain
+from cupel._documents import (
+    FLAG,
+    NAME,
+    SCALAR,
+    TEXT,
+    Choice,
+    Field,
+    Integer,
+    ListOf,
+    MapOf,
+    RefusedError,
+    Schema,
+    as_object,
+    check_depth,
+    decode_json,
+    decode_toml,
+    encode_toml,
+    placed,
+    record,
+    step,
+)
 from cupel._files import whole
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline
-from cupel.policy._builtins import PLACERS, SCORERS, SLICERS
-from cupel.policy._forms import (
-    BOOLEAN,
-    SCALAR,
-    Choice,
-    Integer,
-    Json,
-    Key,
-    ListOf,
-    MapOf,
-    Schema,
-    Text,
-    malformed,
-    placed,
-    read_object,
-    record,
-)
 from cupel.policy._registry import FAMILIES, load_plugins
+from cupel.policy._strategies import PLACERS, SCORERS, SLICERS
 
+T = TypeVar("T")
 Format: TypeAlias = Literal["json", "toml"]
 
 _SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".toml": "toml"}
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-_MUST_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
-
-
-def format_json(document: dict[str, Json], indent: int | None) -> str:
-    """The document as JSON; numbers that JSON cannot express are refused."""
-    import json
-
-    if indent is not None:
-        indent = as_integer("indent", indent, least=0, expected="an integer or None")
-    try:
-        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise malformed("$", f"cannot be written as JSON: {error}") from error
-
-
-def format_toml(document: dict[str, Json]) -> str:
-    """The document as TOML: plain values first, then one table for each object, everything deeper inline."""
-    lines = _assignments({key: value for key, value in document.items() if not isinstance(value, dict)}, "$")
-    for key, value in document.items():
-        if isinstance(value, dict):
-            lines += ["", f"[{_key(key)}]", *_assignments(value, at_key("$", key))]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _assignments(table: Mapping[str, Json], path: str) -> list[str]:
-    return [f"{_key(key)} = {_block(value, at_key(path, key))}" for key, value in table.items()]
-
-
-def _block(value: Json, path: str) -> str:
-    """A value on the right of `=`: a list of tables gets a line for each, the rest stays inline."""
-    if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
-        rows = (f"    {_inline(entry, at_index(path, i))},\n" for i, entry in enumerate(value))
-        return f"[\n{''.join(rows)}]"
-    return _inline(value, path)
-
-
-def _inline(value: Json, path: str) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return _integer(value, path)
-        case float():
-            return _float(value)
-        case str():
-            return _string(value)
-        case list():
-            return f"[{', '.join(_inline(entry, at_index(path, i)) for i, entry in enumerate(value))}]"
-        case dict():
-            members = (f"{_key(key)} = {_inline(entry, at_key(path, key))}" for key, entry in value.items())
-            return f"{{ {', '.join(members)} }}" if value else "{}"
-        case None:
-            raise malformed(path, "TOML has no null; leave the key out or use JSON")
-
-
-def _integer(value: int, path: str) -> str:
-    try:
-        return str(plain(value))
-    except RefusedError as error:
-        raise malformed(path, str(error)) from None
-
-
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return repr(value)  # inf and -inf are TOML as they stand; an exponent needs no point
-
-
-def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _string(key)
-
-
-def _string(text: str) -> str:
-    return '"' + _MUST_ESCAPE.sub(lambda found: _escape(found[0]), text) + '"'
-
-
-def _escape(character: str) -> str:
-    return _ESCAPES.get(character) or f"\\u{ord(character):04x}"
 
 
 def load(path: str | os.PathLike[str]) -> Pipeline:
@@ -153,14 +76,7 @@ def from_dict(document: Mapping[str, Any]) -> Pipeline:
     Traceback (most recent call last):
     cupel.errors.PolicyConfigError: $.slicer.iner: unknown key 'iner'; did you mean 'inner'? (known: quotas, ...)
     """
-    try:
-        check_depth(document)
-    except RefusedError as error:
-        raise malformed("$", str(error)) from None
-    members = read_object(document, "$")
-    if "$schema" in members:  # for editors only
-        Text().read(members.pop("$schema"), '$["$schema"]')
-    return DOCUMENT.read(members, "$")
+    return _raising(_decode, document)
 
 
 def dump(pipeline: Pipeline, path: str | os.PathLike[str]) -> None:
@@ -189,10 +105,13 @@ def dumps(pipeline: Pipeline, *, format: Format = "json", indent: int | None = N
     bucket_size = 50
     """
     document = to_dict(pipeline)
-    return format_json(document, indent) if _is_json(format) else format_toml(document)
+    try:
+        return _as_json(document, indent) if _is_json(format) else encode_toml(document)
+    except RefusedError as error:
+        raise error.raised_as(PolicyConfigError) from None
 
 
-def to_dict(pipeline: Pipeline) -> dict[str, Json]:
+def to_dict(pipeline: Pipeline) -> dict[str, Any]:
     """Return a pipeline's policy document: defaults are left out, a strategy without settings is its bare tag.
 
     A function cannot be written: a pipeline with `on_overflow` raises a PolicyConfigError.
@@ -200,7 +119,36 @@ def to_dict(pipeline: Pipeline) -> dict[str, Json]:
     if as_instance("pipeline", pipeline, Pipeline).on_overflow is not None:
         problem = f"on_overflow {shown(pipeline.on_overflow)} cannot be serialised"
         raise PolicyConfigError(f"{problem}: write dataclasses.replace(pipeline, on_overflow=None)")
-    return DOCUMENT.write(pipeline, "$")
+    return _raising(DOCUMENT.encode, pipeline)
+
+
+def _decode(document: Mapping[str, Any]) -> Pipeline:
+    check_depth(document)
+    members = as_object(document)
+    step(TEXT.decode, members.pop("$schema", ""), "$schema")  # for editors only
+    return DOCUMENT.decode(members)
+
+
+def _raising(convert: Callable[[Any], T], value: Any) -> T:
+    """Decode or encode; an error names the path and is a PolicyConfigError or that of the strategy that refused."""
+    try:
+        return convert(value)
+    except RefusedError as error:
+        problem = error.raised_as(PolicyConfigError)
+        if problem is error.cause:
+            raise problem from problem.__cause__
+        raise problem from error.cause or error.__cause__
+
+
+def _as_json(document: dict[str, Any], indent: int | None) -> str:
+    import json
+
+    if indent is not None:
+        indent = as_integer("indent", indent, least=0, expected="an integer or None")
+    try:
+        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise RefusedError(f"cannot be written as JSON: {error}") from None
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[Path, Format]:
@@ -223,11 +171,11 @@ def _is_json(written: str) -> bool:
 
 PIN_RULE: Final = record(
     PinRule,
-    Key("kind", Text(can_be_blank=False)),
-    Key("tag", Text()),
-    Key("source", Text(can_be_blank=False)),
-    Key("metadata", MapOf(SCALAR), note="Keys and the values they must have."),
-    Key("newest", Integer(least=1), note="Only so many of the items that meet the other conditions."),
+    Field("kind", NAME),
+    Field("tag", TEXT),
+    Field("source", NAME),
+    Field("metadata", MapOf(SCALAR), note="Keys and the values they must have."),
+    Field("newest", Integer(least=1), note="Only so many of the items that meet the other conditions."),
     rules={
         "anyOf": [
             *({"required": [key]} for key in ("kind", "tag", "source", "newest")),
@@ -237,14 +185,14 @@ PIN_RULE: Final = record(
 )
 DOCUMENT: Final = record(
     Pipeline,
-    Key("name", Text(), note="What the policy is called."),
-    Key("description", Text(), note="What the policy is for."),
-    Key("scorer", SCORERS, note="How relevant each item is."),
-    Key("slicer", SLICERS, note="What fits the budget; greedy if left out."),
-    Key("placer", PLACERS, note="The final order; chronological if left out."),
-    Key("pins", ListOf(PIN_RULE, tuple), note="Rules that pin items, beside those given as pinned."),
-    Key("deduplication", BOOLEAN, argument="deduplicate"),
-    Key("overflow", Choice(OverflowStrategy)),
+    Field("name", TEXT, note="What the policy is called."),
+    Field("description", TEXT, note="What the policy is for."),
+    Field("scorer", SCORERS, note="How relevant each item is."),
+    Field("slicer", SLICERS, note="What fits the budget; greedy if left out."),
+    Field("placer", PLACERS, note="The final order; chronological if left out."),
+    Field("pins", ListOf(PIN_RULE, tuple), note="Rules that pin items, beside those given as pinned."),
+    Field("deduplicate", FLAG, key="deduplication"),
+    Field("overflow", Choice(OverflowStrategy)),
 )
 
 
@@ -252,7 +200,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> Schema:
-    """A JSON Schema (draft 2020-12) of the policy document, with every strategy registered at this moment.
+    """Return the JSON Schema (draft 2020-12) of the policy document, with every strategy registered so far.
 
     >>> from cupel.policy import json_schema
     >>> sorted(json_schema()["$defs"])

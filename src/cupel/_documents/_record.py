@@ -1,0 +1,389 @@
+"""Records: objects with named fields, declared once to be read, written and described."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, replace
+from enum import Enum
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec.structs import asdict, astuple
+
+from cupel._checks import did_you_mean, shown, wrong_type
+from cupel._documents._codecs import Codec, MismatchError, Schema, Text, as_object, step, unknown_word
+from cupel._documents._text import Path, RefusedError, check_depth, decode_json, is_written
+from cupel._frozen import EMPTY
+from cupel.errors import ConfigurationError, CupelError, MissingExtraError
+
+T = TypeVar("T")
+
+REQUIRED: Final = object()
+UnknownFields: TypeAlias = dict[Path, dict[str, Any]]
+"""Fields that no record has, by the path of the object that had them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record.
+
+    Args:
+        name: The constructor's argument and the attribute.
+        codec: The codec of its values.
+        default: The value that is left out in writing; without one the field is required.
+        key: The key in documents, by default the name.
+        note: The description in a schema.
+        get: Reads the value off an object that has no such attribute.
+        always: Whether the default is written too.
+    """
+
+    name: str
+    codec: Codec[Any]
+    default: Any = REQUIRED
+    key: str = ""
+    note: str = ""
+    get: Callable[[Any], Any] | None = None
+    always: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.key or self.name)
+
+    @property
+    def required(self) -> bool:
+        """Whether the field must be there."""
+        return self.default is REQUIRED
+
+    def described(self) -> Schema:
+        """Return the JSON Schema of the field's value, with its default and note."""
+        described = self.codec.schema()
+        default = self.default.value if isinstance(self.default, Enum) else self.default
+        if isinstance(default, (bool, int, float, str)):
+            described["default"] = default
+        if self.note:
+            described["description"] = self.note
+        return described
+
+
+@dataclass(frozen=True)
+class Record(Codec[T]):
+    """An object with fixed keys: `build` is called with the fields that are there as keyword arguments."""
+
+    build: Callable[..., T]
+    fields: tuple[Field, ...] = ()
+    rules: Mapping[str, Any] = EMPTY
+    """More keywords of the schema; `build` refuses what breaks them."""
+
+    def decode(self, value: Any, /) -> T:
+        members = as_object(value)
+        known = [field.key for field in self.fields]
+        for key in members:
+            if key not in known:
+                raise unknown_word("key", key, known).inside(key)
+        arguments: dict[str, Any] = {}
+        for field in self.fields:
+            if field.key in members:
+                arguments[field.name] = step(field.codec.decode, members[field.key], field.key)
+            elif field.required:
+                raise RefusedError(f"the key {field.key!r} is missing")
+        return construct(self.build, **arguments)
+
+    def encode(self, value: T, /) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        for field in self.fields:
+            member = (field.get or attrgetter(field.name))(value)
+            if field.required or member != field.default:
+                written[field.key] = step(field.codec.encode, member, field.key)
+        return written
+
+    def schema(self) -> Schema:
+        return {
+            "type": "object",
+            "properties": {field.key: field.described() for field in self.fields},
+            "required": [field.key for field in self.fields if field.required],
+            "additionalProperties": False,
+            **self.rules,
+        }
+
+
+def record(
+    described: type[T], *fields: Field, build: Callable[..., T] | None = None, rules: Mapping[str, Any] = EMPTY
+) -> Record[T]:
+    """Return the record of a dataclass, with the defaults of the class; `build` replaces its constructor."""
+    defaults = {member.name: _default(member) for member in dataclasses.fields(cast("Any", described))}
+    settled = (
+        replace(field, default=defaults.get(field.name, REQUIRED)) if field.required else field for field in fields
+    )
+    return Record(build or described, tuple(settled), rules)
+
+
+def _default(member: dataclasses.Field[Any]) -> Any:
+    if member.default_factory is not MISSING:
+        return member.default_factory()
+    return REQUIRED if member.default is MISSING else member.default
+
+
+def construct(build: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """Call a constructor; a configuration error keeps its class, everything else is a refused document."""
+    try:
+        return build(*args, **kwargs)
+    except (MissingExtraError, RefusedError):  # a missing extra is not the document's fault
+        raise
+    except ConfigurationError as error:
+        raise RefusedError(str(error), cause=error) from error
+    except (CupelError, TypeError, ValueError) as error:
+        raise RefusedError(str(error)) from error
+    except Exception as error:  # somebody else's constructor
+        raise RefusedError(f"{type(error).__name__}: {error}") from error
+
+
+_NO_DEFAULT: Final = object()
+_UNFIT: Final = (CupelError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+"""Errors of the fast path; the thorough one finds the reason and its path."""
+
+
+@dataclass(frozen=True)
+class PackedRecord(Codec[T], Generic[T]):
+    """The record of a class that travels often: msgspec reads and writes it as a struct.
+
+    Keys are accepted in both spellings, null means absent, and unknown fields are kept apart or refused. Whatever the
+    struct does not accept is read field by field, which names the problem.
+    """
+
+    noun: str
+    build: Callable[..., T]
+    fields: tuple[Field, ...]
+    error: type[CupelError]
+    """The error of the class."""
+    checked: bool = True
+    """Whether the class checks its fields itself."""
+    struct: type[msgspec.Struct] | None = None
+    """The struct, if the class itself is one with these keys."""
+
+    converts = True
+
+    @property
+    def title(self) -> str:
+        """The name in a schema."""
+        return self.noun.split(" ", 1)[1].replace(" ", "_")
+
+    @cached_property
+    def spellings(self) -> dict[str, Field]:
+        """The fields by their keys, in both spellings."""
+        return {spelling: field for field in self.fields for spelling in (field.key, field.name)}
+
+    @cached_property
+    def packed(self) -> Any:
+        """The struct that msgspec reads and writes; its defaults are those of the class."""
+        if self.struct is not None:
+            return self.struct
+        fields: list[Any] = []
+        for field in self.fields:
+            held = field.codec.packed
+            fields.append((field.name, held) if field.required else (field.name, held | None, field.default))
+        keys = {field.name: field.key for field in self.fields}
+        return msgspec.defstruct(self.title, fields, rename=keys, omit_defaults=True, forbid_unknown_fields=True)
+
+    @cached_property
+    def _members(self) -> Callable[[T], tuple[Any, ...]]:
+        return attrgetter(*(field.name for field in self.fields))
+
+    @cached_property
+    def _struct(self) -> Any:
+        """The class if it is a struct of exactly these fields; a subclass may have more."""
+        names = tuple(field.name for field in self.fields)
+        return self.build if getattr(self.build, "__struct_fields__", None) == names else None
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, Any, Callable[[Any], Any]]]:
+        """The fields to convert after reading, with the defaults that need no conversion."""
+        return [
+            (
+                field.name,
+                _NO_DEFAULT if field.required else field.default,
+                getattr(field.codec, "unpack", field.codec.decode),
+            )
+            for field in self.fields
+            if field.codec.converts or not self.checked
+        ]
+
+    @cached_property
+    def _writers(self) -> list[tuple[int, bool, Any, Callable[[Any], Any]]]:
+        """The fields to convert before writing, by position, with the defaults that are left out."""
+        return [
+            (place, field.always or field.required, field.default, field.codec.encode)
+            for place, field in enumerate(self.fields)
+            if not field.codec.verbatim
+        ]
+
+    def read_json(self, text: str | bytes, *, unknown_fields: UnknownFields | None = None) -> T:
+        """Build a value from JSON text; every key must occur once."""
+        try:
+            packed = msgspec.json.decode(text, type=self.packed)
+            if is_written(packed, text):
+                return self.unpack(packed)
+        except _UNFIT:
+            pass
+        return self.read(decode_json(text, error=self.error), rooted=True, unknown_fields=unknown_fields)
+
+    def read(
+        self,
+        form: object,
+        *,
+        error: type[Exception] | None = None,
+        rooted: bool = False,
+        unknown_fields: UnknownFields | None = None,
+    ) -> T:
+        """Build a value from plain JSON values.
+
+        Args:
+            form: The object.
+            error: Raised instead of the class's own error.
+            rooted: Whether the error names the path of the object itself, `$`.
+            unknown_fields: Collects unknown fields; without it they are refused.
+        """
+        try:
+            return self.unpack(msgspec.convert(form, self.packed))
+        except _UNFIT:
+            pass
+        try:
+            for path, unknown in self.unknown(form):
+                if unknown_fields is None:
+                    raise RefusedError(self._misspelt(next(iter(unknown)))).inside(*path)
+                step(check_depth, unknown, *path, str(next(iter(unknown))))
+                unknown_fields[path] = unknown
+            return self.decode(form)
+        except RefusedError as bad:
+            raise bad.raised_as(error or self.error, rooted=rooted) from None
+
+    def decode(self, value: Any, /) -> T:
+        arguments: dict[str, Any] = {}
+        for field, member in self.named(value):
+            try:
+                arguments[field.name] = field.codec.decode(member)
+            except MismatchError as bad:
+                if bad.path:
+                    raise bad.inside(field.key) from None
+                raise RefusedError(str(wrong_type(field.name, bad.expected, member))) from None
+            except RefusedError as bad:
+                raise bad.inside(field.key) from None
+        try:
+            return self.build(**arguments)
+        except (CupelError, TypeError, ValueError) as bad:
+            raise RefusedError(str(bad)) from None
+
+    def named(self, value: Any, *, partial: bool = False) -> list[tuple[Field, Any]]:
+        """Return the known fields that are there; with `partial` none has to be."""
+        members: Mapping[Any, Any] = value
+        if not isinstance(value, Mapping):
+            raise RefusedError(str(wrong_type(self.noun, "an object", members)))
+        found: dict[str, tuple[Field, Any]] = {}
+        for key, member in members.items():
+            field = self.spellings.get(key)
+            if field is None or member is None:
+                continue
+            if field.name in found:
+                raise RefusedError(f"{field.name} is given twice, in both spellings")
+            found[field.name] = field, member
+        for field in () if partial else self.fields:
+            if field.required and field.name not in found:
+                raise RefusedError(f"{field.name} is missing")
+        return list(found.values())
+
+    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
+        members: Mapping[Any, Any] = value
+        if not isinstance(value, Mapping):
+            return
+        if own := {key: entry for key, entry in members.items() if key not in self.spellings}:
+            yield (), own
+        for key, entry in members.items():
+            if (field := self.spellings.get(key)) is not None:
+                for path, fields in field.codec.unknown(entry):
+                    yield (field.key, *path), fields
+
+    def read_cells(self, cells: Mapping[str, str], *, error: type[Exception] | None = None) -> dict[str, Any]:
+        """Return the fields of a CSV row under their Python names; an empty cell means absent."""
+        raised = error or self.error
+        given = {key: text for key, text in cells.items() if text}
+        for key in given:
+            if key not in self.spellings:
+                raise raised(self._misspelt(key))
+        try:
+            named = self.named(given, partial=True)
+        except RefusedError as bad:
+            raise raised(str(bad)) from None
+        read: dict[str, Any] = {}
+        for field, text in named:
+            try:
+                read[field.name] = field.codec.cell(text if isinstance(field.codec, Text) else text.strip())
+            except (OverflowError, ValueError):
+                raise raised(f"{field.name} must be {field.codec.expected}, got {shown(text)}") from None
+        return read
+
+    def write(self, value: T) -> dict[str, Any]:
+        """Return an object as plain JSON values; fields that have their default are left out."""
+        plain: dict[str, Any] = msgspec.to_builtins(self.encode(value))
+        return plain
+
+    def encode(self, value: Any, /) -> Any:
+        members = [*(astuple(value) if type(value) is self._struct else self._members(value))]
+        for place, always, default, encode in self._writers:
+            member = members[place]
+            if always or (member is not default and member != default):
+                try:
+                    members[place] = encode(member)
+                except (TypeError, ValueError) as bad:
+                    raise self._unwritable(self.fields[place], member, bad) from None
+            else:
+                members[place] = default  # the same object, which msgspec leaves out
+        return self.packed(*members)
+
+    def _unwritable(self, field: Field, member: object, bad: Exception) -> Exception:
+        if field.codec.packed is not Any:  # a record within, which names its own field
+            return bad
+        if isinstance(bad, TypeError):
+            return TypeError(f"{field.name} {bad}")
+        if isinstance(bad, MismatchError):
+            return self.error(f"{field.name} must be {field.codec.expected}, got {shown(member)}")
+        return self.error(f"{field.name}: {bad}")
+
+    def unpack(self, packed: Any) -> T:
+        """Build a value from the struct that msgspec has read."""
+        members = asdict(packed)
+        for name, default, read in self._readers:
+            if (member := members[name]) is not default:
+                members[name] = read(member)
+        return self.build(**members)
+
+    def schema(self) -> Schema:
+        return {"$ref": f"#/$defs/{self.title}"}
+
+    def definition(self) -> Schema:
+        """Return the JSON Schema of the objects that `read` accepts, with unknown fields allowed."""
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        rules: list[dict[str, Any]] = []
+        for field in self.fields:
+            own = field.codec.schema()
+            if field.key == field.name:
+                properties[field.key] = own if field.required else {"anyOf": [own, {"type": "null"}]}
+                required += [field.key] if field.required else []
+                continue
+            given = {one: {"not": {"type": "null"}} for one in (field.key, field.name)}
+            properties |= {one: {"anyOf": [own, {"type": "null"}]} for one in given}
+            if field.required:
+                rules.append({"anyOf": [{"required": [one], "properties": {one: given[one]}} for one in given]})
+            rules.append({"not": {"required": list(given), "properties": given}})
+        return {
+            "type": "object",
+            **({"required": required} if required else {}),
+            "properties": properties,
+            **({"allOf": rules} if rules else {}),
+        }
+
+    def _misspelt(self, key: object) -> str:
+        known = ", ".join(field.key for field in self.fields)
+        hint = did_you_mean(str(key), self.spellings) or f"; {self.noun} has {known}"
+        return f"unknown key {shown(key)}{hint}"
