@@ -125,7 +125,7 @@ def test_a_lock_file_that_is_a_pipe_is_refused(path, out):
 
 def test_without_filelock_the_extra_is_named(path, out, monkeypatch):
     monkeypatch.setitem(sys.modules, "filelock", None)
-    with pytest.raises(MissingExtraError, match=r"cupel\[batch\]"):
+    with pytest.raises(MissingExtraError, match=r"cupel-context\[batch\]"):
         run_batch(path, out, POLICY)
 
 
