@@ -30,7 +30,7 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
         text: The text, such as a tool's output.
         limit: The most tokens that the form may have.
         counter: Counts tokens; `cupel.tokens.default_counter()` by default.
-        query: What the form will be read for, such as the user's newest message.
+        query: What the form will be read for: the user's newest message, or the call that produced the output.
 
     >>> log = "\n".join(f"copied part {number} of 90" for number in range(1, 91))
     >>> print(shorten(log + "\nOSError: no space left on device", 60))
@@ -86,7 +86,7 @@ def _page(query: str, text: str, weigh: Weigh = len) -> Page:
 
 def _between(lines: list[str], query: str) -> Iterator[int]:
     """Yield positions of lines that matter: what the query asks for and trouble, with context, then structure."""
-    scores = rare_words(lines, query) if query else {}
+    scores = rare_words(lines, query)
     trouble = troubled(lines)
     if len(trouble) < _USUAL * len(lines):
         for position in trouble:

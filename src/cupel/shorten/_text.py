@@ -35,7 +35,9 @@ _NO_TROUBLE = re.compile(
     r"|private|protected|static|final|const|let|var|func|fn|[@#*}]|//|/\*|\"\"\")"
 )
 """A line that says that all is well, or that is source code, where errors are only spoken of."""
-_WORD = re.compile(r"[\w./@~-]+")
+_WORD, _NAME = re.compile(r"[\w./@~-]+"), re.compile(r"[\d_./@-]|.[A-Z]")
+_NAME_WEIGHT, _WORD_WEIGHT, _SHORTEST_WORD = 2.0, 0.7, 4
+"""A line with a name that a query asks for comes before one that tells of trouble, whose score is 1."""
 _DIGITS = re.compile(r"\d+")
 _COMMON = 0.2
 """A word or stem that is in more than this share of the lines tells nothing about one of them."""
@@ -208,16 +210,19 @@ def holding_words(lines: Sequence[str], query: str) -> dict[int, float]:
 
 
 def rare_words(lines: Sequence[str], query: str) -> dict[int, float]:
-    """Return the positions of lines that hold words of a query which few lines hold; rarer words score higher."""
-    words = [word.strip("./-~@") for word in _WORD.findall(query.lower())]
-    distinct = sorted({word for word in words if len(word) > 3}, key=lambda word: (-len(word), word))  # noqa: PLR2004
+    """Return the positions of lines that hold words of a query which few lines hold; rarer ones and names score more."""
+    weights: dict[str, float] = {}
+    for word in _WORD.findall(query):
+        name = word.strip("./-~@")
+        if len(name) >= _SHORTEST_WORD:
+            weights[name.lower()] = _NAME_WEIGHT if _NAME.search(name) else _WORD_WEIGHT
     scores: dict[int, float] = {}
-    text = "".join(lines).lower()
-    for word in distinct[:_MOST_WORDS]:
+    text = "".join(lines).lower() if weights else ""
+    for word in sorted(weights, key=lambda word: (-weights[word], -len(word), word))[:_MOST_WORDS]:
         found = _holding(text, (word,))
         if len(found) <= max(_COMMON * len(lines), 1):
             for position in found:
-                scores[position] = scores.get(position, 0.0) + 2.0 / (1 + len(found)) ** 0.5
+                scores[position] = scores.get(position, 0.0) + weights[word] / (1 + len(found)) ** 0.5
     return scores
 
 
