@@ -210,7 +210,7 @@ def holding_words(lines: Sequence[str], query: str) -> dict[int, float]:
 
 
 def rare_words(lines: Sequence[str], query: str) -> dict[int, float]:
-    """Return the positions of lines that hold words of a query which few lines hold; rarer ones and names score more."""
+    """Return positions of lines with words of a query that few lines hold; names and rarer words score more."""
     weights: dict[str, float] = {}
     for word in _WORD.findall(query):
         name = word.strip("./-~@")
