@@ -71,12 +71,16 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a response's usage needs to find the session that made its request."""
+    """A request: the keys of states, and what was sent with the messages."""
 
     key: str
     """Under which the state after the request is stored."""
     tools: list[Any]
     system: str | None
+    previous: str | None
+    """The key of the state that the request was made from."""
+    obsolete: str | None
+    """The key of the state before that one, which is no longer needed."""
 
 
 class Conversations(Generic[M]):
@@ -98,16 +102,19 @@ class Conversations(Generic[M]):
         self, history: Sequence[M], *, tools: Iterable[Any] | None = None, system: str | None = None
     ) -> tuple[list[M], Request]:
         """Return the messages to send next in the conversation that `history` continues."""
-        *prefixes, key = _keys(history)
-        previous = next((prefix for prefix in reversed(prefixes) if prefix in self._store), None)
-        last = None if previous is None else self._read(previous)
-        tools = list(tools or ())
-        conversation = self._sessions.open(None if last is None else last.state, tools=tools, system=system)
+        conversation, request = self._open(history, list(tools or ()), system)
         messages = conversation.fit(history)
-        self._write(key, conversation, previous)
-        if last is not None and last.previous is not None:
-            self._store.pop(last.previous, None)
-        return messages, Request(key, tools, system)
+        self._close(conversation, request)
+        return messages, request
+
+    async def afit(
+        self, history: Sequence[M], *, tools: Iterable[Any] | None = None, system: str | None = None
+    ) -> tuple[list[M], Request]:
+        """Return the messages to send next as `fit` does; an asynchronous `note` function is awaited."""
+        conversation, request = self._open(history, list(tools or ()), system)
+        messages = await conversation.afit(history)
+        self._close(conversation, request)
+        return messages, request
 
     def observe(self, request: Request, usage: object) -> None:
         """Settle the bill of a request, unless the store has forgotten it."""
@@ -115,7 +122,19 @@ class Conversations(Generic[M]):
         if entry is not None:
             conversation = self._sessions.open(entry.state, tools=request.tools, system=request.system)
             conversation.observe(usage)
-            self._write(request.key, conversation, entry.previous)
+            self._write(request.key, conversation, request.previous)
+
+    def _open(self, history: Sequence[M], tools: list[Any], system: str | None) -> tuple[OpenSession[M], Request]:
+        *prefixes, key = _keys(history)
+        previous = next((prefix for prefix in reversed(prefixes) if prefix in self._store), None)
+        last = None if previous is None else self._read(previous)
+        conversation = self._sessions.open(None if last is None else last.state, tools=tools, system=system)
+        return conversation, Request(key, tools, system, previous, None if last is None else last.previous)
+
+    def _close(self, conversation: OpenSession[M], request: Request) -> None:
+        self._write(request.key, conversation, request.previous)
+        if request.obsolete is not None:
+            self._store.pop(request.obsolete, None)
 
     def _read(self, key: str) -> _Entry | None:
         text = self._store.get(key)

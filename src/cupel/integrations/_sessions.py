@@ -65,6 +65,13 @@ class OpenSession(Generic[M]):
             self.on_turn(turn)
         return turn.messages
 
+    async def afit(self, messages: Sequence[M], *, idle: float | None = None) -> list[M]:
+        """Return the next request as `fit` does; an asynchronous `note` function is awaited."""
+        turn = await self.session.afit(messages, idle=idle)
+        if self.on_turn is not None:
+            self.on_turn(turn)
+        return turn.messages
+
     def observe(self, usage: object) -> None:
         """Settle the last bill, if the provider said anything; what cannot be read must not cost anybody the answer."""
         if not usage:

@@ -74,7 +74,7 @@ class _Hook:
     async def __call__(self, event: HookInput, tool_use_id: str | None, context: HookContext) -> SyncHookJSONOutput:
         del tool_use_id, context
         before = event.get("tool_response")
-        after = self._shortened(event.get("tool_name", ""), before)
+        after = self._shortened(str(event.get("tool_name")), before)
         if after == before:
             return {}
         return {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": after}}

@@ -78,7 +78,7 @@ class SessionCallback(CustomLogger):  # type: ignore[misc, unused-ignore]
         if "messages" not in kwargs:
             msg = "messages must be passed by name, acompletion(model=..., messages=...), for a callback to see them"
             raise ConfigurationError(msg)
-        chosen, request = self._conversations.fit(kwargs["messages"], tools=kwargs.get("tools"))
+        chosen, request = await self._conversations.afit(kwargs["messages"], tools=kwargs.get("tools"))
         if call := kwargs.get("litellm_call_id"):
             with self._lock:
                 self._unanswered[call] = request

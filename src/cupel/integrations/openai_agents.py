@@ -57,11 +57,11 @@ class SessionFilter(RunHooks[Any]):  # type: ignore[misc, unused-ignore]
         sessions: Sessions[Any] = Sessions("openai-responses", PLACE, budget, policy, **options)
         self._conversations = Conversations(sessions, store)
 
-    def __call__(self, data: CallModelData[Any]) -> ModelInputData:
+    async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the input that the session chose."""
         items, instructions = data.model_data.input, data.model_data.instructions
         _refuse_partial(items)
-        chosen, request = self._conversations.fit(items, tools=_schemas(data.agent), system=instructions)
+        chosen, request = await self._conversations.afit(items, tools=_schemas(data.agent), system=instructions)
         _sent.set((self, request))
         return ModelInputData(chosen, instructions)
 
