@@ -110,7 +110,19 @@ LONG = "x" * 100_000
 WRONG = [None, 5, 1.5, "text", b"x", True, object(), [5], {"a": 1}, LONG, [LONG], {"a": LONG}]
 OBJECTS = [ITEM, BUDGET, PIPELINE, PREPARED, REPORT, Pipeline(scorer=ReflexiveScorer()), GreedySlice(), UShapedPlacer()]
 # What the library itself makes or calls: records of a run, and the column forms of strategies.
-OWN = {"fit", "arrange", "PreparedSelection", "ContextResult", "Chooser", "Selection", "from_candidates"}
+OWN = {
+    "fit",
+    "arrange",
+    "PreparedSelection",
+    "ContextResult",
+    "Chooser",
+    "Reach",
+    "ScoreBreakdown",
+    "ScorePart",
+    "Selection",
+    "Span",
+    "from_candidates",
+}
 # The name that the message uses for an argument, where the argument's own would say less.
 CALLED = {
     "value": "kind|source|value",

@@ -48,7 +48,7 @@ def its_module(family, strategy):
     assert getattr(strategy, whole_pass) is not getattr(base, whole_pass)
 
 
-def its_exports(family, strategy):
+def its_export(family, strategy):
     assert strategy.__name__ in cupel.__all__
     assert getattr(cupel, strategy.__name__) is strategy
 
@@ -76,7 +76,7 @@ def its_row(family, strategy):
     assert page is None or f"`{strategy.__name__}" in text(page)
 
 
-CHECKS = [its_module, its_exports, its_declaration, a_naive_form, a_vector, its_row]
+CHECKS = [its_module, its_export, its_declaration, a_naive_form, a_vector, its_row]
 """One for each number of the list, in its order."""
 
 

@@ -8,193 +8,64 @@ are here; each family has a namespace of its own: `cupel.scorers`, `cupel.slicer
 
 from __future__ import annotations
 
-from cupel._version import __version__
+from cupel._version import __version__ as __version__
 
 TYPE_CHECKING = False  # what type checkers look for; the real one would load typing, most of what this import costs
 if TYPE_CHECKING:
-    from cupel import presets
-    from cupel.diagnostics import (
-        DiagnosticTraceCollector,
-        ExcludedItem,
-        IncludedItem,
-        InclusionReason,
-        NullTraceCollector,
-        OverflowEvent,
-        PipelineStage,
-        SelectionReport,
-        TraceCollector,
-        TraceDetailLevel,
-        TraceEvent,
-    )
-    from cupel.errors import (
-        BudgetOverflowError,
-        ConfigurationError,
-        CupelError,
-        InvalidBudgetError,
-        InvalidItemError,
-        MissingExtraError,
-        PinnedExceedsBudgetError,
-        PipelineConfigError,
-        PolicyConfigError,
-        ReportFormatError,
-        ScarcityError,
-        ScorerConfigError,
-        SearchStoppedError,
-        SelectionError,
-        SlicerConfigError,
-        StrategyContractError,
-        TableTooLargeError,
-    )
-    from cupel.messages import MessageSession, fit
-    from cupel.model import (
-        EXCLUSIVE_KEY,
-        GROUP_KEY,
-        ID_KEY,
-        PRIORITY_KEY,
-        REQUIRES_KEY,
-        SOURCE_TYPE_KEY,
-        TRUST_KEY,
-        WORTH_KEY,
-        ContextBudget,
-        ContextItem,
-        ContextKind,
-        ContextSource,
-        OverflowStrategy,
-        ScoredItem,
-    )
-    from cupel.pipeline import ContextResult, PinRule, Pipeline, PreparedSelection
-    from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
-    from cupel.scorers import (
-        CompositeScorer,
-        DecayScorer,
-        EmbeddingScorer,
-        Exponential,
-        FixedClock,
-        FrequencyScorer,
-        KindScorer,
-        MetadataKeyScorer,
-        MetadataTrustScorer,
-        PriorityScorer,
-        RecencyScorer,
-        ReflexiveScorer,
-        RelevanceScorer,
-        ScaledScorer,
-        Scorer,
-        Step,
-        SystemClock,
-        TagScorer,
-        Window,
-    )
-    from cupel.sessions import Prices, Session
-    from cupel.shorten import forms
-    from cupel.slicers import (
-        BestFirstSlice,
-        CountConstrainedKnapsackSlice,
-        CountQuotaEntry,
-        CountQuotaSlice,
-        GreedySlice,
-        KindLimit,
-        KnapsackSlice,
-        OptimalSlice,
-        QuotaEntry,
-        QuotaSlice,
-        ScarcityBehavior,
-        Slicer,
-        StreamSlice,
-    )
+    from cupel import presets as presets
+    from cupel.diagnostics import DiagnosticTraceCollector as DiagnosticTraceCollector
+    from cupel.diagnostics import ExcludedItem as ExcludedItem
+    from cupel.diagnostics import IncludedItem as IncludedItem
+    from cupel.diagnostics import InclusionReason as InclusionReason
+    from cupel.diagnostics import NullTraceCollector as NullTraceCollector
+    from cupel.diagnostics import OverflowEvent as OverflowEvent
+    from cupel.diagnostics import PipelineStage as PipelineStage
+    from cupel.diagnostics import SelectionReport as SelectionReport
+    from cupel.diagnostics import TraceCollector as TraceCollector
+    from cupel.diagnostics import TraceDetailLevel as TraceDetailLevel
+    from cupel.diagnostics import TraceEvent as TraceEvent
+    from cupel.errors import *  # whole families: their `__all__` is the only list of their names
+    from cupel.messages import MessageSession as MessageSession
+    from cupel.messages import fit as fit
+    from cupel.model import *
+    from cupel.pipeline import ContextResult as ContextResult
+    from cupel.pipeline import PinRule as PinRule
+    from cupel.pipeline import Pipeline as Pipeline
+    from cupel.pipeline import PreparedSelection as PreparedSelection
+    from cupel.placers import *
+    from cupel.scorers import *
+    from cupel.sessions import Prices as Prices
+    from cupel.sessions import Session as Session
+    from cupel.shorten import forms as forms
+    from cupel.slicers import *
 
-__all__ = [
-    "EXCLUSIVE_KEY",
-    "GROUP_KEY",
-    "ID_KEY",
-    "PRIORITY_KEY",
-    "REQUIRES_KEY",
-    "SOURCE_TYPE_KEY",
-    "TRUST_KEY",
-    "WORTH_KEY",
-    "BestFirstSlice",
-    "BudgetOverflowError",
-    "ChronologicalPlacer",
-    "CompositeScorer",
-    "ConfigurationError",
-    "ContextBudget",
-    "ContextItem",
-    "ContextKind",
-    "ContextResult",
-    "ContextSource",
-    "CountConstrainedKnapsackSlice",
-    "CountQuotaEntry",
-    "CountQuotaSlice",
-    "CupelError",
-    "DecayScorer",
-    "DiagnosticTraceCollector",
-    "EmbeddingScorer",
-    "ExcludedItem",
-    "Exponential",
-    "FixedClock",
-    "FrequencyScorer",
-    "GreedySlice",
-    "IncludedItem",
-    "InclusionReason",
-    "InvalidBudgetError",
-    "InvalidItemError",
-    "KindLimit",
-    "KindScorer",
-    "KnapsackSlice",
-    "MessageSession",
-    "MetadataKeyScorer",
-    "MetadataTrustScorer",
-    "MissingExtraError",
-    "NullTraceCollector",
-    "OptimalSlice",
-    "OverflowEvent",
-    "OverflowStrategy",
-    "PinRule",
-    "PinnedExceedsBudgetError",
-    "Pipeline",
-    "PipelineConfigError",
-    "PipelineStage",
-    "Placer",
-    "PolicyConfigError",
-    "PreparedSelection",
-    "Prices",
-    "PriorityScorer",
-    "QuotaEntry",
-    "QuotaSlice",
-    "RecencyScorer",
-    "ReflexiveScorer",
-    "RelevanceScorer",
-    "ReportFormatError",
-    "ScaledScorer",
-    "ScarcityBehavior",
-    "ScarcityError",
-    "ScoredItem",
-    "Scorer",
-    "ScorerConfigError",
-    "SearchStoppedError",
-    "SelectionError",
-    "SelectionReport",
-    "Session",
-    "Slicer",
-    "SlicerConfigError",
-    "Step",
-    "StrategyContractError",
-    "StreamSlice",
-    "SystemClock",
-    "SystemFirst",
-    "TableTooLargeError",
-    "TagScorer",
-    "TraceCollector",
-    "TraceDetailLevel",
-    "TraceEvent",
-    "UShapedPlacer",
-    "Window",
-    "__version__",
-    "fit",
-    "forms",
-    "presets",
-]
+    __all__: list[str]
 
+_WHOLE = ("errors", "model", "scorers", "slicers", "placers")
+"""The families whose names are all here, lowest layer first."""
+_SINGLE = {
+    "ContextResult": "pipeline",
+    "DiagnosticTraceCollector": "diagnostics",
+    "ExcludedItem": "diagnostics",
+    "IncludedItem": "diagnostics",
+    "InclusionReason": "diagnostics",
+    "MessageSession": "messages",
+    "NullTraceCollector": "diagnostics",
+    "OverflowEvent": "diagnostics",
+    "PinRule": "pipeline",
+    "Pipeline": "pipeline",
+    "PipelineStage": "diagnostics",
+    "PreparedSelection": "pipeline",
+    "Prices": "sessions",
+    "SelectionReport": "diagnostics",
+    "Session": "sessions",
+    "TraceCollector": "diagnostics",
+    "TraceDetailLevel": "diagnostics",
+    "TraceEvent": "diagnostics",
+    "fit": "messages",
+    "forms": "shorten",
+}
+"""The everyday names of other families."""
 _NAMESPACES = frozenset(
     {
         "analytics",
@@ -219,36 +90,25 @@ _NAMESPACES = frozenset(
         "tokens",
     }
 )
-_FAMILIES = (
-    "errors",
-    "model",
-    "diagnostics",
-    "scorers",
-    "slicers",
-    "placers",
-    "pipeline",
-    "policy",
-    "shorten",
-    "sessions",
-    "messages",
-)
 
 
 def __getattr__(name: str) -> object:
-    """Load a name's family on first use, lowest layer first, so that `import cupel` costs next to nothing."""
+    """Load a name's family on first use, so that `import cupel` costs next to nothing."""
     from importlib import import_module
 
     if name in _NAMESPACES:
         return import_module(f"cupel.{name}")
-    if name in __all__:
-        for family in _FAMILIES:
-            module = import_module(f"cupel.{family}")
-            if name in module.__all__:
-                value = globals()[name] = getattr(module, name)
-                return value
+    if name == "__all__":
+        whole = (name for family in _WHOLE for name in import_module(f"cupel.{family}").__all__)
+        return sorted({*whole, *_SINGLE, "__version__", "presets"}, key=lambda name: (not name.isupper(), name))
+    for family in () if name.startswith("_") else (_SINGLE.get(name), *_WHOLE):
+        module = family and import_module(f"cupel.{family}")
+        if module and name in module.__all__:
+            value = globals()[name] = getattr(module, name)
+            return value
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__getattr__("__all__")})  # type: ignore[misc]
