@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
@@ -130,3 +132,24 @@ def _process(script, arguments):
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_cluster_without_workers_is_said_to_have_none(tmp_path, caplog):
+    path = write_parquet(tmp_path / "requests.parquet", some_requests(3))
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,
+        caplog.at_level("WARNING", "cupel"),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        address = cluster.scheduler_address
+        job = pool.submit(run_batch, path, tmp_path / "out.parquet", POLICY, engine="dask", scheduler=address)
+        deadline = time.monotonic() + 30
+        while not said(caplog) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        cluster.scale(1)
+        assert job.result(60).rows == 3
+    assert said(caplog) == [f"the Dask cluster at {address} has no workers: the job waits for the first"]
+
+
+def said(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == "cupel"]

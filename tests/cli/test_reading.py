@@ -203,7 +203,7 @@ def test_a_large_file_is_read_behind_a_progress_bar(folder, monkeypatch, name):
 
     text = {"a.jsonl": '{"content": "x", "tokens": 1}\n' * 999, "a.csv": "content,tokens\n" + "x,1\n" * 999}
     (folder / name).write_text(text.get(name, json.dumps([{"content": "x", "tokens": 1}] * 999)))
-    monkeypatch.setattr("cupel.cli._reading._LARGE", 1)
+    monkeypatch.setattr("cupel.cli._records._LARGE", 1)
     monkeypatch.setattr("sys.stderr", Terminal())
     assert len(read(name).items) == 999
     assert "reading" in sys.stderr.getvalue()

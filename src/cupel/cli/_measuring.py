@@ -25,7 +25,7 @@ from cupel.cli._arguments import (
 )
 from cupel.cli._output import Cell, Column, Table, print_json, print_table, progress_bar, say, write_whole
 from cupel.cli._policies import document_of, read_policy
-from cupel.cli._reading import title_of
+from cupel.cli._records import title_of
 from cupel.errors import ConfigurationError
 from cupel.evaluation import (
     AppendStrategy,

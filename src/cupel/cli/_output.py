@@ -159,7 +159,7 @@ def item_cells(item: ContextItem) -> tuple[str, str, str]:
 
 
 _PIPE_WIDTH: Final = 160
-_GAP: Final = 2
+_GAP: Final = "  "
 
 
 def print_table(table: Table, stream: TextIO | None = None) -> None:
@@ -169,46 +169,36 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     """
     try:
         from rich.console import Console
-        from rich.table import Table as RichTable
         from rich.text import Text
     except ImportError:
         raise MissingExtraError("rich", "cli") from None
     target = sys.stdout if stream is None else stream
-    on_terminal = target.isatty()
-    headings = [_line(column.title) for column in table.columns]
-    rows = [[(_line(cell.text), cell.tone) for cell in row] for row in table.rows]
-    room = shutil.get_terminal_size().columns if on_terminal else _PIPE_WIDTH
-    widths = _widths(table.columns, [headings, *([text for text, _ in row] for row in rows)], room)
-    drawn = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column, heading, width in zip(table.columns, headings, widths, strict=True):
-        side: Literal["left", "right"] = "right" if column.number else "left"
-        drawn.add_column(Text(heading), justify=side, no_wrap=True, overflow="ellipsis", width=width)
-    for row in rows:
-        drawn.add_row(*(Text(text, style=tone) for text, tone in row))
+    heading = [Cell(column.title, "bold") for column in table.columns]
+    rows = [[Cell(_line(cell.text), cell.tone) for cell in row] for row in (heading, *table.rows)]
+    room = shutil.get_terminal_size().columns if target.isatty() else _PIPE_WIDTH
+    widths = _widths(table.columns, rows, room)
+    title = [[Cell(_line(table.title), "bold")]] if table.title else []
+    lines = title + [list(map(_fitted, row, table.columns, widths)) for row in rows]
     plain_only = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    console = Console(
-        file=target,
-        width=sum(widths) + _GAP * len(widths),
-        highlight=False,
-        color_system=None if plain_only else "auto",
-    )
-    with console.capture() as captured:
-        if table.title:
-            console.print(Text(_line(table.title), style="bold"), no_wrap=True, overflow="ignore", crop=False)
-        console.print(drawn, crop=False)
-    target.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+    console = Console(file=target, highlight=False, color_system=None if plain_only else "auto")
+    if console.color_system is None:
+        target.writelines(f"{_GAP.join(cell.text for cell in line).rstrip()}\n" for line in lines)
+        return
+    for line in lines:
+        styled = Text(_GAP).join(Text(cell.text, cell.tone) for cell in line)
+        console.print(styled, no_wrap=True, overflow="ignore", crop=False)
 
 
 def _line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> list[int]:
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> list[int]:
     """Return the width of each column: flexible ones are cut first, then other text, numbers never."""
     from rich.cells import cell_len
 
-    widths = [max(cell_len(row[index]) for row in rows) for index in range(len(columns))]
-    excess = sum(widths) + _GAP * (len(widths) - 1) - room
+    widths = [max(cell_len(row[index].text) for row in rows) for index in range(len(columns))]
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - room
     flexible = [index for index, column in enumerate(columns) if column.flexible]
     texts = [index for index, column in enumerate(columns) if not column.number]
     for cuttable, least in ((flexible, 12), (texts, 3)):
@@ -217,6 +207,15 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int)
             widths[index] -= cut
             excess -= cut
     return widths
+
+
+def _fitted(cell: Cell, column: Column, width: int) -> Cell:
+    """Return the cell cut or padded to a width."""
+    from rich.cells import cell_len, set_cell_size
+
+    text = cell.text if cell_len(cell.text) <= width else f"{set_cell_size(cell.text, width - 1)}…"
+    padding = " " * (width - cell_len(text))
+    return Cell(padding + text if column.number else text + padding, cell.tone)
 
 
 _SECONDS_BETWEEN_LINES: Final = 30.0

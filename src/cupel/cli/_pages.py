@@ -39,7 +39,8 @@ from cupel.cli._output import (
     write_whole,
 )
 from cupel.cli._policies import policies_to_compare, preset_names, read_policy
-from cupel.cli._reading import NamedCounter, read_input, read_items, reading_flags, title_of
+from cupel.cli._reading import NamedCounter, read_input, read_items, reading_flags
+from cupel.cli._records import title_of
 from cupel.demo import BUDGET, conversation, policy_text, session_items, session_policy, session_text
 from cupel.diagnostics import SelectionReport
 from cupel.errors import ConfigurationError

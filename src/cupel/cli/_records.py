@@ -1,0 +1,288 @@
+"""Read the records of files and of standard input: JSON, JSON lines, CSV, Parquet and text."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from io import BytesIO, TextIOWrapper
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TextIO, cast
+
+from cupel._documents import TOO_DEEP, strict_decoder
+from cupel._files import is_packed, read_bytes, standard_input
+from cupel.errors import ConfigurationError, MissingExtraError
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """The location of a record, and its fields: values of JSON, or cells of text."""
+
+    where: str
+    fields: object
+    textual: bool = False
+
+
+SUFFIXES: Final = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A record that could not be read: its location and the reason."""
+
+    where: str
+    message: str
+
+
+Found = FileRecord | Fault
+
+
+def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
+    """Read one record from each line that is not blank."""
+    for number, line in enumerate(lines, 1):
+        if line.isspace() or not line:
+            continue
+        where = f"{name}:{number}"
+        try:
+            yield FileRecord(where, strict_decoder().decode(line))
+        except (ValueError, RecursionError) as error:
+            yield Fault(where, _json_message(error))
+
+
+def read_json(name: str, text: str) -> Iterator[Found]:
+    """Read a list of items or messages, or an object with it under `items` or `messages`; name each by its line."""
+    if text.lstrip()[:1] == "{":
+        yield from _read_wrapped(name, text)
+        return
+    try:
+        for line, value in _elements(text):
+            yield FileRecord(f"{name}:{line}", value)
+    except (ValueError, RecursionError) as error:
+        yield _fault(name, error)
+
+
+def _read_wrapped(name: str, text: str) -> Iterator[Found]:
+    try:
+        document = strict_decoder().decode(text)
+    except (ValueError, RecursionError) as error:
+        yield _fault(name, error)
+        return
+    key = "messages" if "messages" in document else "items"
+    items: list[Any] | None = document.get(key)
+    if not isinstance(items, list):
+        yield Fault(name, "expected a list of items, or an object with the list under 'items' or 'messages'")
+        return
+    for number, value in enumerate(items):
+        yield FileRecord(f"{name}: {key}[{number}]", value)
+
+
+def _elements(text: str) -> Iterator[tuple[int, Any]]:
+    """Decode the elements of a list one by one, with the line each starts on."""
+    decoder = strict_decoder()
+    position = _skip(text, 0)
+    if text[position : position + 1] != "[":
+        raise JSONDecodeError("expected a list of items", text, position)
+    position = _skip(text, position + 1)
+    line, counted = 1, 0
+    if text[position : position + 1] == "]":
+        position += 1
+    else:
+        while True:
+            line += text.count("\n", counted, position)
+            counted = position
+            value, position = decoder.raw_decode(text, position)
+            yield line, value
+            position = _skip(text, position)
+            mark = text[position : position + 1]
+            position = _skip(text, position + 1)
+            if mark == "]":
+                break
+            if mark != ",":
+                raise JSONDecodeError("expected ',' or ']' after an item", text, position - 1)
+    if text[_skip(text, position) :]:
+        raise JSONDecodeError("unexpected text after the list", text, position)
+
+
+def _skip(text: str, position: int) -> int:
+    while text[position : position + 1] in {" ", "\t", "\n", "\r"}:
+        position += 1
+    return position
+
+
+def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
+    """Read one item from each row under a header line with the field names."""
+    rows = csv.reader(lines, strict=True)
+    try:
+        header = next(rows, None)
+        if header is None:
+            return
+        header[0] = header[0].removeprefix("\ufeff")
+        start = rows.line_num + 1
+        for row in rows:
+            where = f"{name}:{start}"
+            start = rows.line_num + 1
+            if not row:
+                continue
+            if len(row) != len(header):
+                yield Fault(where, f"{len(row)} cells, but the header has {len(header)}")
+            else:
+                yield FileRecord(where, dict(zip(header, row, strict=True)), textual=True)
+    except csv.Error as error:
+        yield Fault(f"{name}:{rows.line_num}", f"not CSV: {error}")
+
+
+def read_parquet(name: str, path: Path) -> Iterator[Found]:
+    """Read one item from each row, a batch at a time."""
+    try:
+        arrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
+    except ImportError:
+        raise MissingExtraError("pyarrow", "batch") from None
+    number = 0
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches():
+            for row in batch.to_pylist():
+                yield FileRecord(f"{name}: row {number}", row)
+                number += 1
+    except arrow.ArrowException as error:
+        yield Fault(name, f"not Parquet: {error}")
+
+
+def read_text(name: str, stream: TextIO) -> Iterator[Found]:
+    """Read a whole file as one document."""
+    content = stream.read()
+    if content:
+        yield FileRecord(name, {"content": content, "kind": "Document", "source": "Rag", "metadata": {"path": name}})
+
+
+def _fault(name: str, error: Exception) -> Fault:
+    """Name the line of a syntax error, if the error is one."""
+    where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
+    return Fault(where, _json_message(error))
+
+
+def _json_message(error: Exception) -> str:
+    if isinstance(error, JSONDecodeError):
+        return f"not JSON: {error.msg} (column {error.colno})"
+    return f"not JSON that can be read: {TOO_DEEP if isinstance(error, RecursionError) else error}"
+
+
+_LARGE: Final = 4_000_000
+"""Bytes from which reading shows a progress bar."""
+
+
+def records_of(sources: Sequence[str], input_format: str, max_unpacked: int) -> Iterator[Found]:
+    """Yield the records of every source, in order."""
+    for source in sources:
+        if source == "-":
+            yield from _standard_input(input_format)
+            continue
+        paths, as_text = _paths(source)
+        for path in paths:
+            yield from _file(path, "text" if as_text and input_format == "auto" else input_format, max_unpacked)
+
+
+def title_of(sources: Sequence[str]) -> str:
+    """Return the title of a page about the sources."""
+    return ", ".join(Path(source).name if source != "-" else "standard input" for source in sources[:3])
+
+
+def _paths(source: str) -> tuple[list[Path], bool]:
+    """Return the files a source names, and whether each of them is one document."""
+    if not source.strip():
+        raise ConfigurationError("ITEMS is empty: name a file, a directory (. is this one), or - for standard input")
+    path = Path(source)
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        return [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)], True
+    if path.exists():
+        return [path], False
+    matches = sorted(Path(match) for match in glob.glob(source, recursive=True))  # noqa: PTH207  (absolute patterns)
+    files = [match for match in matches if match.is_file()]
+    if not files:
+        raise FileNotFoundError(f"{source}: no such file, directory or glob match")
+    return files, False
+
+
+def _file(path: Path, input_format: str, max_unpacked: int) -> Iterator[Found]:
+    named = path.with_suffix("") if is_packed(path.name) else path
+    chosen = SUFFIXES.get(named.suffix.lower(), "text") if input_format == "auto" else input_format
+    if chosen == "parquet":
+        yield from read_parquet(str(path), path)
+        return
+    with _opened(path, max_unpacked) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
+        yield from _decoded(str(path), stream, chosen)
+
+
+def _opened(path: Path, max_unpacked: int) -> BinaryIO:
+    """Open a file; a large one with a progress bar if standard error is a terminal."""
+    if is_packed(path.name):
+        return BytesIO(read_bytes(str(path), max_unpacked=max_unpacked))
+    if path.stat().st_size < _LARGE or not sys.stderr.isatty():
+        return path.open("rb")
+    try:
+        from rich.console import Console
+        from rich.progress import open as watched
+    except ImportError:
+        return path.open("rb")
+    bar = watched(path, "rb", description="reading", console=Console(stderr=True), transient=True)
+    return cast("BinaryIO", bar)
+
+
+def _standard_input(input_format: str) -> Iterator[Found]:
+    if input_format == "parquet":
+        yield Fault("-", "Parquet cannot be read from standard input; give a file")
+        return
+    stream = TextIOWrapper(standard_input(), encoding="utf-8-sig", newline="")
+    try:
+        yield from _decoded("-", stream, input_format)
+    finally:
+        stream.detach()
+
+
+def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
+    try:
+        if chosen == "jsonl":
+            yield from read_jsonl(name, stream)
+        elif chosen == "csv":
+            yield from read_csv(name, stream)
+        elif chosen == "text":
+            yield from read_text(name, stream)
+        elif chosen == "json":
+            yield from read_json(name, stream.read())
+        else:
+            yield from _guessed(name, stream.read())
+    except UnicodeDecodeError as error:
+        yield Fault(name, f"not UTF-8 text: {error.reason} at byte {error.start}")
+
+
+def _guessed(name: str, text: str) -> Iterator[Found]:
+    """Tell JSON lines from one JSON document.
+
+    A first line that is a whole record, or a whole list with lines after it, means JSON lines. So do lines of which
+    at least half are whole records or lists, in a text that is no JSON document: its first line may be a bad record.
+    """
+    first, _, rest = text.lstrip().partition("\n")
+    found = _decoded_line(first) if first[:1] == "{" or (first[:1] == "[" and rest.strip()) else None
+    is_lines = isinstance(found, list) or (isinstance(found, dict) and ("content" in found or "messages" in found))
+    if not is_lines and rest.strip() and _decoded_line(text) is None:
+        lines = [line for line in text.split("\n") if line.strip()]
+        is_lines = 2 * sum(isinstance(_decoded_line(line), (dict, list)) for line in lines) >= len(lines)
+    yield from read_jsonl(name, text.split("\n")) if is_lines else read_json(name, text)
+
+
+def _decoded_line(line: str) -> Any:
+    try:
+        return strict_decoder().decode(line)
+    except (ValueError, RecursionError):
+        return None
