@@ -3,11 +3,9 @@
 from importlib.util import find_spec
 
 FRAMEWORKS = {
-    "_chat_store": "llama_index",
     "claude_agent_sdk": "claude_agent_sdk",
     "haystack": "haystack",
-    "langchain": "langchain_core",
-    "langgraph": "langgraph",
+    "langchain": "langchain",
     "litellm": "litellm",
     "llamaindex": "llama_index",
     "mcp": "mcp",
@@ -16,8 +14,5 @@ FRAMEWORKS = {
 }
 
 collect_ignore_glob = [
-    f"src/cupel/integrations/{prefix}{module}*"
-    for module, package in FRAMEWORKS.items()
-    if find_spec(package) is None
-    for prefix in ("", "_")
+    f"src/cupel/integrations/{module}.py" for module, package in FRAMEWORKS.items() if find_spec(package) is None
 ]

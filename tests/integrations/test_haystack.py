@@ -8,13 +8,12 @@ import pytest
 pytest.importorskip("haystack")
 
 from haystack import Document, Pipeline
-from haystack.core.errors import SerializationError
 from haystack.dataclasses import ChatMessage, ImageContent, ReasoningContent, ToolCall
 from haystack.tools import Toolset, tool
 
 import cupel
 from cupel import ContextBudget, InvalidBudgetError, ReflexiveScorer
-from cupel.integrations.haystack import DocumentSelector, MessageFitter, fit_messages
+from cupel.integrations.haystack import DocumentSelector, fit_messages
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
@@ -112,13 +111,6 @@ def test_images_are_counted():
     assert fitted.total_tokens == 3 + 4 + 4 + 85 + 2 * 170
 
 
-def test_the_message_component_runs_in_a_pipeline():
-    pipeline = Pipeline()
-    pipeline.add_component("fitter", MessageFitter(70, counter=COUNTER))
-    result = pipeline.run({"fitter": {"messages": history()}})
-    assert [message.role.value for message in result["fitter"]["messages"]] == ["system", "user", "assistant", "user"]
-
-
 def test_the_document_component_runs_in_a_pipeline():
     scores = {"alpha": 0.2, "bravo": 0.9, "charlie": 0.5}
     documents = [Document(content=f"{word} " * 10, score=score) for word, score in scores.items()]
@@ -128,62 +120,43 @@ def test_the_document_component_runs_in_a_pipeline():
     assert result["selector"]["documents"] == [documents[1]]
 
 
-def test_the_components_run_in_an_asynchronous_pipeline():
+def test_the_document_component_runs_in_an_asynchronous_pipeline():
     pipeline = Pipeline()
-    pipeline.add_component("fitter", MessageFitter(70, counter=COUNTER))
     pipeline.add_component("selector", DocumentSelector(20, counter=COUNTER))
     documents = [Document(content="alpha " * 10)]
-    result = asyncio.run(pipeline.run_async({"fitter": {"messages": history()}, "selector": {"documents": documents}}))
-    assert [message.role.value for message in result["fitter"]["messages"]] == ["system", "user", "assistant", "user"]
+    result = asyncio.run(pipeline.run_async({"selector": {"documents": documents}}))
     assert result["selector"]["documents"] == documents
 
 
 WINDOW = ContextBudget(100, 60, output_reserve=10, reserved_slots={"Memory": 5}, estimation_safety_margin_percent=2.5)
 
 
-@pytest.mark.parametrize("component", [DocumentSelector, MessageFitter])
 @pytest.mark.parametrize("budget", [50, WINDOW])
-def test_a_budget_survives_yaml(component: type, budget: int | ContextBudget):
+def test_a_budget_survives_yaml(budget: int | ContextBudget):
     pipeline = Pipeline()
-    pipeline.add_component("cupel", component(budget))
-    again = Pipeline.loads(pipeline.dumps(), allowed_modules=[component.__module__]).get_component("cupel")
+    pipeline.add_component("cupel", DocumentSelector(budget))
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=[DocumentSelector.__module__]).get_component("cupel")
     assert again.budget == budget
     assert type(again.budget) is type(budget)
 
 
 def test_a_saved_budget_that_is_wrong_is_refused_by_the_name_of_the_field():
-    saved = MessageFitter(WINDOW).to_dict()
+    saved = DocumentSelector(WINDOW).to_dict()
     saved["init_parameters"]["budget"]["targetTokens"] = -1
     with pytest.raises(InvalidBudgetError, match="target_tokens must be an integer >= 0"):
-        MessageFitter.from_dict(saved)
+        DocumentSelector.from_dict(saved)
 
 
-def test_tools_and_pins_survive_yaml():
+def test_a_pipeline_survives_yaml():
+    mine = cupel.Pipeline(scorer=ReflexiveScorer(), name="mine")
     pipeline = Pipeline()
-    pipeline.add_component("cupel", MessageFitter(50, tools=[weather], pin=is_about_oslo))
-    saved = pipeline.dumps()
-    again = Pipeline.loads(saved, allowed_modules=[MessageFitter.__module__, __name__]).get_component("cupel")
-    assert [tool.tool_spec for tool in again.tools] == [weather.tool_spec]
-    assert again.options == {"pin": is_about_oslo}
-    assert again.to_dict() == pipeline.get_component("cupel").to_dict()
+    pipeline.add_component("cupel", DocumentSelector(50, mine))
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=[DocumentSelector.__module__]).get_component("cupel")
+    assert (type(again), again.budget, again.policy) == (DocumentSelector, 50, mine)
 
 
-def test_a_pin_that_cannot_be_saved_is_refused():
-    with pytest.raises(SerializationError, match="lambda"):
-        MessageFitter(50, pin=lambda message: True).to_dict()
-
-
-@pytest.mark.parametrize("component", [DocumentSelector, MessageFitter])
-def test_a_pipeline_survives_yaml(component: type):
-    pipeline = Pipeline()
-    pipeline.add_component("cupel", component(50, cupel.Pipeline(scorer=ReflexiveScorer(), name="mine")))
-    again = Pipeline.loads(pipeline.dumps(), allowed_modules=[component.__module__]).get_component("cupel")
-    assert (type(again), again.budget, again.policy) == (
-        component,
-        50,
-        cupel.Pipeline(scorer=ReflexiveScorer(), name="mine"),
-    )
-    assert component.from_dict(component(50).to_dict()).policy is None
+def test_no_policy_survives_yaml():
+    assert DocumentSelector.from_dict(DocumentSelector(50).to_dict()).policy is None
 
 
 class TestLaws(FrameworkLaws):
@@ -205,8 +178,8 @@ class TestLaws(FrameworkLaws):
         return [told, *([ChatMessage.from_user(words)] if words else [])]
 
 
-def test_a_component_names_what_the_next_request_must_contain_and_cannot():
+def test_an_error_names_what_the_next_request_must_contain_and_cannot():
     laws = TestLaws()
     told = [laws.user("And the log?"), laws.call("a"), *laws.result("a", "line " * 1000)]
     with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\]"):
-        MessageFitter(500, counter=COUNTER).run(told)
+        fit_messages(told, 500, counter=COUNTER)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-pytest.importorskip("langchain_core")
+pytest.importorskip("langchain")
 
 from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -26,7 +26,7 @@ from langchain_core.tools import tool
 from pydantic import BaseModel
 
 from cupel import Pipeline, ReflexiveScorer
-from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter, pre_model_hook
+from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
@@ -183,42 +183,14 @@ def test_tools_of_every_kind_are_counted():
         assert counted > plain + 10
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_the_hook_gives_the_model_less_and_the_state_everything(asynchronous: bool):
-    pytest.importorskip("langgraph")
-    from langgraph.prebuilt import create_react_agent
-
-    seen: list[list] = []
-
-    class Model(GenericFakeChatModel):
-        def _generate(self, messages, *args, **kwargs):
-            seen.append(list(messages))
-            return super()._generate(messages, *args, **kwargs)
-
-        def bind_tools(self, tools, **kwargs):
-            return self
-
-    answers = [AIMessage("", tool_calls=[call("weather", "a")]), AIMessage("Rain.")]
-    agent = create_react_agent(
-        Model(messages=iter(answers)), [weather], pre_model_hook=pre_model_hook(200, counter=COUNTER)
-    )
-    long_ago = [HumanMessage("Tell me a story."), AIMessage("Once upon a time " * 100)]
-    question = {"messages": [*long_ago, HumanMessage("How is the weather in Oslo?")]}
-    state = asyncio.run(agent.ainvoke(question)) if asynchronous else agent.invoke(question)
-    assert len(state["messages"]) == 6
-    assert "Once upon a time" not in str(seen[0])
-    assert [message.type for message in seen[1]][-3:] == ["human", "ai", "tool"]
-
-
-def test_the_hook_would_rather_fail_than_hide_the_newest_result():
+def test_the_newest_result_is_never_hidden():
     messages = [
         HumanMessage("Hi"),
         AIMessage("", tool_calls=[call("weather", "a")]),
         ToolMessage("x" * 4000, tool_call_id="a"),
     ]
     with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
-        pre_model_hook(100, counter=COUNTER)({"messages": messages})
+        fit_messages(messages, 100, counter=COUNTER)
 
 
 def documents() -> list[Document]:

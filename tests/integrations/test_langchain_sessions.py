@@ -15,14 +15,11 @@ from langchain_core.messages.utils import convert_to_openai_messages
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.prebuilt import create_react_agent
-from langgraph.prebuilt.chat_agent_executor import AgentStatePydantic
 
-from cupel.integrations.langgraph import SessionMiddleware, session_hook
+from cupel.integrations.langchain import LANGCHAIN, SessionMiddleware
+from cupel.messages import MessageSession
 from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
 from tests.messages.provider_rules import violations
-
-pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 
 
 @tool
@@ -71,20 +68,13 @@ class Model(BaseChatModel):
 
 
 class Agent(Application):
-    def __init__(self, kind: str, stored: InMemorySaver | None, ratio: float, options: Any) -> None:
+    def __init__(self, stored: InMemorySaver | None, ratio: float, options: Any) -> None:
         super().__init__(InMemorySaver() if stored is None else stored, ratio)
         model = Model(application=self)
-        if kind == "middleware":
-            middleware = [SessionMiddleware(BUDGET, counter=COUNTER, **options)]
-            self.graph = create_agent(
-                model, [read], system_prompt="Be brief.", middleware=middleware, checkpointer=self.stored
-            )
-        else:
-            schema = options.pop("state_schema", None)
-            hook = session_hook(BUDGET, tools=[read], system="Be brief.", counter=COUNTER, **options)
-            self.graph = create_react_agent(
-                model, [read], prompt="Be brief.", pre_model_hook=hook, checkpointer=self.stored, state_schema=schema
-            )
+        middleware = [SessionMiddleware(BUDGET, counter=COUNTER, **options)]
+        self.graph = create_agent(
+            model, [read], system_prompt="Be brief.", middleware=middleware, checkpointer=self.stored
+        )
 
     def plain(self, messages: list[BaseMessage]) -> list[Message]:
         return convert_to_openai_messages(messages)
@@ -111,16 +101,12 @@ class Agent(Application):
         return [self.values(thread)["cupel_session"]]
 
     def spoil(self, thread: str, state: str) -> None:
-        self.graph.update_state(config(thread), {"cupel_session": state}, as_node=self.writer)
+        self.graph.update_state(config(thread), {"cupel_session": state}, as_node="model")
 
     def forget(self, thread: str, count: int) -> None:
         oldest = self.values(thread)["messages"][:count]
         gone = [RemoveMessage(message.id) for message in oldest]
-        self.graph.update_state(config(thread), {"messages": gone}, as_node=self.writer)
-
-    @property
-    def writer(self) -> str:
-        return "model" if "model" in self.graph.nodes else "agent"
+        self.graph.update_state(config(thread), {"messages": gone}, as_node="model")
 
 
 def config(thread: str) -> dict[str, Any]:
@@ -128,27 +114,20 @@ def config(thread: str) -> dict[str, Any]:
 
 
 class TestMiddleware(ConversationLaws):
-    kind = "middleware"
-
     def application(self, stored: Any = None, *, ratio: float = 1.0, **options: Any) -> Agent:
-        return Agent(self.kind, stored, ratio, options)
+        return Agent(stored, ratio, options)
 
 
-class TestHook(TestMiddleware):
-    kind = "hook"
-
-
-@pytest.fixture(params=["middleware", "hook"])
-def agent(request: pytest.FixtureRequest) -> Agent:
-    return Agent(request.param, None, 1.0, {})
+@pytest.fixture
+def agent() -> Agent:
+    return Agent(None, 1.0, {})
 
 
 LAWS = TestMiddleware()
 
 
-@pytest.mark.parametrize("kind", ["middleware", "hook"])
-def test_a_thread_goes_on_from_an_earlier_checkpoint_as_it_did_then(kind: str):
-    agent = Agent(kind, None, 0, {})  # what the provider has seen since must make no difference
+def test_a_thread_goes_on_from_an_earlier_checkpoint_as_it_did_then():
+    agent = Agent(None, 0, {})  # what the provider has seen since must make no difference
     LAWS.talk(agent, "anna", range(5))
     then, before = agent.graph.get_state(config("anna")).config, len(agent.requests)
     LAWS.talk(agent, "anna", range(5, 7))
@@ -187,25 +166,14 @@ def test_two_runs_of_a_thread_at_once_are_branches_that_are_legal(agent: Agent):
     assert not [request for request in requests[:4] if "ask 130" in str(request) and "ask 131" in str(request)]
 
 
-@pytest.mark.filterwarnings("ignore:AgentStatePydantic has been deprecated")
-def test_a_state_of_pydantic_keeps_a_session_too():
-    agent = Agent("hook", None, 1.0, {"state_schema": AgentStatePydantic})
-    assert (
-        LAWS.talk(agent, "anna", range(5)).requests
-        == LAWS.talk(Agent("hook", None, 1.0, {}), "anna", range(5)).requests
-    )
-    assert agent.states("anna")
-
-
 def test_without_a_thread_the_checkpointer_says_so(agent: Agent):
     with pytest.raises(ValueError, match="thread_id"):
         agent.graph.invoke({"messages": [HumanMessage("ask 1")]})
 
 
-@pytest.mark.parametrize("kind", ["middleware", "hook"])
-def test_without_a_checkpointer_a_session_lasts_for_a_run(kind: str):
+def test_without_a_checkpointer_a_session_lasts_for_a_run():
     turns: list[Any] = []
-    agent = Agent(kind, False, 1.0, {"on_turn": turns.append})
+    agent = Agent(False, 1.0, {"on_turn": turns.append})
     for turn in range(2):
         agent.graph.invoke({"messages": [HumanMessage(f"ask {120 + turn}")]})
     assert [turn.bill.read > 0 for turn in turns] == [False, True, True, False, True]
@@ -222,7 +190,7 @@ def test_parts_of_what_a_tool_returned_are_shortened_one_by_one():
     content = [*parts, {"type": "text", "text": text, "id": "b"}]
     call = {"name": "read", "args": {}, "id": "c", "type": "tool_call"}
     history = [HumanMessage("Look."), AIMessage("", tool_calls=[call]), ToolMessage(content, tool_call_id="c")]
-    sent = session_hook(600, counter=COUNTER, image_tokens=10)({"messages": history})["llm_input_messages"]
+    sent = MessageSession(600, counter=COUNTER, image_tokens=10, framework=LANGCHAIN).fit(history).messages
     first = sent[-1].content[1]
     assert 0 < len(first) < len(text)
     assert sent[-1].content == [parts[0], first, *parts[2:], {"type": "text", "text": first, "id": "b"}]

@@ -23,7 +23,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool
 
 from cupel import Pipeline, ReflexiveScorer
-from cupel.integrations.llamaindex import BudgetPostprocessor, FittedMemory, fit_messages
+from cupel.integrations.llamaindex import BudgetPostprocessor, SessionMemory, fit_messages
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
@@ -99,15 +99,11 @@ def test_tools_are_counted_and_pinned_messages_stay():
         counted == fit_messages(history(), 1000, counter=COUNTER, tools=[tool.metadata.to_openai_tool()]).total_tokens
     )
     assert counted > plain + COUNTER.count("Tell the weather in a city.")
-    memory = FittedMemory.from_defaults(
-        chat_history=history(),
-        budget=counted - 1,
-        counter=COUNTER,
-        tools=[tool],
-        pin=lambda message: message.content == "sun",
+    fitted = fit_messages(
+        history(), counted - 1, counter=COUNTER, tools=[tool], pin=lambda message: message.content == "sun"
     )
-    assert [message.role.value for message in memory.get()].count("tool") == 2
-    assert len(memory.get()) < 7
+    assert [message.role.value for message in fitted.messages].count("tool") == 2
+    assert len(fitted.messages) < 7
 
 
 def test_a_call_without_its_result_is_left_out():
@@ -117,8 +113,8 @@ def test_a_call_without_its_result_is_left_out():
     assert {unit.reason.filter_name for unit in fitted.dropped} == {"call without its result"}
 
 
-def test_the_memory_keeps_everything_and_hands_out_what_fits():
-    memory = FittedMemory.from_defaults(chat_history=history(), budget=60, counter=COUNTER)
+def test_the_memory_keeps_everything_and_returns_what_fits():
+    memory = SessionMemory.from_defaults(chat_history=history(), budget=60, counter=COUNTER)
     assert [message.role.value for message in memory.get()] == ["system", "user", "assistant", "user"]
     assert [message.role.value for message in memory.get(initial_token_count=30)] == ["system", "user"]
     assert len(memory.get_all()) == 7
@@ -127,7 +123,7 @@ def test_the_memory_keeps_everything_and_hands_out_what_fits():
 
 
 def test_the_memory_serves_a_chat_engine():
-    memory = FittedMemory.from_defaults(llm=MockLLM(), counter=COUNTER)
+    memory = SessionMemory.from_defaults(llm=MockLLM(), counter=COUNTER)
     assert memory.budget == MockLLM().metadata.context_window * 3 // 4
     engine = SimpleChatEngine.from_defaults(llm=MockLLM(), memory=memory)
     engine.chat("Hello there.")
@@ -141,18 +137,18 @@ def sent_tokens(messages: list[ChatMessage]) -> int:
     return sum(COUNTER.count(message.content or "") for message in messages)
 
 
-def engine_of(memory: FittedMemory, **options: Any) -> tuple[SimpleChatEngine, MockLLMWithChatMemoryOfLastCall]:
+def engine_of(memory: SessionMemory, **options: Any) -> tuple[SimpleChatEngine, MockLLMWithChatMemoryOfLastCall]:
     llm = MockLLMWithChatMemoryOfLastCall()
     return SimpleChatEngine.from_defaults(llm=llm, memory=memory, **options), llm
 
 
-def long_memory(budget: int) -> FittedMemory:
+def long_memory(budget: int) -> SessionMemory:
     turns = [ChatMessage(LONG, role=role) for _ in range(50) for role in (MessageRole.USER, MessageRole.ASSISTANT)]
-    return FittedMemory.from_defaults(chat_history=turns, budget=budget, counter=COUNTER)
+    return SessionMemory.from_defaults(chat_history=turns, budget=budget, counter=COUNTER)
 
 
 def test_what_the_memory_hands_out_does_not_depend_on_how_it_is_asked():
-    memory = FittedMemory.from_defaults(chat_history=history(), budget=60, counter=COUNTER)
+    memory = SessionMemory.from_defaults(chat_history=history(), budget=60, counter=COUNTER)
     for arguments in ({}, {"input": "And?"}, {"initial_token_count": 30}, {"input": "And?", "initial_token_count": 30}):
         assert asyncio.run(memory.aget(**arguments)) == memory.get(**arguments)
     assert len(asyncio.run(memory.aget_all())) == 7
@@ -259,7 +255,7 @@ class TestLaws(FrameworkLaws):
 def test_a_memory_names_what_the_next_request_must_contain_and_cannot():
     laws = TestLaws()
     told = [laws.user("And the log?"), laws.call("a"), *laws.result("a", "line " * 1000)]
-    memory = FittedMemory.from_defaults(chat_history=told, budget=500, counter=COUNTER)
+    memory = SessionMemory.from_defaults(chat_history=told, budget=500, counter=COUNTER, forms=False)
     for ask in (memory.get, lambda: asyncio.run(memory.aget())):
         with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\]"):
             ask()

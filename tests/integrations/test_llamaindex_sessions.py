@@ -20,9 +20,8 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.base import BaseChatStore
 from llama_index.core.tools import FunctionTool
 
-from cupel import ConfigurationError, Prices, RelevanceScorer, SelectionError
-from cupel.integrations.llamaindex import FittedMemory, SessionMemory
-from cupel.pipeline import Pipeline
+from cupel import ConfigurationError, Prices, SelectionError
+from cupel.integrations.llamaindex import SessionMemory
 from tests.integrations.conversation_laws import BUDGET, COUNTER, Application, ConversationLaws, Message, output, reply
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's own, of pydantic's old names
@@ -267,13 +266,12 @@ def on_a_loop() -> bool:
 
 def test_no_loop_waits_for_a_store():
     async def talk() -> None:
-        for memory in (FittedMemory(budget=300, chat_store=store), SessionMemory(budget=300, chat_store=store)):
-            await memory.aput(ChatMessage("Hi"))
-            assert [message.content for message in await memory.aget()] == ["Hi"]
-            if isinstance(memory, SessionMemory):
-                await memory.aobserve({"prompt_tokens": 9})
-            await memory.areset()
-            assert store.get_keys() == []
+        memory = SessionMemory(budget=300, chat_store=store)
+        await memory.aput(ChatMessage("Hi"))
+        assert [message.content for message in await memory.aget()] == ["Hi"]
+        await memory.aobserve({"prompt_tokens": 9})
+        await memory.areset()
+        assert store.get_keys() == []
 
     store = RemoteStore()
     asyncio.run(talk())
@@ -295,23 +293,13 @@ def test_a_memory_is_asked_for_the_same_with_and_without_a_loop():
     assert [asked(*arguments, with_loop=True) for arguments in ways] == answers
 
 
-def test_a_memory_looks_for_what_is_asked():
-    told = [ChatMessage(f"The {word} is fine. " * 9) for word in ("gate", "door", "roof")]
-    memory = FittedMemory.from_defaults(
-        chat_history=[*told, ChatMessage("And?")],
-        budget=90,
-        policy=Pipeline(scorer=RelevanceScorer(stem=False)),
-        counter=COUNTER,
-    )
-    for word, message in zip(("gate", "door", "roof"), told, strict=True):
-        assert memory.get(word) == asyncio.run(memory.aget(word)) == [message, memory.get_all()[-1]]
-
-
 def test_what_stands_where_the_session_is_stored_is_checked():
     memory = SessionMemory(budget=300, chat_store_key="anna")
     memory.put(ChatMessage("Hi"))
     memory.chat_store.set_messages("anna:cupel_session", [ChatMessage("something else")])
-    with pytest.raises(ConfigurationError, match=r"'…:cupel_session' must be what a SessionMemory wrote, got 'somethi"):
+    with pytest.raises(
+        ConfigurationError, match=r"'…:cupel_session' must be a request that SessionMemory stored, got 'so"
+    ):
         memory.get()
 
 

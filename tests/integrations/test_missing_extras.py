@@ -11,8 +11,7 @@ from cupel import MissingExtraError
 MODULES = {
     "cupel.integrations.claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
     "cupel.integrations.haystack": ("haystack", "haystack"),
-    "cupel.integrations.langchain": ("langchain_core", "langchain"),
-    "cupel.integrations.langgraph": ("langchain", "langgraph"),
+    "cupel.integrations.langchain": ("langchain", "langchain"),
     "cupel.integrations.litellm": ("litellm", "litellm"),
     "cupel.integrations.llamaindex": ("llama_index", "llamaindex"),
     "cupel.integrations.mcp": ("mcp", "mcp"),

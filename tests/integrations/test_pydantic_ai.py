@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from cupel.integrations.pydantic_ai import fit_messages, history_processor
+from cupel.integrations.pydantic_ai import fit_messages
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
@@ -126,7 +126,7 @@ def test_the_processor_runs_in_an_agent(way: str):
     agent = Agent(
         FunctionModel(model, stream_function=stream),
         tools=[weather],
-        capabilities=[ProcessHistory(history_processor(100, counter=COUNTER))],
+        capabilities=[ProcessHistory(lambda messages: fit_messages(messages, 100, counter=COUNTER).messages)],
     )
 
     async def run() -> str:
@@ -142,14 +142,14 @@ def test_the_processor_runs_in_an_agent(way: str):
     assert kinds[0] == "system-prompt"
 
 
-def test_the_processor_would_rather_fail_than_hide_the_newest_result():
+def test_the_newest_result_is_never_hidden():
     messages = [
         ModelRequest([UserPromptPart("Hi")]),
         ModelResponse([ToolCallPart("weather", {}, "a")]),
         ModelRequest([ToolReturnPart("weather", "x" * 4000, "a")]),
     ]
     with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
-        history_processor(100, counter=COUNTER)(messages)
+        fit_messages(messages, 100, counter=COUNTER)
 
 
 class TestLaws(FrameworkLaws):

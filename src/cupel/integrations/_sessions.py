@@ -1,4 +1,4 @@
-"""The sessions of many conversations, whose states a framework stores."""
+"""Sessions of many conversations, whose states a framework stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ M = TypeVar("M")
 STATE_KEY: Final = "cupel_session"
 """The name under which frameworks store a session's state."""
 _KEPT: Final = 64
-"""So many sessions are kept; any other is read again from its state."""
+"""How many sessions stay in memory; others are read from their state."""
 _log = logging.getLogger("cupel")
 
 
@@ -46,7 +46,7 @@ class SessionOptions(TypedDict, total=False):
     gaps: bool
     system_messages: SystemMessages
     on_turn: Callable[[Turn[Any]], object] | None
-    """Called with each turn, for its bill and its changes."""
+    """Called with each turn, to see its bill and its changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class OpenSession(Generic[M]):
 
     session: MessageSession[M]
     beside: tuple[object, ...]
-    """Under which it was opened: budget, tools and system prompt."""
+    """The budget, tools and system prompt it was opened with."""
     on_turn: Callable[[Turn[M]], object] | None
 
     def fit(self, messages: Sequence[M], *, idle: float | None = None) -> list[M]:
-        """Return the next request; `idle` is how many seconds ago the last one was sent, if the framework knows."""
+        """Return the next request; `idle` is the seconds since the last one, if the framework knows them."""
         turn = self.session.fit(messages, idle=idle)
         if self.on_turn is not None:
             self.on_turn(turn)
@@ -73,7 +73,7 @@ class OpenSession(Generic[M]):
         return turn.messages
 
     def observe(self, usage: object) -> None:
-        """Settle the last bill, if the provider said anything; what cannot be read must not cost anybody the answer."""
+        """Settle the last bill with the usage, if there is any; log a usage that cannot be read, and go on."""
         if not usage:
             return
         try:
@@ -83,11 +83,11 @@ class OpenSession(Generic[M]):
 
 
 class Sessions(Generic[M]):
-    """Opens the session that a stored state tells of, and closes it with the state to store.
+    """Opens the session of a stored state, and closes it with the state to store.
 
-    The stored state is all that counts: a conversation may go on in another process, from an earlier state, or twice at
-    once, each from the state that it was given. Sessions are kept by the states that were handed out, only to spare
-    reading a whole conversation again; nobody gets one that is in use.
+    Only the stored state counts: a conversation may go on in another process, from an earlier state, or twice at once,
+    each from its own state. Sessions stay in memory by their last state, to save reading a whole conversation again;
+    a session in use is never handed out.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Sessions(Generic[M]):
         self._kept: dict[str, OpenSession[M]] = {}
         self._busy: set[str] = set()
         self._lock = Lock()
-        self.open(None)  # what is wrong with the options is said now, and not in the first turn
+        self.open(None)  # so that wrong options raise now, not in the first turn
 
     def open(
         self,
@@ -117,7 +117,7 @@ class Sessions(Generic[M]):
         system: str | None = None,
         budget: int | ContextBudget | None = None,
     ) -> OpenSession[M]:
-        """Return the conversation that goes on from a state, or a new one for None; a `budget` is for this turn."""
+        """Return the conversation that continues from a state, or a new one for None; `budget` is for this turn."""
         beside = (self._budget if budget is None else budget, list(tools or ()), system)
         if state is None:
             return self._conversation(None, *beside)
@@ -133,7 +133,7 @@ class Sessions(Generic[M]):
             raise ConfigurationError(msg) from error
 
     def close(self, conversation: OpenSession[M]) -> str:
-        """Return the state to store, and keep the conversation for whoever comes with it."""
+        """Return the state to store, and keep the conversation in memory under it."""
         state = conversation.session.to_json()
         with self._lock:
             self._kept.pop(state, None)
@@ -144,7 +144,7 @@ class Sessions(Generic[M]):
 
     @contextmanager
     def alone(self, name: str) -> Generator[None]:
-        """Refuse a second turn of the same conversation while this one lasts."""
+        """Refuse a second turn of the same conversation until this one ends."""
         with self._lock:
             if name in self._busy:
                 msg = (
@@ -169,10 +169,10 @@ class Sessions(Generic[M]):
         return OpenSession(session, (budget, tools, system), self._on_turn)
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        """Leave nothing in copies of what holds it: the states are stored elsewhere."""
+        """Become None in a copy: the states are stored elsewhere."""
         return type(None), ()
 
 
 def usage_of(sent: int | None, read: int | None) -> Mapping[str, Any] | None:
-    """Return a request's tokens, all of them and those from the cache, as `observe` reads them; None if not known."""
+    """Return a usage that `observe` reads, of all tokens of a request and the cached ones; None if not known."""
     return {"input_tokens": sent, "input_tokens_details": {"cached_tokens": read or 0}} if sent else None

@@ -1,4 +1,4 @@
-"""Haystack: a chat generator that keeps a session, and components that fit documents and messages into a budget.
+"""Haystack: a chat generator that keeps a session, and a component that selects documents.
 
 Needs `cupel-context[haystack]`.
 """
@@ -11,16 +11,16 @@ Needs `cupel-context[haystack]`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Unpack
 
 import cupel.policy
 from cupel._documents import BUDGET
 from cupel.errors import MissingExtraError
-from cupel.integrations._documents import select_documents
+from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
-from cupel.messages import FitOptions, Fitted
+from cupel.messages import FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.sessions import Prices
@@ -29,24 +29,95 @@ from cupel.tokens import TokenCounter
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.serialization import component_to_dict
-    from haystack.dataclasses import ChatMessage, StreamingCallbackT
+    from haystack.dataclasses import (
+        ChatMessage,
+        FileContent,
+        ImageContent,
+        StreamingCallbackT,
+        TextContent,
+        ToolCall,
+    )
     from haystack.tools import (
         ToolsType,
-        deserialize_tools_or_toolset_inplace,
         flatten_tools_or_toolsets,
-        serialize_tools_or_toolset,
     )
     from haystack.utils import deserialize_callable, serialize_callable
     from haystack.utils.deserialization import deserialize_component_inplace
 except ImportError:
     raise MissingExtraError("haystack-ai", "haystack") from None
 
-from cupel.integrations._haystack import HAYSTACK
-
-__all__ = ["DocumentSelector", "MessageFitter", "SessionChatGenerator", "fit_messages"]
+__all__ = ["HAYSTACK", "DocumentSelector", "SessionChatGenerator", "fit_messages"]
 
 _FUNCTIONS = ("forms", "image_tokens", "on_turn", "pin")
-"""Options that may be functions; Haystack saves those by their names."""
+"""Options that may be functions, which Haystack saves by their names."""
+
+
+def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
+    """Return the messages as chat-completions messages."""
+    ids = CallIds()
+    for message in messages:
+        view = _view(message)
+        if message.tool_calls:
+            keys = ids.ask((call.id, call) for call in message.tool_calls)
+            view["tool_calls"] = [
+                {"id": key, "function": {"name": call.tool_name, "arguments": _arguments(call)}}
+                for key, call in zip(keys, message.tool_calls, strict=True)
+            ]
+        if result := message.tool_call_result:
+            view["tool_call_id"] = ids.answer(result.origin.id, result.origin)
+        yield view
+
+
+def _view(message: ChatMessage) -> dict[str, Any]:
+    parts = _parts([*(TextContent(text) for text in message.texts), *message.images, *message.files])
+    view: dict[str, Any] = {"role": message.role.value, "content": parts or None}
+    if message.name:
+        view["name"] = message.name
+    if message.reasonings:
+        view["reasoning"] = " ".join(reasoning.reasoning_text for reasoning in message.reasonings)
+    if result := message.tool_call_result:
+        view["content"] = result.result if isinstance(result.result, str) else _parts(result.result)
+    return view
+
+
+def _parts(contents: Sequence[Any]) -> list[Any]:
+    return [_part(content) for content in contents if not isinstance(content, TextContent) or content.text]
+
+
+def _part(content: Any) -> dict[str, Any]:
+    match content:
+        case TextContent(text=text):
+            return {"type": "text", "text": text}
+        case ImageContent():
+            return {"type": "image_url", "image_url": _image(content)}
+        case FileContent():
+            return {"type": "file", "file": {"file_data": content.base64_data}}
+        case _:
+            return {"type": "unknown", "text": str(content)}
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    return {str(name): value for name, value in call.arguments.items()}  # JSON has no other names
+
+
+def _image(image: Any) -> dict[str, Any]:
+    return {"url": f"data:{image.mime_type};base64,{image.base64_image}", "detail": image.detail}
+
+
+def _with_outputs(message: ChatMessage, texts: Sequence[str]) -> ChatMessage:
+    """Return a copy of a tool result with other texts, one for each text in its view."""
+    result, following = message.tool_call_result, iter(texts)
+    shorter = next(following) if isinstance(result.result, str) else [_with_text(c, following) for c in result.result]
+    return ChatMessage.from_tool(shorter, origin=result.origin, error=result.error, meta=dict(message.meta))
+
+
+def _with_text(content: Any, following: Iterator[str]) -> Any:
+    return TextContent(next(following)) if isinstance(content, TextContent) and content.text else content
+
+
+HAYSTACK: Framework[ChatMessage] = Framework(
+    ChatMessage, _views, lambda tool: tool.tool_spec, with_outputs=_with_outputs
+)
 
 
 def fit_messages(
@@ -57,24 +128,25 @@ def fit_messages(
     tools: ToolsType | None = None,
     **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
-    """Fit Haystack's chat messages as `cupel.messages.fit` does: the same objects come back."""
+    """Fit Haystack's chat messages as `cupel.messages.fit` does; the result contains the same objects."""
     return HAYSTACK.fit(messages, budget, policy, counter, flatten_tools_or_toolsets(tools), **options)
 
 
 class _Component:
-    """What both components are made of; a `counter` of one's own is not written to YAML."""
+    """Base of the components: writes them to YAML and reads them, without a `counter` of your own."""
 
     budget: int | ContextBudget
     policy: Pipeline | None
     counter: TokenCounter | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the component as Haystack saves it: budget and policy as their documents."""
+        """Return the component as Haystack saves it, with budget and policy as documents."""
         return self._saved()
 
     def _saved(self, **more: Any) -> dict[str, Any]:
         budget = BUDGET.write(self.budget) if isinstance(self.budget, ContextBudget) else self.budget
-        saved: dict[str, Any] = default_to_dict(self, budget=budget, policy=self.policy, **more)
+        policy = None if self.policy is None else cupel.policy.to_dict(self.policy)
+        saved: dict[str, Any] = default_to_dict(self, budget=budget, policy=policy, **more)
         return saved
 
     @classmethod
@@ -92,13 +164,12 @@ class _Component:
         for name in _FUNCTIONS:
             if isinstance(parameters.get(name), str):
                 parameters[name] = deserialize_callable(parameters[name])
-        deserialize_tools_or_toolset_inplace(parameters)
         return default_from_dict(cls, {**data, "init_parameters": parameters})
 
 
 @component
 class DocumentSelector(_Component):
-    """Keeps the documents that fit a budget, the best of them at both ends unless the policy says otherwise.
+    """Keeps the documents that fit a budget; by default the best of them go to both ends.
 
     A document's relevance is its score, or else its rank.
     """
@@ -112,7 +183,7 @@ class DocumentSelector(_Component):
 
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator, unused-ignore]
     def run(self, documents: list[Document], query: str | None = None) -> dict[str, list[Document]]:
-        """Choose among the documents; `query` is what a policy that scores by relevance looks for."""
+        """Select documents; `query` is for policies that score by relevance."""
         chosen = select_documents(
             documents,
             self.budget,
@@ -126,46 +197,12 @@ class DocumentSelector(_Component):
 
 
 @component
-class MessageFitter(_Component):
-    """Keeps the chat messages that fit a budget and that every chat model accepts.
-
-    `tools` are counted with the messages; the options are those of `fit`. To be saved with a pipeline, functions among
-    them must be of a module.
-    """
-
-    def __init__(
-        self,
-        budget: int | ContextBudget,
-        policy: Pipeline | None = None,
-        counter: TokenCounter | None = None,
-        tools: ToolsType | None = None,
-        **options: Unpack[FitOptions[ChatMessage]],
-    ) -> None:
-        self.budget = budget
-        self.policy = policy
-        self.counter = counter
-        self.tools = tools
-        self.options = options
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the component as Haystack saves it, functions by their names."""
-        return self._saved(tools=serialize_tools_or_toolset(self.tools), **_written(self.options))
-
-    @component.output_types(messages=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
-    def run(self, messages: list[ChatMessage], query: str | None = None) -> dict[str, list[ChatMessage]]:
-        """Choose among the messages; `query` is what the policy looks for, by default the newest user message."""
-        options: Any = self.options if query is None else {**self.options, "query": query}
-        fitted = fit_messages(messages, self.budget, self.policy, self.counter, self.tools, **options)
-        return {"messages": fitted.messages}
-
-
-@component
 class SessionChatGenerator(_Component):
-    """A chat generator that sends what a session chose: `SessionChatGenerator(OpenAIChatGenerator(), 8000)`.
+    """Wraps a chat generator and sends the request of a session: `SessionChatGenerator(OpenAIChatGenerator(), 8000)`.
 
-    It goes wherever the generator that it wraps could, in a pipeline or an `Agent`, and leaves the messages that it
-    is given as they are. The state of the session is kept in the `meta` of the reply, which is stored with the
-    conversation and never sent. The options are those of `MessageSession`.
+    It takes the place of that generator in a pipeline or an `Agent`, and does not change the messages it gets. The
+    session's state is kept in the `meta` of the reply, which is stored with the conversation and never sent. The
+    options are those of `MessageSession`.
     """
 
     def __init__(
@@ -190,19 +227,19 @@ class SessionChatGenerator(_Component):
         return self._saved(chat_generator=component_to_dict(self.chat_generator, "chat_generator"), **options)
 
     def warm_up(self) -> None:
-        """Warm up the generator that is wrapped."""
+        """Warm up the wrapped generator."""
         getattr(self.chat_generator, "warm_up", _nothing)()
 
     async def warm_up_async(self) -> None:
-        """Warm up the generator that is wrapped, on the serving event loop if it can."""
+        """Warm up the wrapped generator, on the event loop if it can."""
         await getattr(self.chat_generator, "warm_up_async", lambda: asyncio.to_thread(self.warm_up))()
 
     def close(self) -> None:
-        """Close the generator that is wrapped."""
+        """Close the wrapped generator."""
         getattr(self.chat_generator, "close", _nothing)()
 
     async def close_async(self) -> None:
-        """Close the generator that is wrapped, on the serving event loop if it can."""
+        """Close the wrapped generator, on the event loop if it can."""
         await getattr(self.chat_generator, "close_async", lambda: asyncio.to_thread(self.close))()
 
     @component.output_types(replies=list[ChatMessage])  # type: ignore[untyped-decorator, unused-ignore]
@@ -213,7 +250,7 @@ class SessionChatGenerator(_Component):
         generation_kwargs: dict[str, Any] | None = None,
         tools: ToolsType | None = None,
     ) -> dict[str, Any]:
-        """Send what the session chose, and return the replies with its state."""
+        """Send the session's request, and return the replies with the session's state."""
         conversation = self._open(messages, tools)
         given = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
         return self._close(conversation, self.chat_generator.run(conversation.fit(messages), **given))
@@ -226,7 +263,7 @@ class SessionChatGenerator(_Component):
         generation_kwargs: dict[str, Any] | None = None,
         tools: ToolsType | None = None,
     ) -> dict[str, Any]:
-        """Do what `run` does; a generator that is not asynchronous runs in a thread."""
+        """Do the same as `run`; a generator without `run_async` runs in a thread."""
         conversation = self._open(messages, tools)
         given = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
         chosen, generator = conversation.fit(messages), self.chat_generator
@@ -247,15 +284,15 @@ class SessionChatGenerator(_Component):
 
 
 def _written(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as they are saved, functions by their names."""
+    """Return the options as they are saved, functions by their names."""
     functions = {name: serialize_callable(options[name]) for name in _FUNCTIONS if callable(options.get(name))}
     return {**options, **functions}
 
 
 def _nothing() -> None:
-    """Stand for what a generator may lack."""
+    """Do nothing, for a generator without this method."""
 
 
 def _given(**inputs: Any) -> dict[str, Any]:
-    """Return what the caller gave: not every generator takes all of it."""
+    """Return the inputs that were given: not every generator takes all of them."""
     return {name: value for name, value in inputs.items() if value is not None}

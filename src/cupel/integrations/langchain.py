@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: message lists, a runnable, a pre-model hook and a document transformer.
+"""LangChain and LangGraph: an agent middleware that keeps a session, a runnable, and a document transformer.
 
 Needs `cupel-context[langchain]`.
 """
@@ -10,27 +10,214 @@ Needs `cupel-context[langchain]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Unpack
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
 from cupel.errors import MissingExtraError
-from cupel.integrations._documents import select_documents
-from cupel.messages import FitOptions, Fitted
+from cupel.integrations._adapters import select_documents
+from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions, usage_of
+from cupel.messages import FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
 
 try:
+    from langchain.agents.middleware.types import (
+        AgentMiddleware,
+        ExtendedModelResponse,
+        ModelRequest,
+        ModelResponse,
+        PrivateStateAttr,
+    )
     from langchain_core.documents import BaseDocumentTransformer, Document
-    from langchain_core.messages import BaseMessage, convert_to_messages
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        FunctionMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        convert_to_messages,
+    )
     from langchain_core.prompt_values import PromptValue
     from langchain_core.runnables import Runnable, RunnableLambda
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.types import Command
 except ImportError:
-    raise MissingExtraError("langchain-core", "langchain") from None
+    raise MissingExtraError("langchain", "langchain") from None
 
-from cupel.integrations._langchain import LANGCHAIN
+__all__ = ["LANGCHAIN", "DocumentSelector", "SessionMiddleware", "fit_messages", "message_fitter"]
 
-__all__ = ["DocumentSelector", "fit_messages", "message_fitter", "pre_model_hook"]
+_ROLES = (
+    (HumanMessage, "user"),
+    (AIMessage, "assistant"),
+    (SystemMessage, "system"),
+    (ToolMessage, "tool"),
+    (FunctionMessage, "function"),
+)
+
+
+def _view(message: Any) -> Mapping[str, Any]:
+    # By class, not by `type`: a chunk of a stream is a message too, but names its type otherwise.
+    role = next((role for kind, role in _ROLES if isinstance(message, kind)), getattr(message, "role", message.type))
+    view: dict[str, Any] = {"role": role, "content": [_part(part) for part in _parts(message.content)]}
+    if isinstance(message.content, str):
+        view["content"] = message.content
+    if calls := _calls(message):
+        view["tool_calls"] = calls
+        view["content"] = view["content"] or None
+    if role == "tool":
+        view["tool_call_id"] = message.tool_call_id
+    if role == "function":
+        view["name"] = message.name
+    return view
+
+
+def _calls(message: Any) -> list[dict[str, Any]]:
+    """Return the calls of a message: parsed, unparsable, and those in its content blocks alone."""
+    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+    known = {call["id"] for call in calls}
+    content = () if isinstance(message.content, str) else message.content
+    blocks = [part for part in content if _kind(part) == "tool_use" and part.get("id") not in known]
+    return [
+        *({"id": call["id"], "function": {"name": call["name"] or "", "arguments": call["args"]}} for call in calls),
+        *({"id": part["id"], "function": {"name": part["name"], "arguments": part["input"]}} for part in blocks),
+    ]
+
+
+def _parts(content: Any) -> list[Any]:
+    kept = [] if isinstance(content, str) else [part for part in map(_without_call, content) if part]
+    return [part for part in kept if part != _EMPTY]  # models' adapters skip these
+
+
+def _without_call(part: Any) -> Any:
+    """Return a part of a message; of a call, which `_calls` reads, only the code that made it, if any."""
+    if _kind(part) not in _CALL_PARTS:
+        return part
+    caller = part.get("caller") or (part.get("extras") or {}).get("caller")
+    return {"type": "tool_use", "caller": caller} if caller else None
+
+
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_EMPTY = {"type": "text", "text": ""}
+_CALL_PARTS = frozenset(
+    ("function_call", "input_json_delta", "invalid_tool_call", "tool_call", "tool_call_chunk", "tool_use")
+)
+_NATIVE = {"reasoning": "thinking", "reasoning_content": "thinking", "server_tool_call": "server_tool_use"}
+
+
+def _kind(part: Any) -> Any:
+    return part.get("type") if isinstance(part, dict) else None
+
+
+def _part(part: Any) -> Any:
+    match part:
+        case str(text):
+            return {"type": "text", "text": text}
+        case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)}:
+            return {"type": "thinking", "thinking": text}  # without the signature, which nobody is charged for
+        case {"type": "reasoning" | "reasoning_content" | "server_tool_call" as kind}:
+            return {**part, "type": _NATIVE[kind]}
+        case {"type": "server_tool_result", "tool_call_id": call}:
+            return {**part, "tool_use_id": call}
+        case {"type": "image"} | {"type": "image_url", "image_url": str()}:
+            return {"type": "image_url", "image_url": {"url": _image_url(part)}}
+        case _:
+            return part
+
+
+def _image_url(part: Mapping[str, Any]) -> str:
+    match part:
+        case {"base64": str(data), **rest}:
+            return f"data:{rest.get('mime_type', '')};base64,{data}"
+        case {"source": {"data": str(data)}}:
+            return f"data:;base64,{data}"
+        case {"image_url": url} | {"url": url}:
+            return str(url)
+        case _:
+            return ""
+
+
+def _with_outputs(message: BaseMessage, texts: Sequence[str]) -> BaseMessage:
+    """Return a copy of a tool result with other texts, one for each text in its view."""
+    following = iter(texts)
+    content = message.content
+    shorter = next(following) if isinstance(content, str) else [_with_text(part, following) for part in content]
+    return message.model_copy(update={"content": shorter})
+
+
+def _with_text(part: Any, following: Iterator[str]) -> Any:
+    if isinstance(part, str):
+        return part and next(following)
+    shown = _kind(part) in _TEXT_PARTS and isinstance(part.get("text"), str) and part != _EMPTY
+    return {**part, "text": next(following)} if shown else part
+
+
+LANGCHAIN: Framework[BaseMessage] = Framework(
+    BaseMessage, lambda messages: map(_view, messages), convert_to_openai_tool, with_outputs=_with_outputs
+)
+
+
+_PLACE = f"{STATE_KEY!r} in the graph's state"
+
+
+class _AgentState(TypedDict):
+    cupel_session: NotRequired[Annotated[str, PrivateStateAttr]]
+
+
+class SessionMiddleware(AgentMiddleware[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
+    """Keeps a session for each thread of an agent: `create_agent(model, tools, middleware=[SessionMiddleware(8000)])`.
+
+    The model gets the request that the session selects; the agent's state keeps everything. The session's state is part
+    of the agent's state, so a checkpointer stores it with the thread. The options are those of `MessageSession`; tools
+    and system prompt are those of each request.
+    """
+
+    state_schema = _AgentState
+
+    def __init__(
+        self,
+        budget: int | ContextBudget,
+        policy: Pipeline | None = None,
+        **options: Unpack[SessionOptions],
+    ) -> None:
+        super().__init__()
+        self._sessions = Sessions(LANGCHAIN, _PLACE, budget, policy, **options)
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ExtendedModelResponse[Any]:
+        """Send the session's request."""
+        conversation, chosen = self._choose(request)
+        return self._remember(conversation, handler(chosen))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ExtendedModelResponse[Any]:
+        """Send the session's request."""
+        conversation, chosen = self._choose(request)
+        return self._remember(conversation, await handler(chosen))
+
+    def _choose(self, request: ModelRequest[Any]) -> tuple[OpenSession[BaseMessage], ModelRequest[Any]]:
+        state: Mapping[str, Any] = request.state
+        conversation = self._sessions.open(state.get(STATE_KEY), tools=request.tools, system=request.system_prompt)
+        return conversation, request.override(messages=conversation.fit(request.messages))
+
+    def _remember(
+        self, conversation: OpenSession[BaseMessage], response: ModelResponse[Any]
+    ) -> ExtendedModelResponse[Any]:
+        conversation.observe(_usage(response.result))
+        state = self._sessions.close(conversation)
+        return ExtendedModelResponse(response, Command(update={STATE_KEY: state}))
+
+
+def _usage(messages: Iterable[BaseMessage]) -> Mapping[str, Any] | None:
+    """Return the usage that the provider reported, if any."""
+    for message in messages:
+        if isinstance(message, AIMessage) and message.usage_metadata:
+            details = message.usage_metadata.get("input_token_details") or {}
+            return usage_of(message.usage_metadata["input_tokens"], details.get("cache_read"))
+    return None
 
 
 def fit_messages(
@@ -41,10 +228,10 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[BaseMessage]],
 ) -> Fitted[BaseMessage]:
-    """Fit LangChain messages as `cupel.messages.fit` does: the same objects come back.
+    """Fit LangChain messages as `cupel.messages.fit` does; the result contains the same objects.
 
-    The result suits every chat model: calls stay with their results, and the first message after the system prompts is
-    a human one.
+    Every chat model accepts the result: calls stay with their results, and the first message after the system prompts
+    is a human one.
     """
     return LANGCHAIN.fit(messages, budget, policy, counter, tools, **options)
 
@@ -56,9 +243,9 @@ def message_fitter(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[BaseMessage]],
 ) -> Runnable[Any, list[BaseMessage]]:
-    """Return a runnable that fits what passes through it: a prompt, messages, or a text, as a model would take them.
+    """Return a runnable that fits a prompt, messages or a text.
 
-    It stands between a prompt and a model: `prompt | message_fitter(8000) | model`.
+    In a chain it comes before the model: `prompt | message_fitter(8000) | model`.
     """
 
     def fit_input(value: Any) -> list[BaseMessage]:
@@ -67,25 +254,8 @@ def message_fitter(
     return RunnableLambda(fit_input, name="cupel.message_fitter")
 
 
-def pre_model_hook(
-    budget: int | ContextBudget,
-    policy: Pipeline | None = None,
-    counter: TokenCounter | None = None,
-    tools: Sequence[Any] | None = None,
-    **options: Unpack[FitOptions[BaseMessage]],
-) -> Callable[[Any], dict[str, list[BaseMessage]]]:
-    """Return a `pre_model_hook` for LangGraph agents: the model sees what fits, the graph's state keeps everything."""
-
-    def hook(state: Any) -> dict[str, list[BaseMessage]]:
-        messages: Sequence[BaseMessage] = state["messages"] if isinstance(state, Mapping) else state.messages
-        fitted = fit_messages(messages, budget, policy, counter, tools, **options)
-        return {"llm_input_messages": fitted.messages}
-
-    return hook
-
-
 class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ignore]
-    """Keeps the documents that fit a budget, the best of them at both ends unless the policy says otherwise.
+    """Keeps the documents that fit a budget; by default the best of them go to both ends.
 
     A document's relevance is its metadata's `score_key`, or else its rank.
     """
@@ -106,7 +276,7 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
     def transform_documents(
         self, documents: Sequence[Document], *, query: str | None = None, **_kwargs: Any
     ) -> Sequence[Document]:
-        """Return the documents that fit; `query` is what a policy that scores by relevance looks for."""
+        """Return the documents that fit; `query` is for policies that score by relevance."""
         return select_documents(
             documents,
             self.budget,
@@ -119,7 +289,7 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
 
 
 def _messages(value: Any) -> list[BaseMessage]:
-    """Whatever a model takes, as messages; messages stay the objects they are."""
+    """Return any input of a model as messages; messages stay the same objects."""
     if isinstance(value, PromptValue):
         return list(value.to_messages())
     return list(convert_to_messages([value] if isinstance(value, str) else value))

@@ -1,4 +1,4 @@
-"""LlamaIndex: a chat memory that keeps a session, one that does not, and a node postprocessor.
+"""LlamaIndex: a chat memory that keeps a session, and a node postprocessor.
 
 Needs `cupel-context[llamaindex]`.
 """
@@ -10,13 +10,17 @@ Needs `cupel-context[llamaindex]`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self, Unpack
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final, Self, Unpack
 
-from cupel.errors import MissingExtraError
-from cupel.integrations._documents import select_documents
+import msgspec
+
+from cupel._checks import shown
+from cupel.errors import ConfigurationError, MissingExtraError
+from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
-from cupel.messages import FitOptions, Fitted
+from cupel.messages import FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.sessions import Prices
@@ -31,10 +35,75 @@ try:
 except ImportError:
     raise MissingExtraError("llama-index-core", "llamaindex") from None
 
-from cupel.integrations._chat_store import PLACE, StoredRequest, mark
-from cupel.integrations._llamaindex import LLAMAINDEX
+__all__ = ["LLAMAINDEX", "BudgetPostprocessor", "SessionMemory", "fit_messages"]
 
-__all__ = ["BudgetPostprocessor", "FittedMemory", "SessionMemory", "fit_messages"]
+
+_ROLES = {"chatbot": "assistant", "model": "assistant"}
+
+
+def _views(messages: Sequence[ChatMessage]) -> Iterator[Mapping[str, Any]]:
+    """Return the messages as chat-completions messages."""
+    ids = CallIds()
+    for message in messages:
+        role = message.role.value
+        blocks = [_part(block) for block in message.blocks if not _is_silent(block)]
+        view: dict[str, Any] = {"role": _ROLES.get(role, role), "content": blocks or None}
+        calls = [block for block in message.blocks if block.block_type == "tool_call"]
+        if calls:
+            keys = ids.ask((_given_id(call), call.tool_name) for call in calls)
+            view["tool_calls"] = [
+                {"id": key, "function": {"name": call.tool_name, "arguments": call.tool_kwargs}}
+                for key, call in zip(keys, calls, strict=True)
+            ]
+        elif older := message.additional_kwargs.get("tool_calls"):  # where older versions keep them
+            view["tool_calls"] = older
+            ids.ask(())
+        if role == "tool":
+            key = message.additional_kwargs.get("tool_call_id")
+            view["tool_call_id"] = ids.answer(key, key or None)
+            view["content"] = blocks or ""
+        if role == "function":
+            view["name"] = message.additional_kwargs.get("name")
+        yield view
+
+
+def _given_id(call: Any) -> str | None:
+    """Return the call's id, unless it is only the tool's name, which two calls of a model without ids may share."""
+    return None if call.tool_call_id == call.tool_name else call.tool_call_id
+
+
+def _is_silent(block: Any) -> bool:
+    """Tell whether a block is not content: a call, which is read separately, a cache breakpoint, or an empty text."""
+    return block.block_type in ("tool_call", "cache") or (block.block_type == "text" and not block.text)
+
+
+def _part(block: Any) -> dict[str, Any]:
+    match block.block_type:
+        case "text":
+            return {"type": "text", "text": block.text}
+        case "thinking":
+            return {"type": "thinking", "text": block.content or ""}
+        case "image":
+            encoded = block.image.decode() if isinstance(block.image, bytes) else ""
+            url = f"data:;base64,{encoded}" if encoded else str(block.url or "")
+            return {"type": "image_url", "image_url": {"url": url, "detail": block.detail}}
+        case _:
+            return {"type": str(block.block_type), "text": block.model_dump_json()}
+
+
+def _with_outputs(message: ChatMessage, texts: Sequence[str]) -> ChatMessage:
+    """Return a copy of a tool result with other texts, one for each text in its view."""
+    following = iter(texts)
+    blocks = [
+        block.model_copy(update={"text": next(following)}) if block.block_type == "text" and block.text else block
+        for block in message.blocks
+    ]
+    return message.model_copy(update={"blocks": blocks})
+
+
+LLAMAINDEX: Framework[ChatMessage] = Framework(
+    ChatMessage, _views, lambda tool: tool.metadata.to_openai_tool(), with_outputs=_with_outputs
+)
 
 
 def fit_messages(
@@ -45,18 +114,18 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ChatMessage]],
 ) -> Fitted[ChatMessage]:
-    """Fit LlamaIndex's chat messages as `cupel.messages.fit` does: the same objects come back."""
+    """Fit LlamaIndex's chat messages as `cupel.messages.fit` does; the result contains the same objects."""
     return LLAMAINDEX.fit(messages, budget, policy, counter, tools, **options)
 
 
 class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
-    """Keeps the nodes that fit a token budget, the best of them at both ends unless the policy says otherwise.
+    """Keeps the nodes that fit a token budget; by default the best of them go to both ends.
 
-    A node's relevance is its score, or else its rank; what is counted is the text the model will see, with metadata.
+    A node's relevance is its score, or else its rank. Tokens are those of the text that the model sees, with metadata.
     """
 
     budget: int = Field(description="Tokens that the nodes may use together.")
-    policy: Any = Field(default=None, exclude=True, description="A cupel policy or pipeline; None for presets.rag().")
+    policy: Any = Field(default=None, exclude=True, description="A cupel pipeline; None for presets.rag().")
     counter: Any = Field(default=None, exclude=True, description="A cupel token counter; None for the default one.")
 
     @classmethod
@@ -78,22 +147,77 @@ class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-i
         )
 
 
-class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
-    """A chat memory that keeps everything and hands out what fits a token budget and every chat model accepts."""
+_PLACE: Final = f"the message in the chat store under '…:{STATE_KEY}'"
 
-    budget: int = Field(description="Tokens that the messages may use together.")
-    policy: Any = Field(default=None, exclude=True, description="A cupel policy or pipeline; None for newest first.")
+
+class _StoredRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last request of a conversation, stored as a message of the chat store."""
+
+    before: str | None
+    """The session's state before it, from which the same history gets the same request again."""
+    after: str
+    """The session's state after it."""
+    history: str
+    """The mark of the history that it was selected from."""
+
+    def written(self) -> ChatMessage:
+        """Return it as a message."""
+        return ChatMessage(role=MessageRole.SYSTEM, content=msgspec.json.encode(self).decode())
+
+    @classmethod
+    def read(cls, stored: Sequence[ChatMessage]) -> _StoredRequest | None:
+        """Return the request that `written` wrote, or None if there is none."""
+        if not stored:
+            return None
+        text = stored[-1].content
+        try:
+            return msgspec.json.decode(text or "", type=cls)
+        except msgspec.DecodeError as error:
+            msg = f"{_PLACE} must be a request that SessionMemory stored, got {shown(text)}: {error}"
+            raise ConfigurationError(msg) from error
+
+
+def _mark(messages: Sequence[ChatMessage]) -> str:
+    """Return a short mark of a history: its length, and a digest of its newest message."""
+    newest = f"{messages[-1].role.value}: {messages[-1].content}"
+    return f"{len(messages)}:{blake2b(newest.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
+
+
+class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
+    """A chat memory that keeps everything and returns the request that a session selects.
+
+    Each `chat_store_key` is a conversation. The state of its session is kept in the same chat store, so that another
+    memory on that store can continue. Asking again about the same history returns the same request. A history that ends
+    with an answer of the model, asked about without an `input`, is not remembered as sent. The options are those of
+    `MessageSession`.
+    """
+
+    budget: int = Field(description="Tokens that a request may take.")
+    policy: Any = Field(default=None, exclude=True, description="A cupel pipeline; None for newest first.")
     counter: Any = Field(default=None, exclude=True, description="A cupel token counter; None for the default one.")
     tools: Any = Field(default=None, exclude=True, description="Tools that are sent along and counted.")
     pin: Any = Field(default=None, exclude=True, description="A function that is true of messages to keep always.")
-    forms: Any = Field(default=False, exclude=True, description="True, or a shortener, to send tool outputs shorter.")
     alternate: bool = Field(default=False, description="Whether user and assistant must take turns strictly.")
-    system_messages: Any = Field(default="keep", description="What becomes of system messages behind the opening.")
+    system_messages: Any = Field(default="keep", description="What becomes of system messages after the first ones.")
+    system: str | None = Field(default=None, description="A prompt that an agent or engine adds, to be counted.")
+    prices: Prices | None = Field(default=None, description="How the provider caches; None for its default.")
+    worth: float = Field(default=1.0, description="Raise it to keep more context at a higher cost.")
+    keep: float = Field(default=0.5, description="The share of the budget that is in use after a cut.")
+    forms: Any = Field(default=None, exclude=True, description="False to shorten no tool output, or a shortener.")
+    query: str | None = Field(default=None, description="What a policy's scorer looks for.")
+    gaps: bool = Field(default=True, description="Whether to leave out messages from anywhere, not only the oldest.")
+    on_turn: Any = Field(default=None, exclude=True, description="A function that is called with each turn.")
+    _kept: Sessions[ChatMessage] | None = PrivateAttr(default=None)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the options."""
+        super().model_post_init(context)
+        self._opened(None)
 
     @classmethod
     def class_name(cls) -> str:
         """Return the name LlamaIndex saves it under."""
-        return "CupelFittedMemory"
+        return "CupelSessionMemory"
 
     @classmethod
     def from_defaults(cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **kwargs: Any) -> Self:
@@ -106,69 +230,14 @@ class FittedMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
         return memory
 
     def tokenizer_fn(self, text: str) -> Sequence[int]:
-        """Stand for `text` with a sequence as long as its tokens are many.
+        """Return a sequence as long as the token count of `text`.
 
-        By its length the engines learn what their own prompts cost, and hand it to `get` as `initial_token_count`.
+        Engines take the length to learn the cost of their own prompts, and pass it to `get` as `initial_token_count`.
         """
         return range(counter_or_default(self.counter).count(text))
 
     def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """Return the messages that fit beside `initial_token_count` tokens of other context.
-
-        `input` is what a policy that scores by relevance looks for, by default the newest user message.
-        """
-        return self._fit(self.get_all(), initial_token_count, input)
-
-    async def aget(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """Return what `get` does, read from an asynchronous store."""
-        return self._fit(await self.aget_all(), initial_token_count, input)
-
-    def _fit(self, messages: list[ChatMessage], initial_token_count: int, asked: str | None) -> list[ChatMessage]:
-        return fit_messages(
-            messages,
-            max(0, self.budget - initial_token_count),
-            self.policy,
-            self.counter,
-            self.tools,
-            pin=self.pin,
-            forms=self.forms,
-            alternate=self.alternate,
-            system_messages=self.system_messages,
-            query=asked or None,
-        ).messages
-
-
-class SessionMemory(FittedMemory):
-    """A chat memory that keeps everything and hands out what a session chose.
-
-    Each `chat_store_key` is a conversation. The state of the session is kept beside it in the chat store, so that
-    another memory on the same store can continue. Asking again about the same history gives the same request; a history
-    that ends with the model's own words, asked about without an `input`, is looked at and not remembered as sent. The
-    options are those of `MessageSession`.
-    """
-
-    system: str | None = Field(default=None, description="A prompt that an agent or engine adds, to be counted.")
-    prices: Prices | None = Field(default=None, description="How the provider caches; None for its default.")
-    worth: float = Field(default=1.0, description="What a full window is worth, in windows sent without a cache.")
-    keep: float = Field(default=0.5, description="The share of the budget that is in use after a cut.")
-    forms: Any = Field(default=None, exclude=True, description="False to shorten no tool output, or a shortener.")
-    query: str | None = Field(default=None, description="What a policy's scorer looks for.")
-    gaps: bool = Field(default=True, description="Whether messages may leave from anywhere but the old end.")
-    on_turn: Any = Field(default=None, exclude=True, description="A function that is called with each turn.")
-    _kept: Sessions[ChatMessage] | None = PrivateAttr(default=None)
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Refuse options that make no sense."""
-        super().model_post_init(context)
-        self._opened(None)
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name LlamaIndex saves it under."""
-        return "CupelSessionMemory"
-
-    def get(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """Return the next request, within what `initial_token_count` tokens of other context leave."""
+        """Return the next request; other context takes `initial_token_count` tokens of the budget."""
         with self._sessions.alone(self.chat_store_key):
             stored = self.chat_store.get_messages(self._state_key)
             chosen, request = self._next(stored, self.get_all(), initial_token_count, input)
@@ -186,9 +255,9 @@ class SessionMemory(FittedMemory):
         return chosen
 
     def observe(self, usage: object) -> None:
-        """Settle the last request with what the provider said of its tokens, as `MessageSession.observe` does.
+        """Settle the last request with the usage that the provider reported, as `MessageSession.observe` does.
 
-        A memory does not see responses: hand it `response.raw.usage`.
+        A memory does not see responses: pass it `response.raw.usage`.
         """
         with self._sessions.alone(self.chat_store_key):
             self.chat_store.set_messages(
@@ -220,7 +289,7 @@ class SessionMemory(FittedMemory):
         if self._kept is None:
             names = SessionOptions.__annotations__.keys() & type(self).model_fields.keys()
             options: Any = {name: getattr(self, name) for name in sorted(names)}
-            self._kept = Sessions(LLAMAINDEX, PLACE, self.budget, self.policy, **options)
+            self._kept = Sessions(LLAMAINDEX, _PLACE, self.budget, self.policy, **options)
         return self._kept
 
     def _opened(self, state: str | None, beside: int = 0) -> OpenSession[ChatMessage]:
@@ -230,22 +299,22 @@ class SessionMemory(FittedMemory):
     def _next(
         self, stored: Sequence[ChatMessage], messages: list[ChatMessage], beside: int, asked: str | None
     ) -> tuple[list[ChatMessage], ChatMessage | None]:
-        """Return the next request, and what is to be stored of it, if anything is."""
+        """Return the next request, and the message to store for it, if any."""
         if not messages:
             return [], None
-        last, history = StoredRequest.read(stored), mark(messages)
+        last, history = _StoredRequest.read(stored), _mark(messages)
         again = last is not None and last.history == history
         before = None if last is None else last.before if again else last.after
         conversation = self._opened(before, beside)
         if again or (asked is None and messages[-1].role == MessageRole.ASSISTANT):
             return conversation.session.fit(messages).messages, None
         chosen = conversation.fit(messages)
-        return chosen, StoredRequest(before, self._sessions.close(conversation), history).written()
+        return chosen, _StoredRequest(before, self._sessions.close(conversation), history).written()
 
     def _settled(self, stored: Sequence[ChatMessage], usage: object) -> list[ChatMessage]:
-        last = StoredRequest.read(stored)
+        last = _StoredRequest.read(stored)
         if last is None:
             return []
         conversation = self._opened(last.after)
         conversation.session.observe(usage)
-        return [StoredRequest(last.before, self._sessions.close(conversation), last.history).written()]
+        return [_StoredRequest(last.before, self._sessions.close(conversation), last.history).written()]

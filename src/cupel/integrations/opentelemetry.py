@@ -8,40 +8,91 @@ and telemetry that raises fails no run. Neither content nor metadata of an item 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cupel._checks import as_instance
 from cupel._version import __version__
-from cupel.diagnostics import NullTraceCollector, PipelineStage, TraceCollector, TraceDetailLevel
+from cupel.analytics import budget_utilization
+from cupel.diagnostics import KNOWN_REASONS, NullTraceCollector, PipelineStage, TraceCollector, TraceDetailLevel
 from cupel.errors import ConfigurationError, MissingExtraError
 
 try:
-    from opentelemetry import trace
+    from opentelemetry import metrics, trace
 except ImportError:
     raise MissingExtraError("opentelemetry-api", "otel") from None
 
-from cupel.integrations._metrics import SCOPE_NAME, RunMetrics, is_read, meter_of, reason_name
-
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.metrics import Histogram, Meter, MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from cupel.diagnostics import SelectionReport, StageSnapshot
+    from cupel.diagnostics import ExclusionReason, SelectionReport, StageSnapshot
     from cupel.messages import Turn
     from cupel.model import ContextBudget
     from cupel.sessions import Bill, SessionResult
 
 __all__ = ["SCOPE_NAME", "CupelVerbosity", "OpenTelemetryTraceCollector", "TurnRecorder"]
 
+SCOPE_NAME: Final = "cupel"
+"""The name of the instrumentation scope of all spans and metrics (ruling 8.1)."""
+_UTILIZATION_BUCKETS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+_SECONDS_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_TOKEN_BUCKETS: Final = (256, 1024, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
 _NANOSECONDS: Final = 1e9
 _BILL: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting", "settled")
 _log = logging.getLogger("cupel")
+
+
+def _meter_of(provider: MeterProvider | None) -> Meter:
+    """Return the meter of a provider, the global one for None."""
+    return metrics.get_meter(SCOPE_NAME, __version__, provider)
+
+
+def _reason_name(reason: ExclusionReason) -> str:
+    """Return the canonical name of a reason."""
+    # A custom strategy's own reason has no canonical name (ruling 8.6).
+    return reason.name if reason.name in KNOWN_REASONS else "Unknown"
+
+
+def _is_read(provider: MeterProvider | None) -> bool:
+    """Return whether an SDK is there to read measurements: the providers of the API itself forget everything."""
+    provider = provider if provider is not None else metrics.get_meter_provider()
+    return not type(provider).__module__.startswith("opentelemetry.metrics")
+
+
+class _RunMetrics:
+    """What is measured of each run."""
+
+    def __init__(self, provider: MeterProvider | None) -> None:
+        meter = _meter_of(provider)
+
+        def histogram(name: str, unit: str, description: str, buckets: Sequence[float]) -> Histogram:
+            return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=buckets)
+
+        share = "Tokens of a selection as a fraction of the window"
+        self.selected = meter.create_counter("cupel.items.selected", "{item}", "Items selected")
+        self.excluded = meter.create_counter("cupel.items.excluded", "{item}", "Items left out, by reason")
+        self.tokens = histogram("cupel.tokens.selected", "{token}", "Tokens of a selection", _TOKEN_BUCKETS)
+        self.utilization = histogram("cupel.budget.utilization", "1", share, _UTILIZATION_BUCKETS)
+        self.duration = histogram("cupel.run.duration", "s", "Duration of a run", _SECONDS_BUCKETS)
+
+    def record(self, report: SelectionReport, budget: ContextBudget, seconds: float) -> None:
+        """Record one run."""
+        self.selected.add(len(report.included))
+        for reason, count in Counter(_reason_name(entry.reason) for entry in report.excluded).items():
+            self.excluded.add(count, {"cupel.exclusion.reason": reason})
+        self.tokens.record(sum(entry.item.tokens for entry in report.included))
+        utilization = budget_utilization(report, budget)
+        if isfinite(utilization):  # a window of 0 with something in it has none (ruling 10.1)
+            self.utilization.record(utilization)
+        self.duration.record(seconds)
 
 
 class CupelVerbosity(Enum):
@@ -90,7 +141,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
         self.verbosity = as_instance("verbosity", verbosity, CupelVerbosity)
         self._tracer = tracer if tracer is not None else trace.get_tracer(SCOPE_NAME, __version__, tracer_provider)
         self._provider = meter_provider
-        self._metrics = RunMetrics(meter_provider) if metrics else None
+        self._metrics = _RunMetrics(meter_provider) if metrics else None
 
     def for_run(self, budget: ContextBudget) -> TraceCollector:
         """Start the span of a run; where neither it nor a measurement would be seen, the run is not observed."""
@@ -103,7 +154,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
         self._start(budget, stages[0].start_ns).on_pipeline_completed(report, budget, stages)
 
     def _start(self, budget: ContextBudget, start_ns: int | None) -> TraceCollector:
-        measured = self._metrics if self._metrics is not None and is_read(self._provider) else None
+        measured = self._metrics if self._metrics is not None and _is_read(self._provider) else None
         root: trace.Span = trace.INVALID_SPAN
         with _never_failing():
             root = self._tracer.start_span(
@@ -123,7 +174,7 @@ class _Run(TraceCollector):
     verbosity: CupelVerbosity
     tracer: Tracer
     root: trace.Span
-    metrics: RunMetrics | None
+    metrics: _RunMetrics | None
     detail_level: ClassVar = OpenTelemetryTraceCollector.detail_level
 
     def on_pipeline_completed(
@@ -177,7 +228,7 @@ class TurnRecorder:
 
     def __init__(self, *, meter_provider: MeterProvider | None = None) -> None:
         self._provider = meter_provider
-        meter = meter_of(meter_provider)
+        meter = _meter_of(meter_provider)
         self._turns = meter.create_counter("cupel.session.turns", "{turn}", "Requests, by what became of the last one")
         self._tokens = meter.create_counter("cupel.session.tokens", "{token}", "Tokens sent: read, rewritten and new")
         self._price = meter.create_counter("cupel.session.price", "{token}", "Their price, in uncached input tokens")
@@ -190,7 +241,7 @@ class TurnRecorder:
             if span.is_recording():
                 numbers = {f"cupel.bill.{name}": getattr(bill, name) for name in _BILL}
                 span.set_attributes({"cupel.turn.action": turn.action, **numbers})
-            if is_read(self._provider):
+            if _is_read(self._provider):
                 self._turns.add(1, {"cupel.turn.action": turn.action})
                 for part in ("read", "rewritten", "new"):
                     self._tokens.add(getattr(bill, part), {"cupel.bill.part": part})
@@ -209,7 +260,7 @@ def _never_failing() -> Generator[None]:
 def _add_exclusions(span: trace.Span, stage: StageSnapshot) -> None:
     for entry in stage.excluded:
         attributes: dict[str, str | int] = {
-            "cupel.exclusion.reason": reason_name(entry.reason),
+            "cupel.exclusion.reason": _reason_name(entry.reason),
             "cupel.exclusion.item_kind": str(entry.item.kind),
             "cupel.exclusion.item_tokens": entry.item.tokens,
         }

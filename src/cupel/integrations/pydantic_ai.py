@@ -1,4 +1,4 @@
-"""Pydantic AI: a session for each conversation, and a history processor.
+"""Pydantic AI: a capability that keeps a session for each conversation.
 
 Needs `cupel-context[pydantic-ai]`.
 """
@@ -38,15 +38,15 @@ try:
 except ImportError:
     raise MissingExtraError("pydantic-ai-slim", "pydantic-ai") from None
 
-__all__ = ["SessionHistory", "fit_messages", "history_processor"]
+__all__ = ["PYDANTIC_AI", "SessionHistory", "fit_messages"]
 
 
 class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-ignore]
     """Keeps a session for each conversation of an agent: `Agent(model, capabilities=[SessionHistory(8000)])`.
 
-    The model is sent what the session chose, the history keeps everything. The state of the session is kept in the
-    metadata of the newest request, which Pydantic AI stores with the history and never sends. The options are those of
-    `MessageSession`; tools and instructions are those of each request.
+    The model gets the request that the session selects; the history keeps everything. The session's state is kept in
+    the metadata of the newest request, which Pydantic AI stores with the history and never sends. The options are those
+    of `MessageSession`; tools and instructions are those of each request.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
             msg = "SessionHistory needs a pydantic-ai-slim that has prepare_model_request: install a newer one"
             raise ConfigurationError(msg)
         options["pin"] = _pin(options.get("pin"))
-        self._sessions = Sessions(_PYDANTIC_AI, _PLACE, budget, policy, **options)
+        self._sessions = Sessions(PYDANTIC_AI, _PLACE, budget, policy, **options)
 
     @classmethod
     def get_serialization_name(cls) -> None:
-        """Return None: it is not made from a specification, since options may be functions."""
+        """Return None: options may be functions, so it cannot be made from a specification."""
         return
 
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Choose what is sent; another attempt at a request starts from the same state."""
+        """Select the request; another attempt at it starts from the same state."""
         *earlier, newest = ctx.messages
         carriers = [at for at, message in enumerate(earlier) if STATE_KEY in (message.metadata or ())]
         last = earlier[carriers[-1]] if carriers else None
@@ -91,7 +91,7 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
 
 
 def _idle(last: ModelMessage | None, newest: ModelMessage) -> float | None:
-    """Return how many seconds lie between two requests, by the times that Pydantic AI notes."""
+    """Return the seconds between two requests, by Pydantic AI's timestamps."""
     if last is None or last.timestamp is None or newest.timestamp is None:
         return None
     seconds: float = (newest.timestamp - last.timestamp).total_seconds()
@@ -99,7 +99,7 @@ def _idle(last: ModelMessage | None, newest: ModelMessage) -> float | None:
 
 
 def _usage(answer: ModelMessage) -> Mapping[str, Any] | None:
-    """Return what the provider says of the tokens of the request that this answers, if it does and says anything."""
+    """Return the usage that the provider reported with an answer, if any."""
     if not isinstance(answer, ModelResponse):
         return None
     return usage_of(answer.usage.input_tokens, answer.usage.cache_read_tokens)
@@ -110,24 +110,6 @@ def _instructions_of(parameters: ModelRequestParameters, messages: Sequence[Mode
     return _instructions(messages) if parts is None else "\n\n".join(part.content for part in parts) or None
 
 
-def history_processor(
-    budget: int | ContextBudget,
-    policy: Pipeline | None = None,
-    counter: TokenCounter | None = None,
-    tools: Sequence[Any] | None = None,
-    **options: Unpack[FitOptions[ModelMessage]],
-) -> Callable[[list[ModelMessage]], list[ModelMessage]]:
-    """Return a history processor that fits the history into a budget before each request.
-
-    Hand it to an agent as `capabilities=[ProcessHistory(history_processor(8000))]`.
-    """
-
-    def process(messages: list[ModelMessage]) -> list[ModelMessage]:
-        return fit_messages(messages, budget, policy, counter, tools, **options).messages
-
-    return process
-
-
 def fit_messages(
     messages: Sequence[ModelMessage],
     budget: int | ContextBudget,
@@ -136,16 +118,16 @@ def fit_messages(
     tools: Sequence[Any] | None = None,
     **options: Unpack[FitOptions[ModelMessage]],
 ) -> Fitted[ModelMessage]:
-    """Fit Pydantic AI's messages as `cupel.messages.fit` does: the same objects come back.
+    """Fit Pydantic AI's messages as `cupel.messages.fit` does; the result contains the same objects.
 
-    Requests that carry a system prompt are pinned.
+    Requests with a system prompt are pinned.
     """
     options["pin"] = _pin(options.get("pin"))
-    return _PYDANTIC_AI.fit(messages, budget, policy, counter, tools, system=_instructions(messages), **options)
+    return PYDANTIC_AI.fit(messages, budget, policy, counter, tools, system=_instructions(messages), **options)
 
 
 def _pin(pin: Callable[[ModelMessage], bool] | None) -> Callable[[ModelMessage], bool]:
-    """Pin requests that carry a system prompt, too."""
+    """Pin requests with a system prompt, too."""
 
     def keep(message: ModelMessage) -> bool:
         return any(part.part_kind == "system-prompt" for part in message.parts) or (pin is not None and pin(message))
@@ -154,13 +136,13 @@ def _pin(pin: Callable[[ModelMessage], bool] | None) -> Callable[[ModelMessage],
 
 
 def _instructions(messages: Sequence[ModelMessage]) -> str | None:
-    """Return what is sent as instructions: those of the newest request."""
+    """Return the instructions of the newest request, which are those that are sent."""
     requests = (message for message in reversed(messages) if isinstance(message, ModelRequest))
     return next((request.instructions for request in requests if request.instructions), None)
 
 
 def _schema(tool: Any) -> Mapping[str, Any]:
-    """Return a tool or its definition as Anthropic would have it."""
+    """Return a tool or its definition as a tool of Anthropic's."""
     definition: ToolDefinition = tool.tool_def if isinstance(tool, Tool) else tool
     return {
         "name": definition.name,
@@ -170,7 +152,7 @@ def _schema(tool: Any) -> Mapping[str, Any]:
 
 
 def _views(messages: Sequence[ModelMessage]) -> Iterator[Mapping[str, Any]]:
-    """Return the messages as Anthropic would have them, results first: a request may hold results and words."""
+    """Return the messages as Anthropic's, tool results before other content."""
     for message in messages:
         blocks = [block for part in message.parts for block in _blocks(part)]
         blocks.sort(key=lambda block: block["type"] != "tool_result")
@@ -225,7 +207,7 @@ def _user_content(content: Any) -> Iterable[dict[str, Any]]:
 
 
 def _with_outputs(message: ModelMessage, texts: Sequence[str]) -> ModelMessage:
-    """Return a copy of a request with other texts for what tools returned, in their order."""
+    """Return a copy of a request with other texts for its tool results, in their order."""
     following = iter(texts)
     return replace(message, parts=[_with_output(part, following) for part in message.parts])
 
@@ -241,7 +223,7 @@ def _with_output(part: Any, following: Iterator[str]) -> Any:
             return part
 
 
-_PYDANTIC_AI: Framework[ModelMessage] = Framework(
+PYDANTIC_AI: Framework[ModelMessage] = Framework(
     (ModelRequest, ModelResponse), _views, _schema, "anthropic", _with_outputs
 )
 _PLACE = f"metadata[{STATE_KEY!r}] of a request"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cupel import Pipeline, RecencyScorer
-from cupel.integrations._documents import select_documents
+from cupel.integrations._adapters import select_documents
 from cupel.tokens import CharacterEstimate
 
 
