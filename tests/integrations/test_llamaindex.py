@@ -115,7 +115,7 @@ def test_a_call_without_its_result_is_left_out():
 
 def test_the_memory_keeps_everything_and_returns_what_fits():
     memory = SessionMemory.from_defaults(chat_history=history(), budget=60, counter=COUNTER)
-    assert [message.role.value for message in memory.get()] == ["system", "user", "assistant", "user"]
+    assert [message.role.value for message in memory.get()] == ["system", "user", "user"]
     assert [message.role.value for message in memory.get(initial_token_count=30)] == ["system", "user"]
     assert len(memory.get_all()) == 7
     memory.put(ChatMessage("One more."))
