@@ -155,7 +155,7 @@ def test_print_shows_the_items_without_the_controls(open_page, demo_page):
     assert len(page.pdf()) > 10_000
 
 
-def test_stage_times_are_those_of_the_run(open_page, demo_page):
+def test_stages_count_the_items_of_the_run(open_page, demo_page):
     page = open_page(demo_page)
     rows = page.eval_on_selector_all(
         "#stages tr", "(rows) => rows.map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))"

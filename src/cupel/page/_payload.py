@@ -246,7 +246,7 @@ def _document(policy: Pipeline) -> str:
 
 
 def _stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str, Any]]:
-    """Return each stage's counts and time; pinned items step aside after Classify and come back for Place."""
+    """Return the items that enter and leave each stage; pinned items skip the stages from Score to Slice."""
     try:
         report = prepared.dry_run(budget)
     except SelectionError:
@@ -257,7 +257,7 @@ def _stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str
     for event in report.events:
         name = event.stage.value
         entering += aside.get(name, 0)
-        rows.append({"name": name, "in": entering, "out": event.item_count, "ms": event.duration_ms})
+        rows.append({"name": name, "in": entering, "out": event.item_count})
         entering = event.item_count
     return rows
 

@@ -155,19 +155,18 @@ function drawSwings() {
 
 function drawStages() {
   const policy = policies[state.policy];
-  const longest = Math.max(...policy.stages.map((stage) => stage.ms), 0.001);
+  const most = Math.max(...policy.stages.map((stage) => stage.out), 1);
   $("stages-note").textContent = policy.stages.length
-    ? `measured in Python at ${number(data.budget.target)} tokens when this page was made`
-    : `not measured: there is no selection at ${number(data.budget.target)} tokens`;
+    ? `at ${number(data.budget.target)} tokens`
+    : `there is no selection at ${number(data.budget.target)} tokens`;
   $("stages").replaceChildren(
     ...policy.stages.map((stage) => {
       const bar = make("i");
-      bar.style.width = `${(100 * stage.ms) / longest}%`;
+      bar.style.width = `${(100 * stage.out) / most}%`;
       return make("tr", {},
         make("th", { scope: "row", text: stage.name }),
         make("td", { class: "num", text: number(stage.in) }),
         make("td", { class: "num", text: number(stage.out) }),
-        make("td", { class: "num", text: `${stage.ms.toFixed(3)} ms` }),
         make("td", {}, bar),
       );
     }),
