@@ -180,12 +180,22 @@ def test_variants_with_other_pins_are_prepared_on_their_own():
 
 
 def test_without_a_query_a_history_is_asked_what_the_user_said_last():
-    history = [*HISTORY[:-1], {"role": "user", "content": "Why is the parser slow?"}]
-    assert HISTORY[0] in fit(history, 25, RELEVANT).messages
-    assert HISTORY[2] in fit(history, 25, RELEVANT, query="when is lunch?").messages
-    lines = Framework(dict, lambda messages: messages, dict)
-    assert HISTORY[0] in lines.fit(history, 25, RELEVANT).messages
-    assert HISTORY[2] in lines.fit(history, 25, RELEVANT, query="when is lunch?").messages
+    parser, lunch = HISTORY[0]["content"], HISTORY[2]["content"]
+    history = [
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": parser},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": lunch},
+        {"role": "user", "content": "Why is the parser slow?"},
+    ]
+    whole = fit(history, 1000, RELEVANT).total_tokens
+    for select in (fit, Framework(dict, lambda messages: messages, dict).fit):
+        by_question = select(history, whole - 1, RELEVANT, notes=False).messages
+        assert history[1] in by_question
+        assert history[3] not in by_question
+        by_query = select(history, whole - 1, RELEVANT, query="when is lunch?", notes=False).messages
+        assert history[3] in by_query
+        assert history[1] not in by_query
 
 
 def test_a_user_who_said_nothing_in_words_asks_nothing():

@@ -60,7 +60,7 @@ def test_every_format_is_fitted_as_fit_does_it(tmp_path, bare):
     assert (done.written, done.errors) == (3, 0)
     for name, answer in zip(NAMES, lines_of(tmp_path / "out.jsonl"), strict=True):
         messages = CONVERSATIONS[name]
-        fitted = fit(messages, 300, POLICY)
+        fitted = fit(messages, 300, POLICY, forms=False, notes=False)
         assert answer["messages"] == fitted.messages == [messages[place] for place in answer["selected"]]
         assert answer["total_tokens"] == fitted.total_tokens
         assert answer["total_candidates"] == len(messages)

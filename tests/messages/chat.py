@@ -40,7 +40,8 @@ def used(key: str, text: str = "fine") -> dict[str, Any]:
 def kept(messages: list[Any], budget: int | ContextBudget = LARGE, **options: Any) -> list[int]:
     """The positions that a fit keeps."""
     fitted = fit(messages, budget, counter=COUNTER, **options)
-    return [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
+    dropped = {position for unit in fitted.dropped for position in unit.positions}
+    return [position for position in range(len(messages)) if position not in dropped]
 
 
 def rules(messages: list[Any], budget: int = LARGE, **options: Any) -> dict[tuple[int, ...], str]:

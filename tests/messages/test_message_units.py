@@ -50,7 +50,7 @@ def test_a_thinking_loop_keeps_its_first_step_and_its_newest():
     history = thinking_loop(50)
     budget = fit(history, LARGE, counter=COUNTER).total_tokens * 99 // 100
     assert kept(history, budget) == [0, 1, 2, *range(5, 101)]
-    assert kept(history, 200) == [0, 1, 2, *range(95, 101)]
+    assert kept(history, 200) == [0, 1, 2, *range(97, 101)]
     assert violations("anthropic", fit(history, 200, counter=COUNTER).messages, history) == []
 
 
@@ -65,7 +65,6 @@ def test_leaving_out_what_closes_a_loop_makes_it_run_again():
     assert kept(history, 170) == [0, 1, 2, 7, 8, 9, 10, 12]
     shorter = [*history[:5], *history[-2:]]
     assert kept(shorter, 60) == [0, 6], "neither the answer nor the thinking fits"
-    assert rules(shorter, budget=60)[3, 4] == "nothing the user said comes before it"
 
 
 def test_neighbours_that_a_cut_joins_do_not_push_text_before_thinking():

@@ -94,7 +94,7 @@ def test_only_the_parts_that_are_named_are_shortened(provider: str, parts: Any, 
 
 @pytest.mark.parametrize("provider", sorted(HISTORIES))
 def test_nothing_is_shortened_unless_it_is_asked_for(provider: str) -> None:
-    assert tight(HISTORIES[provider], provider, parts=("prose", "arguments")).shortened == ()
+    assert tight(HISTORIES[provider], provider, forms=False).shortened == ()
 
 
 def test_arguments_stay_as_they_are_but_for_their_long_strings() -> None:

@@ -26,37 +26,68 @@ TEXT = {"type": "text", "text": "STOP, use the other file."}
     ],
     ids=["openai", "openai-responses", "anthropic"],
 )
+def test_the_running_result_is_cut_to_fit(history: list[Any]):
+    fitted = fit(history, 500, counter=COUNTER)
+    assert fitted.shortened == (2,)
+    assert 400 < fitted.total_tokens <= 500, "the room is used"
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [user("Look."), calling("c"), result("c", BIG)],
+        [user("Look."), CALL, OUTPUT],
+        [user("Look."), assistant([use("c")]), user([used("c", BIG)])],
+    ],
+    ids=["openai", "openai-responses", "anthropic"],
+)
 def test_the_running_result_is_kept_or_the_error_names_it(history: list[Any]):
     assert kept(history, 10_000) == [0, 1, 2]
     with pytest.raises(PinnedMessagesExceedBudgetError) as caught:
-        fit(history, 500, counter=COUNTER)
+        fit(history, 500, counter=COUNTER, forms=False)
     named = [description for description, _ in caught.value.parts]
     assert "messages[1:3] (results that the model has yet to see)" in named
 
 
 def test_results_that_the_model_has_seen_can_go():
     history = [user("Look."), calling("c"), result("c", BIG), calling("d"), result("d")]
-    assert kept(history, 500) == [0, 3, 4]
-    assert kept([user("Look."), calling("c"), result("c", BIG), assistant("Fine."), user("Go on.")], 500) == [0, 3, 4]
+    assert kept(history, 500, forms=False) == [0, 3, 4]
+    seen = [user("Look."), calling("c"), result("c", BIG), assistant("Fine."), user("Go on.")]
+    assert kept(seen, 500, forms=False) == [0, 3, 4]
+
+
+def test_the_newest_steps_are_held_with_outputs_that_share_the_room():
+    history = [user("Look."), *(m for n in "abcde" for m in (calling(n), result(n, "word " * 2000)))]
+    fitted = fit(history, 1000, counter=COUNTER)
+    assert kept(history, 1000) == [0, 7, 8, 9, 10]
+    assert fitted.shortened == (8, 10)
+    assert 900 < fitted.total_tokens <= 1000
 
 
 def test_the_users_words_beside_a_result_are_the_newest_message():
     history = [user("Look."), assistant([use("c")]), user([used("c"), TEXT]), assistant([use("d")]), user([used("d")])]
     long = [*history[:3], assistant([use("e")]), user([used("e", BIG)]), *history[3:]]
-    assert kept(long, 150) == [0, 1, 2, 5, 6]
+    assert kept(long, 150, forms=False) == [0, 1, 2, 5, 6]
     with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\] \(the newest user message\)"):
-        fit([history[0], history[1], user([used("c", BIG), TEXT])], 500, counter=COUNTER)
+        fit([history[0], history[1], user([used("c", BIG), TEXT])], 500, counter=COUNTER, forms=False)
 
 
 def test_words_behind_a_result_do_not_replace_it():
     history = [user("Look."), assistant([use("c")]), user([used("c", BIG)]), user("Hurry.")]
     with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\] .*messages\[3\]"):
-        fit(history, 500, counter=COUNTER)
+        fit(history, 500, counter=COUNTER, forms=False)
 
 
 def test_an_opening_that_does_not_fit_gives_way_to_one_that_does():
     history = [user("Hi"), assistant("Hello."), user(BIG), assistant([use("c")]), user([used("c", "fine")]), user("Go")]
-    assert kept(history, 200) == [0, 1, 3, 4, 5]
+    assert kept(history, 200, forms=False) == [0, 1, 3, 4, 5]
+
+
+def test_long_words_of_the_user_are_cut_rather_than_left_out():
+    history = [user("Hi"), assistant("Hello."), user("word " * 4000), assistant("Well."), user("Go")]
+    fitted = fit(history, 300, counter=COUNTER)
+    assert fitted.shortened == (2,)
+    assert kept(history, 300) == [0, 2, 4]
 
 
 def test_framework_histories_keep_the_running_result_too():
@@ -104,7 +135,7 @@ def test_calls_by_code_stay_whole(in_result: int, in_output: int):
         user("And?"),
     ]
     assert kept(history) == [0, 1, 2, 3, 4]
-    assert kept(history, 120) == [0, 4]
+    assert kept(history, 120, forms=False) == [0, 4]
     assert kept(history[:3], 1000) == [0, 1, 2], "the code goes on with the next request"
 
 
@@ -221,7 +252,7 @@ def test_formats_are_recognised_with_refusals_and_sound(history: list[Any], prov
 
 
 # --- options -----------------------------------------------------------------------------------------------
-def test_alternation_keeps_questions_with_their_answers():
+def test_alternation_merges_questions_and_lets_answers_go():
     history = [
         user("first " * 20),
         assistant("answer one " * 3),
@@ -234,10 +265,9 @@ def test_alternation_keeps_questions_with_their_answers():
         calling("b"),
         result("b"),
     ]
-    assert kept(history, alternate=True) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-    assert kept(history, 120, alternate=True) == [0, 1, 2, 5, 7, 8, 9], "the calls on the way to an answer may go"
-    assert kept(history, 70, alternate=True) == [2, 5, 7, 8, 9]
-    assert kept(history, 40, alternate=True) == [7, 8, 9]
+    assert kept(history, alternate=True) == list(range(10))
+    assert fit(history, LARGE, alternate=True).messages[6] == user("third\n\nfourth")
+    assert kept(history, 120, alternate=True, forms=False) == [0, 1, 2, 5, 6, 7, 8, 9], "calls may go"
     for budget in (LARGE, 150, 120, 70, 40):
         sent = fit(history, budget, counter=COUNTER, alternate=True).messages
         assert alternation("openai", sent) == []
@@ -248,17 +278,26 @@ def test_what_cannot_alternate_is_named():
     said = "alternation: another assistant message follows"
     asked = "alternation: another user message follows without an answer between"
     history = [user("one"), user("two"), assistant("a"), calling("c"), result("c"), assistant("b"), user("three")]
-    assert rules(history, alternate=True) == {(0,): asked, (2,): said}
+    assert rules(history, alternate=True) == {(2,): said}
+    left = [user("one"), calling("c"), result("c"), user("two"), assistant("a")]
+    assert rules(left, alternate=True) == {(1, 2): asked}
     row = "alternation: messages of one side in a row that cannot be parted"
-    split = [user("Hi"), assistant([use("a"), use("b")]), user([used("a")]), user([used("b")])]
+    split = [user("Hi"), assistant("Well."), assistant([use("a")]), user([used("a")])]
     assert rules(split, alternate=True) == {(1, 2, 3): row}
+
+
+def test_frameworks_whose_messages_cannot_be_merged_leave_unanswered_questions_out():
+    history = [user("one"), user("two"), assistant("a"), user("three")]
+    fitted = Framework(dict, list, dict).fit(history, LARGE, counter=COUNTER, alternate=True)
+    assert fitted.messages == history[1:]
 
 
 def test_the_two_steps_alternate_as_well():
     history = [user("one"), assistant("a"), user("two"), calling("c"), result("c"), assistant("b"), user("three")]
     items = to_items(history, COUNTER, alternate=True)
-    assert [item.metadata["cupel:positions"] for item in items] == [(0, 1), (2, 5), (3, 4), (6,)]
-    assert from_items([items[2], items[3]], history, alternate=True) == [history[6]]
+    assert [item.metadata["cupel:positions"] for item in items] == [(0,), (1,), (2,), (3, 4), (5,), (6,)]
+    assert from_items([items[3], items[5]], history, alternate=True) == [history[6]]
+    assert from_items([items[0], items[2]], history, alternate=True) == [user("one\n\ntwo")]
 
 
 def system(text: str) -> dict[str, Any]:

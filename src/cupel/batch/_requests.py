@@ -224,7 +224,16 @@ class MessagesRequest:
         """Fit the messages and return the positions of those that are sent."""
         from cupel.messages import fit  # only for requests with messages
 
-        fitted = fit(self.messages, self.budget, pipeline, system=self.system, tools=self.tools, query=self.query)
+        fitted = fit(
+            self.messages,
+            self.budget,
+            pipeline,
+            system=self.system,
+            tools=self.tools,
+            query=self.query,
+            forms=False,  # the answer gives positions of whole messages
+            notes=False,
+        )
         dropped = {position for unit in fitted.dropped for position in unit.positions}
         kept = [position for position in range(len(self.messages)) if position not in dropped]
         text = written_report(fitted.report) if report else None

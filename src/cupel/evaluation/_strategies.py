@@ -49,10 +49,8 @@ def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], befo
     if isinstance(filled, SessionTurn):
         notes = tuple(Note(change.positions, str(change)) for change in filled.changes)
         return Request(tuple(filled.messages), filled.positions, filled.reason, notes)
-    dropped = {at for unit in filled.dropped for at in unit.positions}
-    kept = tuple(at for at in range(len(history)) if at not in dropped)
     last: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
-    return Request(tuple(filled.messages), kept, notes=tuple(_evicted(filled, last)))
+    return Request(tuple(filled.messages), filled.positions, notes=tuple(_evicted(filled, last)))
 
 
 def _evicted(fitted: Fitted[Any], last: Collection[int | None]) -> Iterator[Note]:

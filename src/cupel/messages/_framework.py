@@ -31,7 +31,8 @@ class FitOptions(TypedDict, Generic[M], total=False):
     alternate: bool
     system_messages: SystemMessages
     query: str | None
-    forms: Shortener | bool
+    forms: Shortener | bool | None
+    notes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,12 @@ class Framework(Generic[M]):
         Where the framework has `with_outputs`, `forms` lets long tool outputs be sent shorter, in copies.
         """
         named: dict[str, Any] = {**options}
-        forms, query = named.pop("forms", False), named.pop("query", None)
-        if forms is not False and self.with_outputs is None:
+        forms, query, notes = named.pop("forms", None), named.pop("query", None), named.pop("notes", True)
+        if forms not in (None, False) and self.with_outputs is None:
             msg = "forms must be False: this framework's messages cannot be shortened, for lack of with_outputs"
             raise ConfigurationError(msg)
         info = Options(counter=counter, system=system, tools=self.schemas(tools), framework=self, **named)
-        return fit_history(read_history(list(messages), info), budget, policy, query=query, forms=forms)
+        return fit_history(read_history(list(messages), info), budget, policy, query=query, forms=forms, notes=notes)
 
     @property
     def rules(self) -> Format:

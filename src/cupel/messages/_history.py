@@ -1,4 +1,4 @@
-"""A history, read and grouped and weighed."""
+"""A history: its messages read and counted, grouped into units, and written as a request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from cupel._checks import wrong_type
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, detect_format, texts_in, with_texts
 from cupel.messages._formats.media import ImageRule, ImageTokens
-from cupel.messages._memory import Memory, ParsedMessage, weigh
-from cupel.messages._plain import JSON, compact_json, is_sequence, plain, sendable
+from cupel.messages._memory import Memory, ParsedMessage, message_tokens
+from cupel.messages._notes import OmittedStep, Slot, can_hold_note, note_message, slots, step_of, with_note, write_notes
+from cupel.messages._plain import JSON, compact_json, is_sequence, merged_users, plain, sendable
 from cupel.messages._rules import Ends, Loops, Rules, SystemMessages, keep_system, pin_units
 from cupel.messages._units import alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
@@ -54,7 +55,7 @@ class Options:
 
 
 class Shorter(NamedTuple):
-    """A message with shorter texts: as plain data, these texts, and what it weighs."""
+    """A message with shorter texts: as plain data, these texts, and its tokens."""
 
     view: JSON
     texts: Sequence[str]
@@ -64,14 +65,14 @@ class Shorter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The units of a history, what must hold between those that are sent, and what each message weighs."""
+    """The units of a history, the rules for sequences of them, and the tokens of each message."""
 
     messages: Sequence[Any]
     """The caller's own."""
     framework: Framework[Any] | None
     format: Format
     parsed: Sequence[ParsedMessage]
-    """The messages as plain data, and what each weighs."""
+    """The messages as plain data, and the tokens of each."""
     infos: Sequence[MessageInfo]
     units: Sequence[Unit]
     """In the order of their first messages."""
@@ -81,9 +82,11 @@ class History:
     counter: TokenCounter
     images: ImageRule
     memory: Memory
+    alternate: bool = False
+    """Whether neighbouring messages of the user are merged when they are sent."""
 
     def items(self, room: int | None = None) -> list[ContextItem]:
-        """Return the candidates that stand for the units, pinned what must be sent and what that needs beside it.
+        """Return one item per unit; pin mandatory units and those that they require.
 
         Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
         """
@@ -114,31 +117,84 @@ class History:
         spoken = (info for info in reversed(self.infos) if info.role == "user" and info.speaks)
         return " ".join(next((info.texts for info in spoken), ())).strip() or None
 
+    def has_user_words(self, index: int) -> bool:
+        """Return whether a unit holds words of the user that are not a tool's output."""
+        return any(
+            self.infos[at].speaks and self.infos[at].role in ("user", "tool") and not self.parsed[at].is_output
+            for at in self.units[index].positions
+        )
+
     def positions(self, indexes: Iterable[int]) -> list[int]:
-        """Return where the messages of these units stand, in order."""
+        """Return the positions of the messages of these units, in order."""
         return sorted(position for index in indexes for position in self.units[index].positions)
+
+    def omitted_steps(self, units: Iterable[int]) -> list[OmittedStep]:
+        """Describe units that a request leaves out, for its notes; units that can never be sent are not mentioned."""
+        found: list[OmittedStep] = []
+        for index in units:
+            unit = self.units[index]
+            if unit.rejection is None and unit.role != "system":
+                views = [self.parsed[at].view for at in unit.positions]
+                found.append(step_of(unit.positions[0], views, self.counter))
+        return found
+
+    def notes(self, omitted: Iterable[OmittedStep], positions: Sequence[int], limit: int) -> dict[Slot, str]:
+        """Return the notes on omitted steps for a request of the messages at `positions`, within `limit` tokens."""
+        results = [at for at in positions if self.infos[at].results and can_hold_note(self.parsed[at].view)]
+        gaps = slots(omitted, positions, results)
+        if self.framework is not None:  # there is no way to make a message of its own
+            gaps = {slot: steps for slot, steps in gaps.items() if slot.in_result and self.framework.with_outputs}
+        return write_notes(gaps, self.counter, limit)
+
+    def request(
+        self,
+        positions: Iterable[int],
+        shorter: Mapping[int, Shorter] | None = None,
+        notes: Mapping[Slot, str] | None = None,
+    ) -> tuple[list[Any], tuple[int | None, ...]]:
+        """Return messages as they are sent, and the position of each in the history; a note has none.
+
+        Args:
+            positions: the messages to send, in order.
+            shorter: those of them that are sent with shorter texts.
+            notes: the notes on omitted steps.
+        """
+        placed: list[tuple[Any, int | None]] = []
+        shorter, notes = shorter or {}, notes or {}
+        for at in positions:
+            if before := notes.get(Slot(at, in_result=False)):
+                placed.append((note_message(before), None))
+            placed.append((self._sent(at, shorter.get(at), notes.get(Slot(at, in_result=True))), at))
+        if self.alternate and self.framework is None:
+            placed = merged_users(placed)
+        return [message for message, _ in placed], tuple(at for _, at in placed)
 
     def sent(self, positions: Iterable[int], shorter: Mapping[int, Shorter]) -> list[Any]:
         """Return the messages at these positions as they are sent, some of them `shorter`."""
-        return [self._sent(at, shorter.get(at)) for at in positions]
+        return [self._sent(at, shorter.get(at), None) for at in positions]
 
-    def _sent(self, position: int, shorter: Shorter | None) -> Any:
+    def _sent(self, position: int, shorter: Shorter | None, note: str | None) -> Any:
         message, parsed = self.messages[position], self.parsed[position]
-        if self.framework is None:
-            own = parsed.view if parsed.is_altered else message
-            return sendable(own if shorter is None else shorter.view, f"messages[{position}]")
-        if shorter is None and not parsed.is_altered:
-            return message
-        return self.framework.shortened(message, texts_in(parsed.view, OUTPUTS) if shorter is None else shorter.texts)
+        if self.framework is not None:
+            if shorter is None and note is None and not parsed.is_altered:
+                return message
+            texts = list(texts_in(parsed.view, OUTPUTS) if shorter is None else shorter.texts)
+            if note is not None and texts:
+                texts[0] = f"{note}\n{texts[0]}"
+            return self.framework.shortened(message, texts)
+        view = parsed.view if shorter is None else shorter.view
+        if note is not None:
+            view = with_note(view, note)
+        return sendable(message if view is parsed.raw else view, f"messages[{position}]")
 
     def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
         """Return a message with other texts for those of some parts; None if it could not be sent."""
         view = with_texts(self.parsed[position].view, texts, parts)
         info = self.format.read(view, f"messages[{position}]", self.images)
-        return None if info.rejection else Shorter(view, texts, info, weigh(info, self.counter))
+        return None if info.rejection else Shorter(view, texts, info, message_tokens(info, self.counter))
 
     def shortened(self, item: ContextItem, positions: Sequence[int], shorter: Mapping[int, Shorter]) -> ContextItem:
-        """Return a unit's item as it stands where some of its messages are shorter."""
+        """Return a unit's item with the texts and tokens of its shorter messages."""
         members = [shorter[at].info if at in shorter else self.infos[at] for at in positions]
         tokens = sum(shorter[at].tokens if at in shorter else self.parsed[at].tokens for at in positions)
         return replace(item, content=_content(members), tokens=tokens, original_tokens=item.tokens)
@@ -163,13 +219,19 @@ def _content(members: Iterable[MessageInfo]) -> str:
 
 
 def ranges(positions: Sequence[int]) -> str:
-    """Return where messages stand, in words."""
+    """Return positions in words."""
     runs = [[at for _, at in run] for _, run in groupby(enumerate(positions), lambda pair: pair[1] - pair[0])]
     return ", ".join(f"messages[{run[0]}:{run[-1] + 1}]" if len(run) > 1 else f"messages[{run[0]}]" for run in runs)
 
 
 def read_history(messages: Sequence[Any], options: Options, memory: Memory | None = None) -> History:
-    """Read `messages`, group them, mark what cannot be sent and pin what must be; `memory` is of earlier turns."""
+    """Read messages, group them into units, reject those that cannot be sent and pin those that must be.
+
+    Args:
+        messages: the history.
+        options: how to read it.
+        memory: messages read on earlier turns.
+    """
     if not is_sequence(messages):  # a generator could be read only once
         raise wrong_type("messages", "a list of messages", messages)
     memory = Memory(lasts=False) if memory is None else memory
@@ -197,15 +259,17 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
         counter=counter,
         images=images,
         memory=memory,
+        alternate=options.alternate,
     )
 
 
 def _grouped(infos: Sequence[MessageInfo], fmt: Format, options: Options) -> tuple[list[Unit], Rules]:
-    """Return the units, those marked that can never be sent, and the rules for a sequence of them."""
+    """Return the units, those rejected that can never be sent, and the rules for a sequence of them."""
     units = fmt.group(infos)
     keep_system(units, infos, options.system_messages)
     if options.alternate:
-        units = alternating(units, infos, results_are_user=fmt.results_are_user)
+        merges = options.framework is None
+        units = alternating(units, infos, results_are_user=fmt.results_are_user, merges=merges)
     strict = fmt.strict_ends or options.alternate
     ends = Ends.strict(len(infos)) if strict else Ends.lenient(units)
     rules = Rules(units, ends, Loops.of(infos) if fmt.thinking else None)
@@ -214,7 +278,7 @@ def _grouped(infos: Sequence[MessageInfo], fmt: Format, options: Options) -> tup
 
 
 def _fixed_items(fmt: Format, system: object, tools: Sequence[Any], counter: TokenCounter) -> list[ContextItem]:
-    """Return pinned items for what a request costs besides its messages."""
+    """Return pinned items for the costs of a request besides its messages."""
     costs = [("request", REPLY_FRAME, ContextKind("Request"))]
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))

@@ -12,7 +12,7 @@ from cupel._counter import count_tokens
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import unmarked
 from cupel.messages._notes import cleaned
-from cupel.messages._plain import JSON, compact_json, plain_message
+from cupel.messages._plain import JSON, compact_json, fields, is_sequence, plain_message
 
 if TYPE_CHECKING:
     from cupel.messages._formats import Format
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cupel.tokens import TokenCounter
 
 ONLY_A_NOTE = "a note of an earlier request"
+_RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed", "status"))
 
 
 class ParsedMessage:
@@ -49,9 +50,9 @@ class ParsedMessage:
 
     @property
     def digest(self) -> bytes:
-        """A hash of the message's content, whatever the order of its fields and wherever cache marks are."""
+        """A hash of the message, whatever the order of its fields, its null fields and its cache marks."""
         if not self._digest:
-            view = unmarked(self.view)
+            view = _canonical(unmarked(self.view))
             try:
                 text = msgspec.json.encode(view, order="sorted")
             except (OverflowError, UnicodeEncodeError):
@@ -60,11 +61,11 @@ class ParsedMessage:
         return self._digest
 
     def read(self, path: str, fmt: Format, images: ImageRule, counter: TokenCounter) -> MessageInfo:
-        """Read and weigh the message, once for as long as the conversation is taken to be in one format."""
+        """Read and count the message, once for as long as the conversation is taken to be in one format."""
         if self._info is None or self._format is not fmt:
             self._info, self._format = fmt.read(self.view, path, images), fmt
             try:
-                self.tokens = weigh(self._info, counter)
+                self.tokens = message_tokens(self._info, counter)
             except InvalidItemError as error:
                 raise InvalidItemError(f"{path}: {error}") from error
             if self.is_note:
@@ -72,7 +73,22 @@ class ParsedMessage:
         return self._info
 
 
-def weigh(info: MessageInfo, counter: TokenCounter) -> int:
+def _canonical(message: JSON) -> JSON:
+    """Return the fields of a message that a provider is sent, in one way of writing them."""
+    kept = {key: value for key, value in message.items() if value is not None and key not in _RESPONSE_ONLY}
+    if kept.get("type") == "message" and "role" in kept:
+        kept = {key: kept[key] for key in ("role", "content") if key in kept}
+    if kept.get("tool_calls") == []:
+        del kept["tool_calls"]
+    content = kept.get("content")
+    if is_sequence(content):
+        parts = [{key: value for key, value in fields(part).items() if value is not None} or part for part in content]
+        texts = [part for part in parts if fields(part).keys() == {"type", "text"}]
+        kept["content"] = fields(texts[0])["text"] if len(texts) == len(parts) == 1 else parts
+    return kept
+
+
+def message_tokens(info: MessageInfo, counter: TokenCounter) -> int:
     """Return the tokens of one message."""
     return info.extra + sum(count_tokens(counter, text) for text in info.texts if text)
 
@@ -96,7 +112,10 @@ class Memory:
             originals: the caller's own.
         """
         if not self._lasts:
-            return [ParsedMessage(plain_message(one, f"messages[{index}]")) for index, one in enumerate(messages)]
+            return [
+                self._parsed(plain_message(one, f"messages[{index}]"), originals[index])
+                for index, one in enumerate(messages)
+            ]
         before, count = self._before, len(self._before)
         if isinstance(messages, list) and messages[:count] == self._raw:
             found = list(before)

@@ -153,6 +153,35 @@ def sendable(message: Any, path: str) -> Any:
     }
 
 
+def merged_users(placed: Sequence[tuple[Any, int | None]]) -> list[tuple[Any, int | None]]:
+    """Return messages with their positions, neighbouring ones of the user merged into one, in copies."""
+    found: list[tuple[Any, int | None]] = []
+    for message, at in placed:
+        before, place = found[-1] if found else (None, None)
+        one, other = fields(before), fields(message)
+        if one.get("role") == other.get("role") == "user":
+            content = _joined_content(one.get("content"), other.get("content"))
+            found[-1] = {**one, "content": content}, at if place is None else place
+        else:
+            found.append((message, at))
+    return found
+
+
+def _joined_content(one: Any, other: Any) -> Any:
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n\n{other}"
+    parts = [*one, *other] if is_sequence(one) and is_sequence(other) else []
+    if not parts:
+        kind = next((fields(part).get("type") for part in (one if is_sequence(one) else other)), "text")
+        text = "input_text" if str(kind).startswith("input_") else "text"
+        parts = [*_as_parts(one, text), *_as_parts(other, text)]
+    return parts
+
+
+def _as_parts(content: Any, kind: str) -> Sequence[Any]:
+    return content if is_sequence(content) else [{"type": kind, "text": content}]
+
+
 def _is_response(message: object) -> bool:
     entries = fields(message)
     return entries.get("type") == "message" and "model" in entries

@@ -65,6 +65,10 @@ class Fitted(Generic[M]):
     """The format whose rules were applied."""
     shortened: tuple[int, ...] = ()
     """Positions in the history of the messages that are copies with shorter texts."""
+    positions: tuple[int | None, ...] = ()
+    """The position of each of `messages` in the history; None for a note in a message of its own."""
+    notes: tuple[str, ...] = ()
+    """The notes that the request contains on steps it leaves out."""
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  (the protocol of notebooks)

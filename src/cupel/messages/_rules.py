@@ -37,10 +37,15 @@ class Rules:
         for index, reason in self.drop_violations(set(self._sendable())).items():
             self.units[index].reject(reason)
 
-    def drop_violations(self, chosen: AbstractSet[int]) -> dict[int, str]:
-        """Return the units of `chosen` that have to go, with the reason; the rest can be sent."""
+    def drop_violations(self, chosen: AbstractSet[int], held: AbstractSet[int] | None = None) -> dict[int, str]:
+        """Return the units of `chosen` that have to go, with the reason; the rest can be sent.
+
+        `held` units, by default the pinned ones, go only if they cannot be sent by themselves.
+        """
+        if held is None:
+            held = {index for index in chosen if self.units[index].pinned}
         dropped: dict[int, str] = {}
-        while gone := self._illegal(chosen - dropped.keys()):
+        while gone := self._violations(chosen - dropped.keys(), held):
             dropped |= gone
         return dropped
 
@@ -57,20 +62,22 @@ class Rules:
             added |= fitting[0] if fitting else ways[prices.index(min(prices))]
         return added
 
-    def _illegal(self, chosen: AbstractSet[int]) -> dict[int, str]:
+    def _violations(self, chosen: AbstractSet[int], held: AbstractSet[int]) -> dict[int, str]:
         holder = self._holder(chosen)
         alone = {i: NO_COMPANION for i in chosen if any(at not in holder for at in self.units[i].requires)}
-        return alone or self.ends.trim(self.units, chosen) or self._unthinking(holder)
+        return alone or self.ends.trim(self.units, chosen) or self._without_thinking(holder, held)
 
-    def _unthinking(self, holder: dict[int, int]) -> dict[int, str]:
+    def _without_thinking(self, holder: dict[int, int], held: AbstractSet[int]) -> dict[int, str]:
         if self.loops is None:
             return {}
-        loop, early = self.loops.out_of_place(sorted(holder))
+        positions = sorted(holder)
+        loop, early = self.loops.out_of_place(positions)
         gone = {holder[at] for at in early}
-        if any(self.units[index].pinned for index in gone):
-            # The pinned units were made valid by themselves: then the rest of the loop has to go.
-            loose = {holder[at] for at in loop if not self.units[holder[at]].pinned}
-            gone = loose or gone
+        if gone & held:
+            # The held units are valid by themselves: then other units of the loop have to go, or those that make it a
+            # loop of its own.
+            border = self.loops.border(positions, loop[0])
+            gone = {holder[at] for at in loop} - held or {holder[at] for at in border} - held or gone
         return dict.fromkeys(gone, NO_THINKING)
 
     def _ways(self, chosen: AbstractSet[int]) -> list[set[int]]:
@@ -187,6 +194,12 @@ class Loops:
         if not any(self.infos[at].calls for at in loop) or not any(at in self.openers for at in loop):
             return loop, []
         return loop, list(takewhile(lambda at: not self.infos[at].opens_thinking, loop))
+
+    def border(self, positions: Sequence[int], first: int) -> list[int]:
+        """Return the messages of the user in a selection that make a loop begin at `first`."""
+        before = [at for at in positions if at < first]
+        said = takewhile(lambda at: self.infos[at].role != "assistant", reversed(before))
+        return [at for at in said if self.infos[at].role == "user"]
 
     def mends(self, positions: Iterable[int]) -> list[set[int]]:
         """Return sets of messages of which any would put a selection right, the best first.

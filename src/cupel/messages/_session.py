@@ -21,6 +21,7 @@ from cupel.messages._framework import Framework
 from cupel.messages._history import Options, Shorter, ranges, read_history
 from cupel.messages._memory import Memory
 from cupel.messages._notes import note_message, with_note
+from cupel.messages._plain import merged_users
 from cupel.messages._results import Turn, build_report, dropped_from
 from cupel.messages._segments import Segments, grown, shortening_of
 from cupel.messages._window import ANSWER_SHARE, Request, TurnPlanner, clipped
@@ -264,7 +265,12 @@ class MessageSession(BaseSession, Generic[M]):
         sent = request.sent
         shorter = {at: one for i, name in sent.items() for at, one in segments[i].form(name).messages.items()}
         positions = sorted(at for index in sent for at in segments[index].positions)
-        messages, sent_positions = self._messages(planner, request, positions, shorter)
+        placed = self._messages(planner, request, positions, shorter)
+        marks = self._marks(planner, request, step, positions)
+        if history.alternate and history.framework is None:
+            ends = {place: placed[place][1] for place in marks}
+            placed = merged_users(placed)
+            marks = tuple(n for n, (_, at) in enumerate(placed) if at in ends.values())
 
         def items() -> list[ContextItem]:
             return replace(history, memory=Memory(lasts=False)).items(planner.room)
@@ -278,8 +284,9 @@ class MessageSession(BaseSession, Generic[M]):
         return Turn[M](
             account,
             lambda report: dropped_from(history, report, made),
-            messages=messages,
-            positions=sent_positions,
+            messages=[message for message, _ in placed],
+            positions=tuple(at for _, at in placed),
+            notes=tuple(request.notes[at].note.text for at in sorted(request.notes)),
             total_tokens=step.bill.sent,
             provider=history.format.name,
             shortened=tuple(sorted(shorter)),
@@ -292,7 +299,7 @@ class MessageSession(BaseSession, Generic[M]):
                 replace(change, positions=places[change.key].positions, label=_label(history, places[change.key]))
                 for change in step.changes
             ),
-            marks=self._marks(planner, request, step, positions),
+            marks=marks,
             bill=step.bill,
         )
 
@@ -302,8 +309,8 @@ class MessageSession(BaseSession, Generic[M]):
 
     def _messages(
         self, planner: TurnPlanner, request: Request, positions: Sequence[int], shorter: dict[int, Shorter]
-    ) -> tuple[list[Any], tuple[int | None, ...]]:
-        """Return the messages to send, notes among them, and their positions in the history; a note has none."""
+    ) -> list[tuple[Any, int | None]]:
+        """Return the messages to send, notes among them, and their positions in the history."""
         history = planner.history
         inserted: dict[int, Any] = {}
         written = dict(shorter)
@@ -320,7 +327,7 @@ class MessageSession(BaseSession, Generic[M]):
             if position in inserted:
                 found.append((inserted[position], None))
             found.append((message, position))
-        return [message for message, _ in found], tuple(position for _, position in found)
+        return found
 
     def _marks(
         self, planner: TurnPlanner, request: Request, step: Decision, positions: Sequence[int]

@@ -152,24 +152,38 @@ UNFINISHED = "alternation: another assistant message follows"
 IN_A_ROW = "alternation: messages of one side in a row that cannot be parted"
 
 
-def alternating(units: Sequence[Unit], infos: Sequence[MessageInfo], *, results_are_user: bool) -> list[Unit]:
-    """Join every question to its answer; the calls in between require both, but can be left out.
+def alternating(
+    units: Sequence[Unit], infos: Sequence[MessageInfo], *, results_are_user: bool, merges: bool
+) -> list[Unit]:
+    """Make the answer and the calls of every turn require its question, so that any selection alternates.
 
-    Any selection of such units alternates. Units that no alternating sequence can contain are rejected. Calls and
-    results in messages of their own are steps on the way to the answer and count for neither side, unless
-    `results_are_user`.
+    Questions without an answer between them are merged when they are sent. Where messages cannot be merged (`merges`
+    is False), answers are joined to their questions, and unanswered questions are rejected. Calls and results in
+    messages of their own are steps on the way to the answer and count for neither side, unless `results_are_user`.
     """
     turns: list[list[Unit]] = [[]]
     for unit in units:
         sides = _sides(unit, infos, results_are_user=results_are_user)
-        if any(one == other for one, other in pairwise(sides)):
+        if any(one == other and (one or not merges) for one, other in pairwise(sides)):
             unit.reject(IN_A_ROW)
         if unit.role == "system" or unit.rejection:
             continue
         if unit.opens == "user":
             turns.append([])
         turns[-1].append(unit)
-    joined = {id(answer) for turn in turns[1:] if (answer := _join(turn, infos, last=turn is turns[-1]))}
+    joined: set[int] = set()
+    for turn in turns[1:]:
+        answer = _answer(turn, infos)
+        if answer is None and turn is not turns[-1] and not (merges and results_are_user):
+            for unit in turn[1:] if merges else turn:
+                unit.reject(UNANSWERED)
+            continue
+        ends = [turn[0], *([answer] if answer is not None and merges else [])]
+        for step in turn[1:]:
+            step.requires = (*step.requires, *(end.positions[0] for end in ends if end is not step))
+        if answer is not None and not merges:
+            turn[0].absorb(answer, infos)
+            joined.add(id(answer))
     return in_order(unit for unit in units if id(unit) not in joined)
 
 
@@ -180,20 +194,10 @@ def _sides(unit: Unit, infos: Sequence[MessageInfo], *, results_are_user: bool) 
     return [member.role == "assistant" for member in counted if member.role != "system"]
 
 
-def _join(turn: list[Unit], infos: Sequence[MessageInfo], *, last: bool) -> Unit | None:
-    """Join a turn's question with its answer and return the answer, if it has one."""
-    question, *steps = turn
-    saying = [step for step in steps if True in _sides(step, infos, results_are_user=False)]
-    for step in saying:
-        if step is not steps[-1]:
+def _answer(turn: list[Unit], infos: Sequence[MessageInfo]) -> Unit | None:
+    """Return the answer of a turn, if it has one; earlier words of the assistant are rejected."""
+    speaking = [step for step in turn[1:] if True in _sides(step, infos, results_are_user=False)]
+    for step in speaking:
+        if step is not turn[-1]:
             step.reject(UNFINISHED)
-    answer = steps[-1] if steps and steps[-1] in saying else None
-    if answer is None and not last:
-        for unit in turn:
-            unit.reject(UNANSWERED)
-        return None
-    for step in steps:
-        step.requires = (*step.requires, question.positions[0])
-    if answer is not None:
-        question.absorb(answer, infos)
-    return answer
+    return turn[-1] if speaking and turn[-1] is speaking[-1] else None

@@ -33,7 +33,7 @@ function requestAt(talk, way, turn) {
   const is = new Set(now.map(place));
   const isNew = (text) => place(text) === null || place(text) >= start;
   const changed = now.filter((text) => was.has(place(text)) && was.get(place(text)) !== text);
-  const shorter = (text) => talk.texts[text].tokens < talk.texts[was.get(place(text))].tokens;
+  const shorter = (text) => text >= talk.messages && talk.texts[text].tokens < talk.texts[was.get(place(text))].tokens;
   let same = 0;
   while (same < before.length && same < now.length && before[same] === now[same]) same += 1;
   return {
