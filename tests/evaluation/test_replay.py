@@ -42,7 +42,7 @@ def test_every_format_keeps_the_same_facts(tmp_path, convert):
     for name, one in plain.items():
         assert (other[name].facts, other[name].whole, other[name].context) == (one.facts, one.whole, one.context)
         assert (other[name].invalid, other[name].failed) == (0, 0)
-        assert other[name].sent == pytest.approx(one.sent, rel=0.15)
+        assert other[name].sent == pytest.approx(one.sent, rel=0.2)
 
 
 def test_what_is_far_behind_is_lost_by_the_tail_and_never_by_appending():

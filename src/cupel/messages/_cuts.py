@@ -40,7 +40,7 @@ class Cuts:
         """Whether outputs may be shortened."""
         self.shortens_older = self.allowed and forms is not None
         """Whether older outputs may be shortened, rather than those that must be sent alone."""
-        self._parts = parts
+        self._parts, self._query = parts, history.asked()
         self._sizes: dict[tuple[int, tuple[Part, ...]], list[int]] = {}
         self._made: dict[tuple[int, int, tuple[Part, ...]], Shorter | None] = {}
         self.messages: dict[int, Shorter] = {}
@@ -183,8 +183,8 @@ class Cuts:
             form = as_text("what forms returned", self._shortener(text, limit))
             if form and count(form) <= limit:
                 return form
-        form = shorten(text, limit, counter=self._history.counter)
-        return form if form.strip(" …\n") else "[cupel: output omitted]"
+        form = shorten(text, limit, counter=self._history.counter, query=self._query)
+        return form or "[cupel: output omitted]"
 
 
 def _level(sizes: Sequence[int], allowed: int) -> int:

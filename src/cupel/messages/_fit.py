@@ -292,12 +292,12 @@ def lengthened(task: FitTask, items: Sequence[ContextItem], outcome: Attempt, cu
 
 
 def newest_first() -> Pipeline:
-    """Return the default for `fit`: the newest units first, whole, skipping what does not fit; nothing is deduplicated.
+    """Return the default for `fit`: the newest units that fit, whole; nothing is deduplicated.
 
     Saying the same thing twice in a conversation is not a mistake to clean up, so equal messages all stay candidates.
 
-    >>> newest_first().to_dict()["slicer"]
-    'best_first'
+    >>> newest_first().name
+    'newest-first'
     """
     return Pipeline(
         scorer=RecencyScorer(),

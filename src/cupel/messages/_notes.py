@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cupel.messages._formats import OUTPUTS, texts_in, with_texts
 from cupel.messages._plain import JSON, fields, is_sequence
+from cupel.shorten import escape_markers
 
 if TYPE_CHECKING:
     from cupel.tokens import TokenCounter
@@ -28,7 +29,6 @@ NOTES_SHARE: Final = 10
 _LINE_CHARACTERS = 80
 _PREFIX = "[cupel:"
 _NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted here: [^\]]*\]\n?")
-_FORGED = re.compile(r"\[(cupel):", re.IGNORECASE)
 _TEXT_TYPES = frozenset(("text", "input_text", "output_text"))
 
 
@@ -171,10 +171,8 @@ def cleaned(view: JSON, *, is_output: bool = False) -> JSON | None:
         return None if bare is None else cleaned(bare, is_output=is_output)
     parts = ("outputs", "prose") if is_output else OUTPUTS
     texts = texts_in(view, parts)
-    if not any(_FORGED.search(text) for text in texts):
-        return view
-    texts[0] = _NOTE.sub("", texts[0], count=1)
-    return with_texts(view, [_FORGED.sub(r"[\1 :", text) for text in texts], parts)
+    clean = [escape_markers(_NOTE.sub("", text, count=1) if at == 0 else text) for at, text in enumerate(texts)]
+    return view if clean == texts else with_texts(view, clean, parts)
 
 
 def calls_in(view: JSON) -> list[tuple[str, Any]]:
