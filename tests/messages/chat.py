@@ -5,6 +5,9 @@ from typing import Any
 from cupel import ContextBudget
 from cupel.diagnostics import Filtered
 from cupel.messages import POSITIONS_KEY, fit, to_items
+from cupel.messages._formats import FORMATS, REPLY_FRAME
+from cupel.messages._formats.media import ImageRule
+from cupel.messages._memory import message_tokens
 from cupel.tokens import CharacterEstimate
 
 COUNTER = CharacterEstimate()
@@ -55,5 +58,6 @@ def units(messages: list[Any], **options: Any) -> list[tuple[int, ...]]:
 
 
 def weigh(messages: list[Any]) -> int:
-    """Tokens of a request as we count them."""
-    return fit(messages, 10**9, **OPTIONS).total_tokens if messages else 3
+    """Tokens of a request as we count them, notes included."""
+    infos = [FORMATS["openai"].read(message, "message", ImageRule()) for message in messages]
+    return REPLY_FRAME + sum(message_tokens(info, COUNTER) for info in infos)

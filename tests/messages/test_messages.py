@@ -130,7 +130,7 @@ def test_the_report_accounts_for_every_unit():
     history = [*CHAT, result("orphan")]
     fitted = fit(history, 110, counter=COUNTER, tools=[{"name": "f"}])
     reasons = {entry.item.metadata.get(POSITIONS_KEY): entry.reason.name for entry in fitted.report.excluded}
-    assert reasons == dict.fromkeys([(2,), (3,), (4,)], "BudgetExceeded") | {(6,): "Filtered"}
+    assert reasons == dict.fromkeys([(2,), (3,)], "BudgetExceeded") | {(6,): "Filtered"}
     pinned = sorted(str(entry.item.kind) for entry in fitted.report.included if entry.item.pinned)
     assert pinned == ["Message", "Message", "Request", "SystemPrompt", "ToolSchema"]
     assert fitted.report.total_candidates == 9

@@ -144,7 +144,7 @@ class History:
         gaps = slots(omitted, positions, results)
         if self.framework is not None:  # there is no way to make a message of its own
             gaps = {slot: steps for slot, steps in gaps.items() if slot.in_result and self.framework.with_outputs}
-        return write_notes(gaps, self.counter, limit)
+        return {slot: note.text for slot, note in write_notes(gaps, self.counter, limit).items()}
 
     def request(
         self,
