@@ -29,26 +29,27 @@ def walk(session: MessageSession[Any], messages: list[Message]) -> list[Turn[Any
     return [session.fit(history) for history in requests(messages)]
 
 
-def check_turn(turn: Turn[Any], history: list[Message], budget: int, provider: str) -> None:
+def check_turn(turn: Turn[Any], history: list[Message], budget: int, provider: str, *, alternate: bool = False) -> None:
     bill = turn.bill
     assert bill.read + bill.rewritten + bill.new == bill.sent == turn.total_tokens <= budget
     assert min(bill.read, bill.rewritten, bill.new) >= 0
     assert turn.total_tokens == sum(entry.item.tokens for entry in turn.report.included)
     assert not turn.messages or violations(provider, turn.messages, history) == []
-    check_messages(turn, history)
+    check_messages(turn, history, alternate=alternate)
     assert len(turn.marks) <= 4
     assert all(0 <= mark < len(turn.messages) for mark in turn.marks)
 
 
-def check_messages(turn: Turn[Any], history: list[Message]) -> None:
+def check_messages(turn: Turn[Any], history: list[Message], *, alternate: bool) -> None:
     """Every message is the caller's, or a copy with a shorter text, without a note, or with an escaped imitation."""
     gone = {position for unit in turn.dropped for position in unit.positions}
     kept = [position for position in range(len(history)) if position not in gone]
-    sent = [message for message in turn.messages if cleaned(message) is not None]
-    for message, position in zip(sent, kept, strict=True):
-        own = history[position]
-        if position in turn.shortened or message is own:
+    merges = len([at for at in turn.positions if at is not None]) < len(kept)
+    assert not merges or alternate, "only messages of the user are merged, where sides must take turns"
+    for message, position in zip(turn.messages, turn.positions, strict=True):
+        if position is None or position in turn.shortened or merges or message is history[position]:
             continue
+        own = history[position]
         assert cleaned({**message, "tool_calls": own["tool_calls"]} if own.get("tool_calls") == [] else message) in (
             own,
             cleaned(own),
@@ -92,7 +93,7 @@ def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider:
                 with pytest.raises(PinnedMessagesExceedBudgetError):  # a session sends whatever fit can
                     fit(history, budget, forms=True if forms is None else forms, alternate=alternate, **options)
                 continue
-            check_turn(turn, history, budget, provider)
+            check_turn(turn, history, budget, provider, alternate=alternate)
             assert not alternate or alternation(provider, turn.messages) == []
             again = restarted.fit(history)
             assert again.messages == turn.messages

@@ -90,8 +90,6 @@ class Turn(Fitted[M]):
     """Positions in `messages` of the cache breakpoints; none where the provider finds prefixes by itself."""
     bill: Bill
     """The cost of the request: an estimate, until `observe` settles it in the session's `total`."""
-    positions: tuple[int | None, ...]
-    """The position in the history of each message; None for a note of its own."""
     noted: tuple[int, ...]
     """Positions in the history of the messages that begin with a note on omitted steps, or follow one."""
     omitted: int
