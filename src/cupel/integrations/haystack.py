@@ -266,7 +266,7 @@ class SessionChatGenerator(_Component):
         """Do the same as `run`; a generator without `run_async` runs in a thread."""
         conversation = self._open(messages, tools)
         given = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
-        chosen, generator = conversation.fit(messages), self.chat_generator
+        chosen, generator = await conversation.afit(messages), self.chat_generator
         if hasattr(generator, "run_async"):
             return self._close(conversation, await generator.run_async(chosen, **given))
         return self._close(conversation, await asyncio.to_thread(generator.run, chosen, **given))

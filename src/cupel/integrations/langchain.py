@@ -188,20 +188,21 @@ class SessionMiddleware(AgentMiddleware[Any, Any, Any]):  # type: ignore[misc, u
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Send the session's request."""
-        conversation, chosen = self._choose(request)
-        return self._remember(conversation, handler(chosen))
+        conversation = self._open(request)
+        chosen = conversation.fit(request.messages)
+        return self._remember(conversation, handler(request.override(messages=chosen)))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """Send the session's request."""
-        conversation, chosen = self._choose(request)
-        return self._remember(conversation, await handler(chosen))
+        """Send the session's request; an asynchronous `note` is awaited."""
+        conversation = self._open(request)
+        chosen = await conversation.afit(request.messages)
+        return self._remember(conversation, await handler(request.override(messages=chosen)))
 
-    def _choose(self, request: ModelRequest[Any]) -> tuple[OpenSession[BaseMessage], ModelRequest[Any]]:
+    def _open(self, request: ModelRequest[Any]) -> OpenSession[BaseMessage]:
         state: Mapping[str, Any] = request.state
-        conversation = self._sessions.open(state.get(STATE_KEY), tools=request.tools, system=request.system_prompt)
-        return conversation, request.override(messages=conversation.fit(request.messages))
+        return self._sessions.open(state.get(STATE_KEY), tools=request.tools, system=request.system_prompt)
 
     def _remember(
         self, conversation: OpenSession[BaseMessage], response: ModelResponse[Any]

@@ -1,8 +1,8 @@
-"""Selections as OpenTelemetry traces and metrics; needs `cupel-context[otel]`, and an SDK to send them anywhere.
+"""Selections as OpenTelemetry traces and metrics; needs `cupel-context[otel]`, and an SDK to export them.
 
-A run becomes a span `cupel.pipeline` with five children, `cupel.stage.classify` to `cupel.stage.place`, which begin
-and end when the stages did. The parent is whatever span is current in the caller. A run that raises leaves no trace,
-and telemetry that raises fails no run. Neither content nor metadata of an item is ever recorded.
+A run becomes a span `cupel.pipeline` with five children, `cupel.stage.classify` to `cupel.stage.place`, with the times
+of the stages. Its parent is the caller's current span. A run that raises has no span, and an error in telemetry fails
+no run. Neither the content nor the metadata of an item is ever recorded.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def _reason_name(reason: ExclusionReason) -> str:
 
 
 def _is_read(provider: MeterProvider | None) -> bool:
-    """Return whether an SDK is there to read measurements: the providers of the API itself forget everything."""
+    """Tell whether an SDK reads measurements: the providers of the API itself drop them."""
     provider = provider if provider is not None else metrics.get_meter_provider()
     return not type(provider).__module__.startswith("opentelemetry.metrics")
 
 
 class _RunMetrics:
-    """What is measured of each run."""
+    """The instruments of a run."""
 
     def __init__(self, provider: MeterProvider | None) -> None:
         meter = _meter_of(provider)
@@ -96,7 +96,7 @@ class _RunMetrics:
 
 
 class CupelVerbosity(Enum):
-    """How much a trace tells; each tier includes the ones before it."""
+    """How detailed a trace is; each level includes the ones before it."""
 
     STAGE_ONLY = "StageOnly"
     """Six spans and their counts: for production."""
@@ -123,7 +123,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
     """
 
     detail_level: ClassVar = TraceDetailLevel.STAGE
-    """Spans are made of the finished run, so no events of single items are asked for."""
+    """Spans are made from the finished run, so events of single items are not needed."""
 
     def __init__(
         self,
@@ -144,13 +144,13 @@ class OpenTelemetryTraceCollector(TraceCollector):
         self._metrics = _RunMetrics(meter_provider) if metrics else None
 
     def for_run(self, budget: ContextBudget) -> TraceCollector:
-        """Start the span of a run; where neither it nor a measurement would be seen, the run is not observed."""
+        """Start the span of a run; if nobody records it or reads measurements, the run is not observed."""
         return self._start(budget, None)
 
     def on_pipeline_completed(
         self, report: SelectionReport, budget: ContextBudget, stages: tuple[StageSnapshot, ...]
     ) -> None:
-        """Tell of a run that another collector observed and hands on."""
+        """Record a run that another collector observed."""
         self._start(budget, stages[0].start_ns).on_pipeline_completed(report, budget, stages)
 
     def _start(self, budget: ContextBudget, start_ns: int | None) -> TraceCollector:
@@ -169,7 +169,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
 
 @dataclass(frozen=True)
 class _Run(TraceCollector):
-    """One observed run. Its span begins with it, for only then does the sampler say whether it is worth observing."""
+    """One observed run. Its span starts with it, because only then the sampler decides whether to record it."""
 
     verbosity: CupelVerbosity
     tracer: Tracer
@@ -180,7 +180,7 @@ class _Run(TraceCollector):
     def on_pipeline_completed(
         self, report: SelectionReport, budget: ContextBudget, stages: tuple[StageSnapshot, ...]
     ) -> None:
-        """Make the spans of a run that has succeeded, and record its measurements."""
+        """Make the spans of a finished run, and record its measurements."""
         if self.root.is_recording():
             with _never_failing():
                 self._make_spans(report, stages)
@@ -216,10 +216,11 @@ class _Run(TraceCollector):
 
 
 class TurnRecorder:
-    """Records what the turns of sessions cost: as attributes of the current span, and as counters.
+    """Records the turns of sessions: the bill as attributes of the current span and as counters, changes as events.
 
-    Where no span records and no SDK reads the counters, a turn costs nothing. One recorder serves all sessions and
-    threads.
+    An event `cupel.session.evicted`, `.shortened`, `.restored` or `.recalled` gives the tokens and the positions in the
+    history, never a content. Without a recording span or an SDK that reads the counters, a turn costs nothing. One
+    recorder serves all sessions and threads.
 
     >>> from cupel.messages import MessageSession
     >>> session, recorder = MessageSession(1000), TurnRecorder()
@@ -229,18 +230,25 @@ class TurnRecorder:
     def __init__(self, *, meter_provider: MeterProvider | None = None) -> None:
         self._provider = meter_provider
         meter = _meter_of(meter_provider)
-        self._turns = meter.create_counter("cupel.session.turns", "{turn}", "Requests, by what became of the last one")
+        self._turns = meter.create_counter(
+            "cupel.session.turns", "{turn}", "Requests, by whether they append to the last one"
+        )
         self._tokens = meter.create_counter("cupel.session.tokens", "{token}", "Tokens sent: read, rewritten and new")
         self._price = meter.create_counter("cupel.session.price", "{token}", "Their price, in uncached input tokens")
 
     def record(self, turn: Turn[Any] | SessionResult, settled: Bill | None = None) -> None:
-        """Record a turn, with the bill that `observe` returned for it rather than its estimate, if that is given."""
+        """Record a turn; `settled` is the bill that `observe` returned for it, in place of the estimate."""
         bill = turn.bill if settled is None else settled
         span = trace.get_current_span()
         with _never_failing():
             if span.is_recording():
                 numbers = {f"cupel.bill.{name}": getattr(bill, name) for name in _BILL}
+                if hasattr(turn, "omitted"):  # of messages, not of items
+                    numbers |= {"cupel.turn.omitted": turn.omitted, "cupel.turn.shortened": len(turn.shortened)}
                 span.set_attributes({"cupel.turn.action": turn.action, **numbers})
+                for change in turn.changes:
+                    about = {"cupel.change.tokens": change.tokens, "cupel.change.positions": change.positions}
+                    span.add_event(f"cupel.session.{change.what}", about)
             if _is_read(self._provider):
                 self._turns.add(1, {"cupel.turn.action": turn.action})
                 for part in ("read", "rewritten", "new"):
@@ -250,7 +258,7 @@ class TurnRecorder:
 
 @contextmanager
 def _never_failing() -> Generator[None]:
-    """Log what a sampler, processor or reader raises: telemetry must not cost anybody their selection."""
+    """Log an error of a sampler, processor or reader instead of failing the selection."""
     try:
         yield
     except Exception:  # noqa: BLE001  (the application brings the code that fails here)

@@ -81,7 +81,7 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
         )
         if carriers:
             conversation.observe(_usage(ctx.messages[carriers[-1] + 1]))
-        chosen = conversation.fit(request_context.messages, idle=_idle(last, newest))
+        chosen = await conversation.afit(request_context.messages, idle=_idle(last, newest))
         newest.metadata = {**(newest.metadata or {}), STATE_KEY: self._sessions.close(conversation)}
         # The newest two are enough, one for another attempt. What other runs left may be stored already.
         for at in carriers[:-1]:
