@@ -31,9 +31,9 @@ _OUTPUT = 0.25
 """A single output takes at most this share of the room when it arrives."""
 _SHORTEST_WORDS = 100
 """Messages of the user that take fewer tokens than this are never shortened."""
-_LIMITS = (20, 6)
+_LIMITS = (160, 20)
 """Older outputs may be shortened to these parts of the window."""
-_LEAST_LIMIT = 150
+_LEAST_LIMIT = 40
 _SHRINKS = 0.8
 """A form that keeps more of the tokens is not offered."""
 _SHARE = 0.35
