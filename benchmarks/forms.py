@@ -17,9 +17,7 @@ from benchmarks.tables import markdown
 from cupel.messages import PinnedMessagesExceedBudgetError, fit
 from cupel.shorten import head_tail, key_lines, matching, names, outline, shorten, stub, table, values
 
-HALF = 0
-"""In place of a budget: what must be sent, and half of the rest of the history."""
-BUDGETS = {"coding": (8_000, 16_000), "airline": (HALF, 2_500, 3_500), "generated": (HALF, 2_000, 4_000)}
+BUDGETS = {"coding": (8_000, 16_000), "airline": (2_500, 3_500), "generated": (2_000, 4_000)}
 CODING, AIRLINE = 12, 50
 """How many sessions of each kind are measured."""
 EVERY = {"coding": 8, "airline": 1, "generated": 1}
@@ -39,12 +37,6 @@ def _in_full(form: Callable[..., str]) -> Form:
     return lambda text, _: whole(text, None) if text[:1] in ("{", "[") else text
 
 
-def _halved(form: Callable[..., str]) -> Form:
-    """A form of half the tokens of each text, whatever the limit."""
-    half = _remembered(form)
-    return lambda text, _: half(text, COUNTER.count(text) // 2)
-
-
 def _line(text: str, _: int) -> str:
     return stub(text, counter=COUNTER)
 
@@ -54,12 +46,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "`forms=True`": {"forms": True},
     "`forms=True`, all parts": {"forms": True, "parts": ("outputs", "prose", "arguments")},
     "`shorten`": {"forms": _remembered(shorten)},
-    "`key_lines`": {"forms": _remembered(key_lines)},
     "`head_tail`": {"forms": _remembered(head_tail)},
+    "`key_lines`": {"forms": _remembered(key_lines)},
     "`matching`": {"forms": _remembered(matching)},
     "`outline`": {"forms": _remembered(outline)},
     "`names`": {"forms": _remembered(names)},
-    "`names`, half of each": {"forms": _halved(names)},
     "`values` in full": {"forms": _in_full(values)},
     "`table` in full": {"forms": _in_full(table)},
     "`stub`": {"forms": _line},
@@ -69,14 +60,11 @@ FORMS: dict[str, dict[str, Any]] = {
 def fitted(history: list[Message], budget: int, options: dict[str, Any]) -> list[Message]:
     """`fit` with the task pinned; what must be sent gets its room whole, whatever the budget."""
     task = next((message for message in history if message["role"] == "user"), None)
-    is_half = budget == HALF
     how: dict[str, Any] = {"counter": COUNTER, "provider": "openai", "pin": lambda one: one is task}
     try:
         whole = fit(history, budget, **how)
     except PinnedMessagesExceedBudgetError as error:
         budget = error.pinned_tokens
-        if is_half:
-            budget += (fit(history, 10**9, **how).total_tokens - budget) // 2
         whole = fit(history, budget, **how)
     return fit(history, budget, **how, **options).messages if options and whole.dropped else whole.messages
 
@@ -96,14 +84,17 @@ def measure_form(source: Source, options: dict[str, Any], budget: int) -> dict[s
         return window
 
     found = source.measure(lambda _: step, budget, every)
-    return {"sent": round(fmean(sent)), **{name: found[name] for name in ("whole", "context") if name in found}}
+    return {
+        "sent": round(fmean(sent)),
+        **{name: found[name] for name in ("whole", "context", "readable") if found.get(name)},
+    }
 
 
 def measure_forms(*, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each form, kind of sessions and budget."""
     rows: list[dict[str, Any]] = []
     for source in sessions.sources(3, 3) if quick else sessions.sources(CODING, AIRLINE):
-        for budget in BUDGETS[source.title]:
+        for budget in BUDGETS.get(source.title, ()):
             for name, options in FORMS.items():
                 found = measure_form(source, options, budget)
                 rows.append({"sessions": source.title, "budget": budget, "form": name, **found})
@@ -112,7 +103,7 @@ def measure_forms(*, quick: bool = False) -> list[dict[str, Any]]:
 
 
 def show(rows: Sequence[dict[str, Any]]) -> str:
-    """The figures in Markdown, a table for each kind of sessions: tokens sent, steps kept whole, and in context."""
+    """Return the figures in Markdown: tokens sent, steps kept whole and in context, and how readable outputs are."""
     parts: list[str] = []
     for title in dict.fromkeys(row["sessions"] for row in rows):
         mine = [row for row in rows if row["sessions"] == title]
@@ -121,11 +112,11 @@ def show(rows: Sequence[dict[str, Any]]) -> str:
         lines = [
             [form, *(cells[form, budget] for budget in budgets)] for form in dict.fromkeys(r["form"] for r in mine)
         ]
-        heads = [f"{budget:,}" if budget else "half of what may go" for budget in budgets]
+        heads = [f"{budget:,}" for budget in budgets]
         parts.append(markdown([f"{title} sessions", *heads], lines))
     return "\n\n".join(parts)
 
 
 def _cell(row: dict[str, Any]) -> str:
-    context = [f"{100 * row['context']:.0f} %"] if "context" in row else []
-    return " · ".join([f"{row['sent']:,}", f"{100 * row['whole']:.0f} %", *context])
+    shares = [f"{100 * row[name]:.0f} %" if name in row else "–" for name in ("whole", "context", "readable")]
+    return " · ".join([f"{row['sent']:,}", *shares])

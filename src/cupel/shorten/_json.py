@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
-from cupel.shorten._pieces import MARKER, Marker, Pieces, amount, escape_markers, gaps, joined, rendered, spread
+from cupel.shorten._pieces import (
+    MARKER,
+    Cutting,
+    Marker,
+    Pieces,
+    amount,
+    escape_markers,
+    gaps,
+    joined,
+    rendered,
+    spread,
+)
 from cupel.shorten._text import Page, Weigh, rare_words
 
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
@@ -20,9 +31,7 @@ _SMALL, _FEW = 160, 64
 _USUAL = 0.6
 """A value that is the same in this share of the rows makes others stand out."""
 _FEWEST_ROWS = 3
-_LONG_MEMBER = 800
-_LONG = 1500
-"""Rows and members of more characters than this are cut at once; shorter ones are kept whole or omitted."""
+_MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.5)
 _NAMED, _LONGEST_NAMES = 3, 32
 """So many members that are omitted together are named, if their names are short."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
@@ -189,8 +198,8 @@ class Node:
         lengths = [weigh(text[one.start : one.end]) + 2 for one in self._children]
         texts = [text[one.start : one.end] + "\n" for one in self._children] if self._context.query else []
         wanted = rare_words([one.replace("\n", " ") + "\n" for one in texts], self._context.query) if texts else {}
-        long = _LONG_MEMBER if is_object(child.value) else _LONG
-        self._pieces = Pieces(lengths, ranked_children(child.value, lengths, wanted), long=long, cut=0, least=_SMALL)
+        cutting = _MEMBERS if is_object(child.value) else _ROWS
+        self._pieces = Pieces(lengths, ranked_children(child.value, lengths, wanted), cutting)
         self._lengths = lengths
 
     def _parts(self, room: int) -> dict[int, list[str]]:

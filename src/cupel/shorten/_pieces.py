@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 MARKER = 32
 """About how many characters a marker takes, with its line ends."""
-LONG, _CUT = 1000, 0.4
-"""Of a piece of more characters than this, such a share of this many is kept at first, and later twice as many."""
+_CUT = 0.4
+"""Of a long piece, this share of the length that makes it one is kept at first, and later twice as much."""
 _LEAST = 24
 """Fewer characters of a piece are not worth a marker."""
 _SIGN = "[cupel:"
@@ -111,17 +111,24 @@ def spread(lengths: Sequence[int], middle: Iterable[int] = (), *, head: float, t
             yield position
 
 
+class Cutting(NamedTuple):
+    """When a piece is cut: lengths are in characters."""
+
+    long: int
+    """A longer piece is cut at first."""
+    least: int
+    """A shorter piece is kept whole or omitted."""
+    spare: float
+    """Any other piece is cut only to fill this share of the room, or more."""
+    marker: int = 0
+    """How much room the marker in a cut piece takes, unless the piece itself sees to that."""
+
+
 class Pieces:
-    """Pieces of a text in the order in which they are kept; a larger room keeps all that a smaller one does.
+    """Pieces of a text in the order in which they are kept; a larger room keeps all that a smaller one does."""
 
-    A piece of more than `long` characters is cut at first, one of less than `least` never, and `cut` is how many
-    characters the marker in it takes.
-    """
-
-    def __init__(
-        self, lengths: Sequence[int], ranking: Iterable[int], *, long: int = LONG, cut: int = MARKER, least: int = 0
-    ) -> None:
-        self._long, self._cut, self._least = long, cut, least
+    def __init__(self, lengths: Sequence[int], ranking: Iterable[int], cutting: Cutting) -> None:
+        self._cutting = cutting
         self._lengths = lengths
         self._coming = self._steps(ranking)
         self._taken: list[tuple[int, int]] = []
@@ -144,14 +151,12 @@ class Pieces:
         kept = dict(self._taken[:count])
         if count < len(self._taken):
             position, size = self._taken[count]
-            spare = room - (self._totals[count - 1] if count else MARKER)
-            more = spare - self._added(position, kept.get(position, 0), kept) - (0 if position in kept else self._cut)
-            if (
-                self._lengths[position] >= self._least
-                and more >= max(_LEAST, room // 5)
-                and kept.get(position, 0) + more < size
-            ):
-                kept[position] = kept.get(position, 0) + more
+            has = kept.get(position, 0)
+            more = room - (self._totals[count - 1] if count else MARKER) - self._added(position, has, kept)
+            more -= 0 if position in kept else self._cutting.marker
+            is_worth_it = more >= max(_LEAST, room * self._cutting.spare)
+            if is_worth_it and self._lengths[position] >= self._cutting.least and has + more < size:
+                kept[position] = has + more
         return kept
 
     def _total(self) -> int:
@@ -161,19 +166,19 @@ class Pieces:
         """Return the characters that a piece adds, with the markers around it."""
         length = self._lengths[position]
         if position in kept:
-            return size - kept[position] - (self._cut if size == length else 0)
+            return size - kept[position] - (self._cutting.marker if size == length else 0)
         left = position > 0 and position - 1 not in kept
         right = position + 1 < len(self._lengths) and position + 1 not in kept
-        return size + (self._cut if 0 < size < length else 0) + MARKER * (left + right - 1)
+        return size + (self._cutting.marker if 0 < size < length else 0) + MARKER * (left + right - 1)
 
     def _steps(self, ranking: Iterable[int]) -> Iterator[tuple[int, int]]:
         long: list[int] = []
+        size = int(self._cutting.long * _CUT)
         for position in ranking:
             length = self._lengths[position]
-            if length > self._long:
+            if length > self._cutting.long:
                 long.append(position)
-            yield position, int(self._long * _CUT) if length > self._long else length
-        size = int(self._long * _CUT)
+            yield position, size if length > self._cutting.long else length
         while long:
             size *= 2
             for position in long:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from unicodedata import category, combining
 
-from cupel.shorten._pieces import FORGED, MARKER, Marker, Pieces, escape_markers, gaps, rendered
+from cupel.shorten._pieces import FORGED, MARKER, Cutting, Marker, Pieces, escape_markers, gaps, rendered
 from cupel.shorten._request import Request
 
 Weigh = Callable[[str], int]
@@ -17,6 +17,7 @@ Ranking = Callable[["Page"], Iterable[int]]
 Cut = Callable[[int, int], "list[str] | None"]
 """Returns the segments of one line within a number of characters."""
 
+_LINES = Cutting(long=1000, least=0, spare=0.2, marker=MARKER)
 _OWN = re.compile(r"\[cupel: lines? (\d{1,15})(?:–(\d{1,15}))? omitted\]\r?\n?")
 _JOINER = "\u200d"
 _EXTENDING = frozenset(("Mn", "Me", "Mc"))
@@ -101,7 +102,7 @@ class Page:
         self.lengths = list(map(weigh, self.lines))
         self.end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
         self._cut = cut
-        self._pieces = Pieces(self.lengths, ranking(self))
+        self._pieces = Pieces(self.lengths, ranking(self), _LINES)
 
     def _renumber(self) -> None:
         lines: list[str] = []
