@@ -139,32 +139,32 @@ def _here(tmp_path, monkeypatch) -> None:
     write("good.jsonl", GOOD)
 
 
+@pytest.mark.parametrize("name", UNREADABLE)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_files_that_cannot_be_read(command) -> None:
-    for name, content in UNREADABLE.items():
-        write(name, content)
-        code, message = run([part.replace("FILE", name) for part in command.split()])
-        assert code == 2, name
-        assert name.rpartition(".")[0] in message
-        assert len(message) < 3000
+def test_files_that_cannot_be_read(command, name) -> None:
+    write(name, UNREADABLE[name])
+    code, message = run([part.replace("FILE", name) for part in command.split()])
+    assert code == 2
+    assert name.rpartition(".")[0] in message
+    assert len(message) < 3000
 
 
+@pytest.mark.parametrize("name", READABLE)
 @pytest.mark.parametrize("command", COMMANDS[:-1])
-def test_files_that_are_only_strange(command) -> None:
-    for name, content in READABLE.items():
-        write(name, content)
-        code, message = run([part.replace("FILE", name) for part in command.split()])
-        assert (code, "error:" in message) == (0, False), (name, message)
+def test_files_that_are_only_strange(command, name) -> None:
+    write(name, READABLE[name])
+    code, message = run([part.replace("FILE", name) for part in command.split()])
+    assert (code, "error:" in message) == (0, False), message
 
 
+@pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("command", POLICY_COMMANDS)
-def test_policies_that_cannot_be_read(command) -> None:
-    for name, content in POLICIES.items():
-        write(name, content)
-        code, message = run([part.replace("FILE", name) for part in command.split()])
-        assert code == 2, name
-        assert name in message
-        assert len(message) < 3000
+def test_policies_that_cannot_be_read(command, name) -> None:
+    write(name, POLICIES[name])
+    code, message = run([part.replace("FILE", name) for part in command.split()])
+    assert code == 2
+    assert name in message
+    assert len(message) < 3000
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=range(len(SETTINGS)))

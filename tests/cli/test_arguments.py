@@ -1,13 +1,14 @@
-"""What a person types: numbers with a unit, names with a typo, modules of their own."""
+"""Arguments as people type them: numbers with a unit, names with a typo, modules of their own."""
 
 import argparse
 import json
+import subprocess
 import sys
 
 import pytest
 
-from cupel import presets
 from cupel.cli._arguments import token_count
+from cupel.cli._main import COMMANDS
 
 OWN = '''
 from dataclasses import dataclass
@@ -132,55 +133,11 @@ class TestImport:
             assert "Traceback" not in outcome.err
 
 
-class TestDescribe:
-    @pytest.mark.parametrize("name", [name.replace("_", "-") for name in presets.__all__])
-    def test_every_preset_has_words_for_each_stage(self, cupel, name):
-        lines = cupel("policy", "describe", name).out.splitlines()
-        assert lines[0].startswith(name)
-        assert [line for line in lines[2:] if not line.startswith(" ")] == [
-            "Score", "Duplicates", "Slice", "Place", "If the result exceeds the budget",
-        ]  # fmt: skip
-        assert all(": " in line for line in lines if line.startswith("    "))
-
-    def test_says_weights_quotas_and_what_is_nested(self, cupel, folder):
-        document = {
-            "scorer": {
-                "type": "composite",
-                "scorers": [{"scorer": {"type": "scaled", "inner": "kind"}, "weight": 2.5}],
-            },
-            "slicer": {"type": "quota", "quotas": [{"kind": "Memory", "cap": 20}], "inner": {"type": "knapsack"}},
-            "deduplication": False,
-            "overflow": "proceed",
-            "description": "Odd \u202e",
-        }
-        (folder / "odd.json").write_text(json.dumps(document))
-        out = cupel("policy", "describe", "odd.json").out
-        assert out.startswith("odd: Odd <U+202E>\n")
-        for words in ("weight 2.5: scaled: ", "inner: kind: ", "kind Memory, cap 20", "inner: knapsack: ",
-                      "bucket_size: 100 (default)", "all stay", "keep everything"):  # fmt: skip
-            assert words in out
-        assert cupel("policy", "describe", "odd.json", "--format", "json").json["description"] == out.replace(
-            "<U+202E>", "\u202e"
-        )
-
-    def test_changes_are_described(self, cupel):
-        assert "u_shaped: " in cupel("policy", "describe", "chat", "--set", "placer=u_shaped").out
-
-
-def test_a_named_policy_that_scores_by_relevance_asks_for_a_query(cupel, session):
-    outcome = cupel("select", session, "--budget", "4000", "--policy", "rag")
-    assert "note: rag scores by relevance to a query, and there is none: give it with --query" in outcome.err
-
-
-@pytest.mark.parametrize("arguments", [["--policy", "rag", "--query", "flaky"], []], ids=["query", "default"])
-def test_no_query_is_asked_for_where_none_is_missing(cupel, session, arguments):
-    assert "note:" not in cupel("select", session, "--budget", "4000", *arguments).err
-
-
-def test_a_policy_file_that_does_not_exist_is_named_in_words(cupel):
-    outcome = cupel("policy", "validate", "nope.toml")
-    assert outcome.code == 2
-    assert outcome.err == "cupel policy: error: nope.toml: No such file or directory\n"
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help(cupel, name):
+    outcome = cupel(name, "--help")
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"usage: cupel {name}")
 
 
 @pytest.mark.parametrize(
@@ -197,3 +154,49 @@ def test_a_policy_file_that_does_not_exist_is_named_in_words(cupel):
 def test_help_lists_the_exit_codes_of_the_command_alone(cupel, command, codes):
     listing = cupel(*command.split(), "--help").out.partition("exit codes:\n")[2]
     assert [int(line.split()[0]) for line in listing.splitlines()] == codes
+
+
+class TestCompletion:
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_a_script_names_every_command(self, cupel, shell):
+        script = cupel("completion", shell).out
+        assert [name for name in COMMANDS if name not in script] == []
+
+    @pytest.mark.parametrize(
+        ("shell", "flag"), [("bash", "--skip-bad"), ("zsh", "--skip-bad"), ("fish", "-l skip-bad")]
+    )
+    def test_a_script_names_the_options(self, cupel, shell, flag):
+        assert flag in cupel("completion", shell).out
+
+    @pytest.mark.parametrize(
+        ("line", "completed"),
+        [
+            ("exp", "explain"),
+            ("select --form", "--format"),
+            ("select --policy ra", "rag"),
+            ("select --policy mi", "mine.toml"),
+            ("select it", "items.jsonl"),
+            ("completion z", "zsh"),
+        ],
+    )
+    def test_bash_completes(self, cupel, folder, line, completed):
+        (folder / "mine.toml").touch()
+        (folder / "items.jsonl").touch()
+        attempt = 'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_cupel; echo "${COMPREPLY[@]}"; }\n'
+        (folder / "complete.sh").write_text(f"{cupel('completion', 'bash').out}\n{attempt}try cupel {line}\n")
+        answer = subprocess.run(["bash", "complete.sh"], capture_output=True, text=True, check=True, cwd=folder)
+        assert (answer.stdout.strip(), answer.stderr) == (completed, "")
+
+    def test_bash_runs_nothing_that_a_file_is_called(self, cupel, folder):
+        (folder / "a$(touch pwned)").touch()
+        attempt = 'COMP_WORDS=(cupel select a); COMP_CWORD=2; _shtab_cupel; echo "${COMPREPLY[@]}"\n'
+        (folder / "complete.sh").write_text(f"{cupel('completion', 'bash').out}\n{attempt}")
+        answer = subprocess.run(["bash", "complete.sh"], capture_output=True, text=True, check=True, cwd=folder)
+        assert answer.stdout.strip() == "a$(touch pwned)"
+        assert not (folder / "pwned").exists()
+
+    def test_without_shtab_the_extra_is_named(self, cupel, monkeypatch):
+        monkeypatch.setitem(sys.modules, "shtab", None)
+        outcome = cupel("completion", "bash")
+        assert outcome.code == 2
+        assert "[cli]" in outcome.err
