@@ -76,7 +76,14 @@ def missing_requirements(text: str) -> list[str]:
     """Return the modules that the `<!-- requires: a, b -->` below a page's title names and that are not installed."""
     declared = REQUIRES.match(text)
     modules = [name.strip() for name in declared["modules"].split(",")] if declared else []
-    return [name for name in modules if importlib.util.find_spec(name.partition(".")[0]) is None]
+    return [name for name in modules if not _is_installed(name)]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it is part of
+        return False
 
 
 def blocks(text: str) -> Iterator[Block]:

@@ -10,6 +10,7 @@ from cupel import MissingExtraError
 
 MODULES = {
     "cupel.integrations.claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
+    "cupel.integrations.google_adk": ("google.adk", "google-adk"),
     "cupel.integrations.haystack": ("haystack", "haystack"),
     "cupel.integrations.langchain": ("langchain", "langchain"),
     "cupel.integrations.litellm": ("litellm", "litellm"),
@@ -23,7 +24,7 @@ MODULES = {
 @pytest.mark.parametrize("module", MODULES)
 def test_the_error_names_the_extra(module: str, monkeypatch: pytest.MonkeyPatch):
     package, extra = MODULES[module]
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, module, raising=False)

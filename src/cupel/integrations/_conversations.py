@@ -70,7 +70,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SentRequest:
     """A request: the keys of states, and what was sent with the messages."""
 
     key: str
@@ -100,7 +100,7 @@ class Conversations(Generic[M]):
 
     def fit(
         self, history: Sequence[M], *, tools: Iterable[Any] | None = None, system: str | None = None
-    ) -> tuple[list[M], Request]:
+    ) -> tuple[list[M], SentRequest]:
         """Return the messages to send next in the conversation that `history` continues."""
         conversation, request = self._open(history, list(tools or ()), system)
         messages = conversation.fit(history)
@@ -109,14 +109,14 @@ class Conversations(Generic[M]):
 
     async def afit(
         self, history: Sequence[M], *, tools: Iterable[Any] | None = None, system: str | None = None
-    ) -> tuple[list[M], Request]:
+    ) -> tuple[list[M], SentRequest]:
         """Return the messages to send next as `fit` does; an asynchronous `note` function is awaited."""
         conversation, request = self._open(history, list(tools or ()), system)
         messages = await conversation.afit(history)
         self._close(conversation, request)
         return messages, request
 
-    def observe(self, request: Request, usage: object) -> None:
+    def observe(self, request: SentRequest, usage: object) -> None:
         """Settle the bill of a request, unless the store has forgotten it."""
         entry = self._read(request.key) if usage else None
         if entry is not None:
@@ -124,14 +124,14 @@ class Conversations(Generic[M]):
             conversation.observe(usage)
             self._write(request.key, conversation, request.previous)
 
-    def _open(self, history: Sequence[M], tools: list[Any], system: str | None) -> tuple[OpenSession[M], Request]:
+    def _open(self, history: Sequence[M], tools: list[Any], system: str | None) -> tuple[OpenSession[M], SentRequest]:
         *prefixes, key = _keys(history)
         previous = next((prefix for prefix in reversed(prefixes) if prefix in self._store), None)
         last = None if previous is None else self._read(previous)
         conversation = self._sessions.open(None if last is None else last.state, tools=tools, system=system)
-        return conversation, Request(key, tools, system, previous, None if last is None else last.previous)
+        return conversation, SentRequest(key, tools, system, previous, None if last is None else last.previous)
 
-    def _close(self, conversation: OpenSession[M], request: Request) -> None:
+    def _close(self, conversation: OpenSession[M], request: SentRequest) -> None:
         self._write(request.key, conversation, request.previous)
         if request.obsolete is not None:
             self._store.pop(request.obsolete, None)
