@@ -1,4 +1,4 @@
-"""What shorter forms in `fit` cost over agent sessions, and what they keep of what the next step uses.
+"""Measure shorter forms in `fit` over agent sessions: tokens sent, and words kept that the next step uses.
 
 Real sessions and their ruler are read from `../shared/sessions` where that exists; or else sessions are generated,
 and only the share of steps whose names are all still there is measured.
@@ -21,7 +21,7 @@ BUDGETS = {"coding": (8_000, 16_000), "airline": (2_500, 3_500), "generated": (2
 CODING, AIRLINE = 12, 50
 """How many sessions of each kind are measured."""
 EVERY = {"coding": 8, "airline": 1, "generated": 1}
-"""Of the turns that press, so many make one that is measured: `fit` remembers nothing from one to the next."""
+"""One in this many turns over the budget is measured: `fit` remembers nothing from one to the next."""
 
 Form = Callable[[str, int], str]
 
@@ -32,7 +32,7 @@ def _remembered(form: Callable[..., str]) -> Form:
 
 
 def _in_full(form: Callable[..., str]) -> Form:
-    """A form of JSON that leaves out nothing but what its kind does; other texts stay as they are."""
+    """A form of JSON without a limit; other texts stay as they are."""
     whole = _remembered(form)
     return lambda text, _: whole(text, None) if text[:1] in ("{", "[") else text
 
@@ -70,7 +70,7 @@ def fitted(history: list[Message], budget: int, options: dict[str, Any]) -> list
 
 
 def measure_form(source: Source, options: dict[str, Any], budget: int) -> dict[str, Any]:
-    """What the ruler says, and the tokens sent on the turns that it judges."""
+    """Return the figures of the ruler, and the tokens sent on the turns that it measures."""
     every, pressed, sent = EVERY[source.title], 0, list[int]()
 
     def step(history: list[Message]) -> list[Message]:

@@ -141,7 +141,7 @@ def try_forms(
 
     A form also fails if it returns something other than a string, or more tokens or characters than it may. After the
     last one comes `shorten`, which does not fail. `timeout` is in seconds, for each form that is not of this package; a
-    function that has not returned by then is left behind in its thread.
+    function that has not returned by then goes on in its thread, and its result is ignored.
 
     >>> from cupel.shorten import head_tail
     >>> def summary(text: str, limit: int) -> str:
@@ -256,7 +256,7 @@ def _name(form: Callable[..., object]) -> str:
 
 
 def _is_own(form: Callable[..., object]) -> bool:
-    """Whether a form is the package's own, which needs no clock: what it returns must not depend on a busy machine."""
+    """Whether a form is the package's own: its result must not depend on a busy machine, so it has no time limit."""
     import cupel.shorten
 
     return getattr(cupel.shorten, _name(form), None) is _inner(form)
@@ -289,7 +289,7 @@ async def _awaited(form: Shortener | AsyncShortener, text: str, limit: int, *, t
 
 
 def _started(form: Callable[[str, int], object], text: str, limit: int) -> Future[object]:
-    """Call a function in a thread of its own, which is left behind where it does not return in time."""
+    """Call a function in a thread of its own, which goes on if nobody waits for it any longer."""
     from concurrent.futures import Future  # brings logging, which few need
 
     outcome: Future[object] = Future()

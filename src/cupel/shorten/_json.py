@@ -33,7 +33,7 @@ _USUAL = 0.6
 _FEWEST_ROWS = 3
 _MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.5)
 _NAMED, _LONGEST_NAMES = 3, 32
-"""So many members that are omitted together are named, if their names are short."""
+"""At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
 """A marker of an earlier shortening."""
 _scan = json.JSONDecoder(strict=False).raw_decode
@@ -351,7 +351,7 @@ def unusual(rows: Sequence[Any]) -> dict[int, float]:
 
 
 def _kind(value: Any) -> Any:
-    """Return what is compared of a value: itself, or whether a container is empty."""
+    """Return the part of a value that is compared: itself, or whether a container is empty."""
     if is_array(value) or is_object(value):
         return (is_array(value), len(value) > 0)
     return (type(value), value)

@@ -264,7 +264,7 @@ def _told(number: int, unit: str) -> dict[str, str]:
 
 
 def _capped(value: Any, cap: int) -> Any:
-    """Return a value whose lists, objects and strings have a bounded length; each says what it lost."""
+    """Return a value whose lists, objects and strings have a bounded length; each says how much it lost."""
     if isinstance(value, str):
         return _string(value, 16 * cap)
     if is_array(value):

@@ -90,13 +90,6 @@ class Request:
         """Whether the text is within the limit as it is."""
         return not self.text or (self.limit is not None and self.tokens <= self.limit)
 
-    @property
-    def room(self) -> int:
-        """About how many characters of this text the limit leaves."""
-        if self.limit is None or not self.tokens:
-            return len(self.text)
-        return len(self.text) * self.limit // self.tokens
-
     def allows(self, form: str) -> bool:
         """Whether a form is within the limit and no longer than the text, in tokens and characters."""
         if len(form) > len(self.text):

@@ -178,7 +178,7 @@ def _greedy(lines: list[str], positions: Sequence[int], known: Mapping[str, int]
 
 
 class Rarity(Counter[str]):
-    """Counts in how many texts each name stood: what the name-based shorteners take as `known`.
+    """Counts how many texts hold each name; `key_lines` and `names` take it as `known`.
 
     Add every unit of a conversation once, as it arrives; a unit costs its own length, never the conversation's. It is a
     `Counter`, so a plain mapping of names to numbers does as well, and `dict(rarity)` is its whole state.
@@ -203,7 +203,7 @@ def names_in(text: str) -> dict[str, None]:
 
 
 def blanked(text: str) -> str:
-    """Return a text with spaces for what is in no name; line ends stay."""
+    """Return a text with spaces in place of characters that are in no name; line ends stay."""
     if text.isascii():
         return text.translate(_BLANKED)
     lines = text.split("\n")  # most are plain even then, and quicker so
@@ -218,13 +218,13 @@ def token_weights(tokens: Iterable[str], known: Mapping[str, int]) -> dict[str, 
 
 
 def weights(names: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
-    """Return each name's weight: double for what is no ordinary word, and less the more texts it stood in."""
+    """Return the weight of each name: double if it is no ordinary word, and less the more texts hold it."""
     seen = known.get
     return {name: int(_base(name) / sqrt(max(seen(name, 0), 0) + 1)) for name in names}
 
 
 def _name(token: str) -> str:
-    """The token without punctuation at its ends; empty if what is left is a short ordinary word, or no name."""
+    """Return a token without punctuation at its ends; nothing if the rest is a short ordinary word, or no name."""
     if token.isalnum():
         name = token
     else:
@@ -237,7 +237,7 @@ def _name(token: str) -> str:
 
 
 def _base(name: str) -> int:
-    """An ordinary word has no capital behind its first letter; a short number counts like one."""
+    """Return the weight of a name by its kind: ordinary words have no inner capital; short numbers count like them."""
     if name.isalpha():
         return _WORD if name[1:] == name[1:].lower() else _TELLING
     if name.isdecimal() and len(name) <= _LONGEST_COUNT:
