@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -93,6 +93,53 @@ def message_tokens(info: MessageInfo, counter: TokenCounter) -> int:
     return info.extra + sum(count_tokens(counter, text) for text in info.texts if text)
 
 
+class Active(NamedTuple):
+    """The messages of a history that are still read, and their positions in it."""
+
+    messages: Sequence[Any]
+    origin: Sequence[int]
+
+
+class Archive:
+    """Old messages that no request will contain again, so that later turns need not read them.
+
+    A placeholder, which is never sent, takes the place of each run of them: their neighbours must not become one unit.
+    """
+
+    def __init__(self) -> None:
+        self._active: list[int] = []
+        self._seen: list[Any] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._seen)
+
+    def active(self, messages: Sequence[Any]) -> Active | None:
+        """Return the messages that are still read; None if the history is not a continuation of the archived one."""
+        count = len(self._seen)
+        if not count:
+            return Active(messages, range(len(messages)))
+        if len(messages) < count or list(messages[:count]) != self._seen:
+            return None
+        found: list[Any] = []
+        origin: list[int] = []
+        before = -1
+        for position in (*self._active, *range(count, len(messages))):
+            if position > before + 1:
+                found.append(PLACEHOLDER)
+                origin.append(before + 1)
+            found.append(messages[position])
+            origin.append(position)
+            before = position
+        return Active(found, origin)
+
+    def keep(self, positions: Iterable[int], messages: Sequence[Any]) -> None:
+        """Archive all messages of a history but those at some positions."""
+        self._active, self._seen = sorted(positions), list(messages)
+
+
+PLACEHOLDER: Final[JSON] = {"role": "system", "content": "[cupel: earlier messages]"}
+
+
 class Memory:
     """The messages of the last turn, and the items that represented its units."""
 
@@ -134,7 +181,17 @@ class Memory:
         self._before, self._raw = found, [one.raw for one in found]
         return list(found)
 
+    def renumber(self, messages: Sequence[Any], renumbered: Mapping[int, int]) -> None:
+        """Follow messages to their new positions; placeholders take the place of those that were archived."""
+        before = {after: self._before[at] for at, after in renumbered.items()}
+        self._before = [before.get(at) or self._parsed(PLACEHOLDER, one) for at, one in enumerate(messages)]
+        self._raw = [one.raw for one in self._before]
+
     def _parsed(self, raw: JSON, original: Any) -> ParsedMessage:
+        if original is PLACEHOLDER:
+            placeholder = ParsedMessage(raw)
+            placeholder.is_note = True
+            return placeholder
         spoken = raw.get("role") == "user"
         is_output = spoken and self._observation is not None and bool(self._observation(original))
         view = cleaned(raw, is_output=is_output)

@@ -1,34 +1,19 @@
-"""The results of a fit and of a session's turn, and the report on a request."""
+"""The results of a fit and of a session's turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import msgspec
-
-from cupel._columns import descending
 from cupel._planning import Action, Bill, Change, turn_html
-from cupel.diagnostics import (
-    BudgetExceeded,
-    ExcludedItem,
-    ExclusionReason,
-    Filtered,
-    IncludedItem,
-    InclusionReason,
-    NotWorthItsPlace,
-    SelectionReport,
-)
+from cupel.diagnostics import ExclusionReason, SelectionReport
 from cupel.messages._formats import marked
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
-    from cupel._planning import Entry, TurnTerms
     from cupel.messages._history import History
-    from cupel.messages._segments import Segment
-    from cupel.messages._window import Request
 
 M = TypeVar("M")
 
@@ -183,55 +168,3 @@ def dropped_from(history: History, report: SelectionReport, items: Sequence[Cont
         for unit, item in zip(history.units, items, strict=True)
         if id(item) in reasons
     ]
-
-
-def build_report(
-    history: History,
-    items: Sequence[ContextItem],
-    segments: Sequence[Segment],
-    values: Sequence[float],
-    request: Request,
-) -> SelectionReport:
-    """Return the report on a request: each unit with its value, and why it is in or out."""
-    included = [IncludedItem(item, 1.0, InclusionReason.PINNED) for item in history.fixed]
-    excluded: list[ExcludedItem] = []
-    entries = {request.index[entry.key]: entry for entry in request.entries}
-    left = request.terms.room - sum(entry.size for entry in entries.values())
-    holder = {unit: at for at, segment in enumerate(segments) for unit in segment.units}
-    for unit, item in enumerate(items):
-        at = holder.get(unit)
-        if at is None:
-            excluded.append(ExcludedItem(item, 0.0, Filtered(history.units[unit].rejection or "")))
-        elif at not in entries:
-            worth = request.terms.gain * values[at] / max(segments[at].tokens, 1)
-            violation = request.violations.get(at)
-            reason = _reason(item.tokens, worth, request.terms, left) if violation is None else Filtered(violation)
-            excluded.append(ExcludedItem(item, values[at], reason))
-        else:
-            why = InclusionReason.PINNED if at in request.held else InclusionReason.SCORED
-            sent = _sent_item(history, item, unit, segments[at], entries[at])
-            if unit == segments[at].units[0] and at in request.notes:
-                noted, tokens = request.notes[at].note.text, sent.tokens + entries[at].noted
-                sent = msgspec.structs.replace(sent, content=f"{noted}\n{sent.content}", tokens=tokens)
-            included.append(IncludedItem(sent, values[at], why))
-    considered = [entry.item.tokens for entry in (*included, *excluded)]
-    return SelectionReport(
-        events=(),
-        included=tuple(included),
-        excluded=tuple(excluded[at] for at in descending([entry.score for entry in excluded])),
-        total_candidates=len(considered),
-        total_tokens_considered=sum(considered),
-    )
-
-
-def _reason(tokens: int, worth: float, terms: TurnTerms, left: int) -> ExclusionReason:
-    if tokens > left:
-        return BudgetExceeded(tokens, left)
-    return NotWorthItsPlace(worth, terms.place(min(terms.room - left + tokens, terms.room)))
-
-
-def _sent_item(history: History, item: ContextItem, unit: int, segment: Segment, entry: Entry) -> ContextItem:
-    """Return a unit's item in the form in which it is sent."""
-    positions = history.units[unit].positions
-    messages: Mapping[int, Any] = segment.form(entry.form).messages
-    return item if messages.keys().isdisjoint(positions) else history.shortened(item, positions, messages)

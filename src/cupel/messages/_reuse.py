@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from cupel.shorten import Rarity
@@ -13,9 +13,9 @@ _OFTEN = 2
 """Segments used more often than this are not told apart."""
 _PRIOR = 20.0
 """The expectation before a conversation has shown its own habits weighs as much as this many observations."""
-_CALLS = 4
-"""A segment's chance is that of being used by one of this many next calls. One call alone asks for the newest above
-all, which would be rewritten for a single turn's use; eight keep segments that are never used again."""
+_CALLS = 8
+"""A segment's chance is that of being used by one of this many next calls. Fewer ask for the newest above all, which
+would be rewritten for a single turn's use."""
 _TELLING = re.compile(r"[\d_./@]|.[A-Z]")
 """Characters that set a name apart from an ordinary word."""
 _RARE = 8
@@ -23,7 +23,7 @@ _RARE = 8
 _SHORTEST_LINE = 8
 _NUMBER = re.compile(r"^\d+[:\-\t ]\s*")
 """Tools number lines, and the same line may come back with another number, or none."""
-_SIZE = 0.75
+_SIZE = 0.6
 """A long segment is worth more than a short one, but less per token."""
 
 _Kind = tuple[int, int]
@@ -65,8 +65,8 @@ class ReuseModel:
                 uses = min(self._uses[oldest], _OFTEN)
                 self._move((step - 1, uses), (step, uses))
 
-    def chances(self) -> list[float]:
-        """Return for each segment how likely one of the next calls is to use it."""
+    def chances(self, indexes: Iterable[int]) -> list[float]:
+        """Return for some segments how likely one of the next calls is to use them."""
         count = len(self._uses)
         found: dict[_Kind, float] = {}
         for uses in range(_OFTEN + 1):
@@ -75,7 +75,7 @@ class ReuseModel:
                 # Too few were seen of some kinds; age alone makes nothing more likely.
                 found[step, uses] = min(rate, found[step - 1, uses]) if step > 1 else rate
         chances = {kind: 1.0 - (1.0 - rate) ** _CALLS for kind, rate in found.items()}
-        return [chances[self._kind(index)] for index in range(count)]
+        return [chances[self._kind(index)] for index in indexes]
 
     def _rate(self, kind: _Kind) -> float:
         return (self._used[kind] + _PRIOR * _expected(*kind)) / (self._seen[kind] + _PRIOR)
@@ -115,7 +115,8 @@ class UsageTracker:
         self._usages: list[_Usage] = []
         self._newest: dict[str, int] = {}
         """The newest segment that contains each name."""
-        self._lines: dict[str, int] = {}
+        self._lines: dict[int, int] = {}
+        """The newest segment that contains each line, by the line's hash: lines are most of a history."""
 
     def add(self, key: str, tokens: int, *, shown: str, asked: str) -> None:
         """Follow one more segment: its texts, and the arguments of its calls."""
@@ -133,16 +134,18 @@ class UsageTracker:
         self._newest.update(dict.fromkeys(found, index))
         for line in _lines(shown):
             usage.characters += len(line)
-            before = self._lines.get(line)
+            mark = hash(line)
+            before = self._lines.get(mark)
             if before is not None:
                 self._usages[before].repeated += len(line)
-            self._lines[line] = index
+            self._lines[mark] = index
 
-    def values(self) -> list[float]:
-        """Return each segment's value: more the larger it is, the likelier used, and the less of it was repeated."""
+    def values(self, indexes: Sequence[int]) -> list[float]:
+        """Return the values of segments: more the larger, the likelier used and the less repeated one is."""
+        usages = (self._usages[index] for index in indexes)
         return [
             usage.tokens**_SIZE * chance * (1.0 - (usage.repeated / usage.characters if usage.characters else 0.0))
-            for usage, chance in zip(self._usages, self._model.chances(), strict=True)
+            for usage, chance in zip(usages, self._model.chances(indexes), strict=True)
         ]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from cupel._checks import as_function, as_text
 from cupel._planning import Entry
+from cupel.errors import SelectionError
 from cupel.messages._formats import OUTPUTS, texts_in, thinks
 from cupel.messages._notes import OmittedStep, can_hold_note, step_of
 from cupel.messages._reuse import UsageTracker
@@ -63,6 +65,20 @@ class Segment:
         """Return a form by name; the whole differs in no message."""
         return self.forms[name] if name else MessageForm(self.tokens, {})
 
+    def renumbered(self, positions: Mapping[int, int]) -> Segment:
+        """Return the segment with new positions of its messages."""
+        return replace(
+            self,
+            positions=tuple(positions[at] for at in self.positions),
+            outputs={positions[at]: parts for at, parts in self.outputs.items()},
+            sizes={positions[at]: sizes for at, sizes in self.sizes.items()},
+            holder=None if self.holder is None else positions[self.holder],
+            forms={
+                name: MessageForm(form.tokens, {positions[at]: one for at, one in form.messages.items()})
+                for name, form in self.forms.items()
+            },
+        )
+
 
 class Shortening(NamedTuple):
     """Which texts may be shorter, and how."""
@@ -103,6 +119,14 @@ def shortening_of(forms: object, *, built_in: object, parts: Collection[Part] = 
     return Shortening(None if forms is built_in else as_function("forms", forms), parts)
 
 
+class Omitted(NamedTuple):
+    """A segment that a request leaves out: its key, the lines of a note on it, and its index if it can come back."""
+
+    key: str
+    trace: OmittedStep
+    index: int | None = None
+
+
 class Segments:
     """Follows a history from turn to turn: its segments, their values, and their shorter forms.
 
@@ -111,26 +135,62 @@ class Segments:
 
     def __init__(self, shortening: Shortening | None, *, joined: bool = True) -> None:
         self.shortening = shortening
+        self.archived: list[Omitted] = []
+        """Segments that no request will contain again, in order."""
         self._joined = joined
         """Whether units that are interleaved form one segment."""
         self._tracker = UsageTracker()
         self._known: dict[str, Segment] = {}
+        self._order: list[int] = []
+        """For each segment of the last turn its number among all segments."""
 
-    def follow(self, history: History) -> list[Segment]:
-        """Return the segments of a history; only those that were not there before are looked at closely."""
-        segments = self._segments(history)
-        keys = self._tracker.keys
-        if [segment.key for segment in segments[: len(keys)]] != keys:
-            self._tracker = UsageTracker()
-        for segment in segments[len(self._tracker.keys) :]:
-            shown, asked = _texts(segment, history)
-            self._tracker.add(segment.key, segment.tokens, shown=shown, asked=asked)
+    def follow(self, history: History, origin: Sequence[int]) -> list[Segment]:
+        """Return the segments of a history; only those that were not there before are looked at closely.
+
+        Args:
+            history: the messages that are still read.
+            origin: their positions in the whole history.
+
+        Raises:
+            SelectionError: the archived segments do not belong to this history.
+        """
+        segments = self._segments(history, origin)
+        order = sorted(
+            [*((one.trace.position, one.key, None) for one in self.archived), *_numbered(segments)],
+            key=lambda entry: entry[0],
+        )
+        count = len(self._tracker.keys)
+        if [key for _, key, _ in order[:count]] != self._tracker.keys:
+            if self.archived:
+                msg = "the history is not a continuation of the one before"
+                raise SelectionError(msg)
+            self._tracker, count = UsageTracker(), 0
+        for _, key, segment in order[count:]:
+            if segment is not None:
+                shown, asked = _texts(segment, history)
+                self._tracker.add(key, segment.tokens, shown=shown, asked=asked)
+        self._order = [number for number, (_, _, segment) in enumerate(order) if segment is not None]
         self._known = {segment.key: segment for segment in segments}
         return segments
 
     def values(self) -> list[float]:
         """Return the value of each segment to the conversation."""
-        return self._tracker.values()
+        return self._tracker.values(self._order)
+
+    def archived_before(self, segments: Sequence[Segment]) -> dict[int, list[Omitted]]:
+        """Return the archived segments, by the index of the segment that they precede."""
+        found: dict[int, list[Omitted]] = {}
+        places = [segment.trace.position for segment in segments]
+        for one in self.archived:
+            found.setdefault(bisect(places, one.trace.position), []).append(one)
+        return found
+
+    def archive(self, segments: Sequence[Segment], renumbered: Mapping[int, int]) -> None:
+        """Archive some segments; the messages of the others have new positions from now on."""
+        self.archived += [Omitted(segment.key, segment.trace) for segment in segments]
+        self.archived.sort(key=lambda one: one.trace.position)
+        gone = {segment.key for segment in segments}
+        self._known = {key: one.renumbered(renumbered) for key, one in self._known.items() if key not in gone}
 
     def shortened(self, segment: Segment, history: History, limit: int) -> str:
         """Return the name of a segment's form with texts of at most `limit` tokens; the whole, if there is none."""
@@ -161,23 +221,33 @@ class Segments:
         name = self.shortened(segment, history, int(entry.form))
         return name == entry.form and segment.forms[name].tokens == entry.tokens
 
-    def _segments(self, history: History) -> list[Segment]:
+    def _segments(self, history: History, origin: Sequence[int]) -> list[Segment]:
         """Return the units that can be sent, those that are interleaved taken together; equal ones are numbered."""
         found: list[Segment] = []
+        archived = iter([*self.archived, None])
         seen: dict[str, int] = {}
+        older = next(archived)
         for units in _clusters(history, joined=self._joined):
             positions = tuple(history.positions(units))
+            while older is not None and older.trace.position < origin[positions[0]]:
+                before = older.key.partition("#")[0]
+                seen[before] = seen.get(before, 0) + 1
+                older = next(archived)
             digest = digest_of(history, positions)
             seen[digest] = number = seen.get(digest, 0) + 1
             key = digest if number == 1 else f"{digest}#{number}"
             known = self._known.get(key)
-            if known is None or known.positions != positions or known.units != units:
-                known = _segment(key, units, positions, history)
-            found.append(known)
+            if known is None or known.positions != positions:
+                known = _segment(key, units, positions, history, origin[positions[0]])
+            found.append(known if known.units == units else replace(known, units=units))
         return found
 
 
-def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], history: History) -> Segment:
+def _numbered(segments: Sequence[Segment]) -> Iterator[tuple[int, str, Segment | None]]:
+    return ((segment.trace.position, segment.key, segment) for segment in segments)
+
+
+def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], history: History, origin: int) -> Segment:
     parsed, infos = history.parsed, history.infos
     observed = [at for at in positions if parsed[at].is_output]
     outputs: dict[int, Collection[Part]] = {at: OUTPUTS for at in positions if infos[at].results}
@@ -203,7 +273,7 @@ def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], histo
         has_user_words=spoken,
         outputs=outputs,
         sizes={at: [count(text) for text in texts_in(parsed[at].view, parts)] for at, parts in outputs.items()},
-        trace=step_of(positions[0], views[first:], history.counter),
+        trace=step_of(origin, views[first:], history.counter),
         holder=next((at for at in outputs if at in observed or can_hold_note(parsed[at].view)), None),
     )
 

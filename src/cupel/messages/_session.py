@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from msgspec import structs
 
 from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text
-from cupel._planning import Answer, BaseSession, Decision, Opening, Prices, TurnStart, conclude
-from cupel.errors import ConfigurationError
+from cupel._planning import Answer, BaseSession, Opening, Prices, TurnStart, conclude
+from cupel.errors import ConfigurationError, CupelError
 from cupel.messages._fit import FitTask, PinnedMessagesExceedBudgetError
-from cupel.messages._formats import OUTPUTS, detect_format, texts_in
+from cupel.messages._formats import detect_format
 from cupel.messages._framework import Framework
-from cupel.messages._history import Options, Shorter, ranges, read_history
-from cupel.messages._memory import Memory
-from cupel.messages._notes import note_message, with_note
-from cupel.messages._plain import merged_users
-from cupel.messages._results import Turn, build_report, dropped_from
+from cupel.messages._history import Options, read_history
+from cupel.messages._memory import PLACEHOLDER, Active, Archive, Memory
+from cupel.messages._plain import is_sequence
 from cupel.messages._segments import Segments, grown, shortening_of
-from cupel.messages._window import ANSWER_SHARE, Request, TurnPlanner, clipped
+from cupel.messages._turns import TurnBuilder, Whole
+from cupel.messages._window import ANSWER_SHARE, Request, TurnPlanner
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from cupel.messages._formats import Provider
     from cupel.messages._formats.media import ImageTokens
     from cupel.messages._history import History
+    from cupel.messages._results import Turn
     from cupel.messages._rules import SystemMessages
     from cupel.messages._segments import Segment
     from cupel.model import ContextItem
@@ -44,8 +44,10 @@ NoteFunction = Callable[[list[Any], str | None], str | Awaitable[str]]
 
 _SIZE = 0.75
 """A score says what a message is worth among others; a long one is worth more, but less per token."""
-_TRUST = 0.6
+_TRUST = 0.4
 """The built-in values are worth less than a policy's scores: they are guesses about the future."""
+_ARCHIVED = 64
+"""Messages are archived when there are at least this many."""
 _log = logging.getLogger("cupel")
 
 
@@ -123,7 +125,7 @@ class MessageSession(BaseSession, Generic[M]):
             counter=counter,
             system=system,
             tools=tools if framework is None else framework.schemas(tools),
-            pin=pin,
+            pin=None if pin is None else _pinning(pin),
             image_tokens=image_tokens,
             alternate=as_flag("alternate", alternate),
             system_messages=system_messages,
@@ -134,6 +136,7 @@ class MessageSession(BaseSession, Generic[M]):
     def _begin(self) -> None:
         self._segments = Segments(self._shortening)
         self._memory = Memory(observation=self._observation)
+        self._archive = Archive()
 
     def fit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
         """Return the next request, and remember it as sent.
@@ -144,42 +147,55 @@ class MessageSession(BaseSession, Generic[M]):
                 forgotten it, and everything is written again in any case.
         """
         with self._only_writer():
-            planner, request = self._planned(history, idle)
+            planner, request, active = self._planned(history, idle)
             words: dict[int, str] = {}
             for at, omitted, previous in self._asked(planner, request):
-                words[at] = self._answered(planner, _now(cast("NoteFunction", self._note)(omitted, previous)))
-            return self._sent(planner, request, words)
+                words[at] = as_text("what note returned", _now(cast("NoteFunction", self._note)(omitted, previous)))
+            return self._sent(planner, planner.noted(request, words), active, history)
 
     async def afit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
         """Return the next request as `fit` does; an asynchronous `note` function is awaited."""
         with self._only_writer():
-            planner, request = self._planned(history, idle)
+            planner, request, active = self._planned(history, idle)
             words: dict[int, str] = {}
             for at, omitted, previous in self._asked(planner, request):
                 answer = cast("NoteFunction", self._note)(omitted, previous)
-                words[at] = self._answered(planner, await answer if inspect.isawaitable(answer) else answer)
-            return self._sent(planner, request, words)
+                words[at] = as_text("what note returned", await answer if inspect.isawaitable(answer) else answer)
+            return self._sent(planner, planner.noted(request, words), active, history)
 
-    def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, Request]:
+    def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, Request, Active]:
+        """Return the next request, planned; messages that were archived are not read again."""
         if idle is not None:
             idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
-        history = read_history(messages, self._options, self._memory)
-        planner = self._planner(history, self._segments, idle)
+        active = self._archive.active(messages) if is_sequence(messages) else None
+        if self._archive:
+            try:
+                if active is not None:
+                    return (*self._plan(active, idle), active)
+            except (CupelError, TypeError):
+                pass  # an error must give positions in the whole history
+            self._begin()
+        active = Active(messages, range(len(messages)) if is_sequence(messages) else ())
+        return (*self._plan(active, idle), active)
+
+    def _plan(self, active: Active, idle: float | None) -> tuple[TurnPlanner, Request]:
+        history = read_history(active.messages, self._options, self._memory)
+        planner = self._planner(history, self._segments, active, idle)
         try:
             return planner, planner.plan()
         except PinnedMessagesExceedBudgetError:
-            if all(len(segment.units) == 1 for segment in planner.segments):
+            if self._archive or all(len(segment.units) == 1 for segment in planner.segments):
                 raise
         # Units that are interleaved can be sent without each other, if there is no room for all of them.
-        planner = self._planner(history, Segments(self._shortening, joined=False), idle)
+        planner = self._planner(history, Segments(self._shortening, joined=False), active, idle)
         return planner, planner.plan()
 
-    def _planner(self, history: History, source: Segments, idle: float | None) -> TurnPlanner:
+    def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
         if self._follows_provider:
             self._prices = _prices_of(history.format.name)
         window = self._window(self._budget)
         task = FitTask(history, ContextBudget(window, window))
-        segments = source.follow(history)
+        segments = source.follow(history, active.origin)
         start = TurnStart.of(self._state, self._prices, _opening(history.fixed), idle)
         last = grown(self._state.last, segments, history)
         return TurnPlanner(
@@ -190,6 +206,7 @@ class MessageSession(BaseSession, Generic[M]):
             start=start._replace(state=structs.replace(self._state, last=last)),
             last=() if start.cold else last,
             window=window,
+            budget=self._budget.target_tokens,
             keep=self._share,
             worth=self._worth * self._trust,
             gaps=self._gaps,
@@ -197,6 +214,7 @@ class MessageSession(BaseSession, Generic[M]):
             own_notes=self._options.framework is None and not self._options.alternate,
             reserve=0 if self._note is None else window // ANSWER_SHARE,
             answers=self._state.answers,
+            archived=source.archived_before(segments),
         )
 
     def _values(self, history: History, task: FitTask, segments: Sequence[Segment], source: Segments) -> list[float]:
@@ -220,33 +238,54 @@ class MessageSession(BaseSession, Generic[M]):
             asked.append((at, messages, "\n".join(previous) or None))
         return asked
 
-    def _answered(self, planner: TurnPlanner, answer: object) -> str:
-        text = as_text("what note returned", answer)
-        return clipped(text, planner.window // ANSWER_SHARE, planner.history.counter)
-
-    def _sent(self, planner: TurnPlanner, request: Request, words: dict[int, str]) -> Turn[M]:
+    def _sent(self, planner: TurnPlanner, request: Request, active: Active, messages: Sequence[M]) -> Turn[M]:
         """Return the turn that sends a request, and remember it."""
-        gaps = request.gaps
-        request = planner.noted(request, {at: text for at, text in words.items() if text})
-        segments = planner.segments
-        answers = [
-            Answer(segments[placed.gap[0]].key, segments[placed.gap[-1]].key, words[at])
-            for at, placed in request.notes.items()
-            if at in gaps and words.get(at)
-        ]
-        kept = [one for one in self._state.answers if self._is_used(one, planner, request)]
+        ends = {(placed.gap[0].key, placed.gap[-1].key): placed for placed in request.notes.values()}
+        answers = [one for one in self._state.answers if (one.first, one.last) in ends]
+        answers += [Answer(*end, placed.words) for end, placed in ends.items() if placed.words]
+        distinct = {(one.first, one.last): one for one in answers}
         step = conclude(
             planner.start,
             request.planner,
             request.entries,
             terms=request.terms,
             value=request.value,
-            answers=(*kept, *answers),
+            answers=tuple(distinct.values()),
         )
-        turn = self._turn(planner, request, step)
+
+        def whole() -> Whole:
+            if len(active.messages) == len(messages):
+                return replace(planner.history, memory=Memory()), planner.segments
+            history = read_history(messages, self._options, Memory(observation=self._observation))
+            return history, Segments(self._shortening).follow(history, range(len(messages)))
+
+        turn = TurnBuilder(
+            planner=planner,
+            request=request,
+            step=step,
+            origin=active.origin,
+            size=len(messages),
+            limit=self._prices.marks - (self._options.system is not None or bool(self._options.tools)),
+            whole=whole,
+        ).build()
         self._state = step.state
         self._log(turn)
+        self._store(planner, request, active, messages)
         return turn
+
+    def _store(self, planner: TurnPlanner, request: Request, active: Active, messages: Sequence[M]) -> None:
+        """Archive the segments that no request will contain again, once there are many."""
+        old = planner.archivable(request) if planner.source is self._segments else []
+        if sum(len(planner.segments[at].positions) for at in old) < _ARCHIVED:
+            return
+        gone = {position for at in old for position in planner.segments[at].positions}
+        stays = [at for at, one in enumerate(active.messages) if at not in gone and one is not PLACEHOLDER]
+        self._archive.keep([active.origin[at] for at in stays], messages)
+        after = cast("Active", self._archive.active(messages))
+        places = {position: at for at, position in enumerate(after.origin) if after.messages[at] is not PLACEHOLDER}
+        renumbered = {at: places[active.origin[at]] for at in stays}
+        self._segments.archive([planner.segments[at] for at in old], renumbered)
+        self._memory.renumber(after.messages, renumbered)
 
     def _log(self, turn: Turn[M]) -> None:
         if _log.isEnabledFor(logging.INFO):
@@ -255,96 +294,11 @@ class MessageSession(BaseSession, Generic[M]):
             for change in turn.changes:
                 _log.debug("turn %d: %s", self._state.turns, change)
 
-    @staticmethod
-    def _is_used(answer: Answer, planner: TurnPlanner, request: Request) -> bool:
-        ends = {(planner.segments[p.gap[0]].key, planner.segments[p.gap[-1]].key) for p in request.notes.values()}
-        return (answer.first, answer.last) in ends
 
-    def _turn(self, planner: TurnPlanner, request: Request, step: Decision) -> Turn[M]:
-        history, segments, values = planner.history, planner.segments, planner.values
-        sent = request.sent
-        shorter = {at: one for i, name in sent.items() for at, one in segments[i].form(name).messages.items()}
-        positions = sorted(at for index in sent for at in segments[index].positions)
-        placed = self._messages(planner, request, positions, shorter)
-        marks = self._marks(planner, request, step, positions)
-        if history.alternate and history.framework is None:
-            ends = {place: placed[place][1] for place in marks}
-            placed = merged_users(placed)
-            marks = tuple(n for n, (_, at) in enumerate(placed) if at in ends.values())
-
-        def items() -> list[ContextItem]:
-            return replace(history, memory=Memory(lasts=False)).items(planner.room)
-
-        def account() -> Any:
-            made.extend(items())
-            return build_report(history, made, segments, values, request)
-
-        made: list[ContextItem] = []
-        places = {segment.key: segment for segment in segments}
-        return Turn[M](
-            account,
-            lambda report: dropped_from(history, report, made),
-            messages=[message for message, _ in placed],
-            positions=tuple(at for _, at in placed),
-            notes=tuple(request.notes[at].note.text for at in sorted(request.notes)),
-            total_tokens=step.bill.sent,
-            provider=history.format.name,
-            shortened=tuple(sorted(shorter)),
-            noted=tuple(sorted(self._note_position(segments[at]) for at in request.notes)),
-            omitted=len(history.messages) - len(positions),
-            budget=planner.window,
-            action=step.action,
-            reason=step.reason,
-            changes=tuple(
-                replace(change, positions=places[change.key].positions, label=_label(history, places[change.key]))
-                for change in step.changes
-            ),
-            marks=marks,
-            bill=step.bill,
-        )
-
-    @staticmethod
-    def _note_position(segment: Segment) -> int:
-        return segment.positions[0] if segment.holder is None else segment.holder
-
-    def _messages(
-        self, planner: TurnPlanner, request: Request, positions: Sequence[int], shorter: dict[int, Shorter]
-    ) -> list[tuple[Any, int | None]]:
-        """Return the messages to send, notes among them, and their positions in the history."""
-        history = planner.history
-        inserted: dict[int, Any] = {}
-        written = dict(shorter)
-        for at, placed in request.notes.items():
-            position = self._note_position(planner.segments[at])
-            if placed.in_result:
-                known = shorter.get(position)
-                view = with_note(history.parsed[position].view if known is None else known.view, placed.note.text)
-                written[position] = Shorter(view, texts_in(view, OUTPUTS), history.infos[position], 0)
-            elif history.framework is None:
-                inserted[position] = note_message(placed.note.text)
-        found: list[tuple[Any, int | None]] = []
-        for position, message in zip(positions, history.sent(positions, written), strict=True):
-            if position in inserted:
-                found.append((inserted[position], None))
-            found.append((message, position))
-        return found
-
-    def _marks(
-        self, planner: TurnPlanner, request: Request, step: Decision, positions: Sequence[int]
-    ) -> tuple[int, ...]:
-        """Return where cache breakpoints belong: at the end, after the common prefix, and after the opening."""
-        limit = self._prices.marks - (self._options.system is not None or bool(self._options.tools))
-        segments = planner.segments
-        before = {
-            segments[at].positions[0] for at, placed in request.notes.items() if not placed.in_result
-        }  # a note of its own is one more message
-        infos = planner.history.infos
-        opening = next((n for n, at in enumerate(positions) if infos[at].role != "system"), len(positions)) - 1
-        common = {entry.key for entry in step.entries[: step.common]}
-        joint = sum(len(segments[request.index[key]].positions) for key in common) - 1
-        places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
-        found = sorted([*places][: max(0, limit)])
-        return tuple(place + sum(1 for at in before if at <= positions[place]) for place in found)
+def _pinning(pin: Callable[[M], bool]) -> Callable[[M], bool]:
+    """Return a rule for pins that is not asked about placeholders."""
+    ask = as_function("pin", pin)
+    return lambda message: message is not PLACEHOLDER and bool(ask(message))
 
 
 def _now(answer: object) -> object:
@@ -367,9 +321,3 @@ def _opening(fixed: Sequence[ContextItem]) -> Opening:
     text = "".join(f"{item.tokens}:{item.content}\n" for item in fixed)
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     return Opening(digest, sum(item.tokens for item in fixed))
-
-
-def _label(history: History, segment: Segment) -> str:
-    tools = dict.fromkeys(tool for at in segment.positions for tool in history.infos[at].tools)
-    place = ranges(segment.positions)
-    return f"{place} ({', '.join(tools)})" if tools else place

@@ -8,14 +8,14 @@ must be in the request: pinned messages, the user's words and the newest steps. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from cupel._planning import Candidate, Entry, FormOption, Planner, TurnStart, TurnTerms
 from cupel.messages._notes import NOTES_SHARE, Note, Slot, note_of, note_text, write_notes
-from cupel.messages._segments import BEGUN, WHOLE, Segment, Segments, level
+from cupel.messages._segments import BEGUN, WHOLE, Omitted, Segment, Segments, level
 
 if TYPE_CHECKING:
     from cupel._planning import Answer
@@ -47,6 +47,9 @@ ANSWER_SHARE: Final = 20
 _MESSAGE_FRAME = 5
 """Tokens around a note that is a message of its own."""
 
+_ARCHIVING = frozenset(("anthropic", "openai", "openai-responses"))
+"""Formats whose messages can be read without those that are archived."""
+
 Held = dict[int, str]
 """Segments that must be sent, by index, and their forms."""
 
@@ -57,8 +60,10 @@ class Placed(NamedTuple):
     note: Note
     in_result: bool
     """Whether it is in a tool result; a message of its own otherwise."""
-    gap: tuple[int, ...]
+    gap: tuple[Omitted, ...]
     """The segments that it covers."""
+    words: str = ""
+    """The words that the caller wrote for it now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,7 @@ class Request:
     """The number of entries that are sent as they were in the last request."""
     notes: Mapping[int, Placed]
     """Notes, by the segment that they precede."""
-    gaps: Mapping[int, tuple[int, ...]]
+    gaps: Mapping[int, tuple[Omitted, ...]]
     """Omitted segments that have no note yet, by the segment that their note will precede."""
     planner: Planner
     terms: TurnTerms
@@ -100,6 +105,8 @@ class TurnPlanner:
     """The last request, as the history shows it now."""
     window: int
     """Tokens that a request may take."""
+    budget: int
+    """The same, before anything was observed."""
     keep: float
     worth: float
     gaps: bool
@@ -110,6 +117,8 @@ class TurnPlanner:
     reserve: int = 0
     """Tokens to leave free for notes that the caller writes."""
     answers: tuple[Answer, ...] = ()
+    archived: Mapping[int, Sequence[Omitted]] = field(default_factory=dict[int, Sequence["Omitted"]])
+    """Archived segments, by the segment that they precede."""
 
     @property
     def history(self) -> History:
@@ -174,7 +183,7 @@ class TurnPlanner:
     def _reusable(self, index: Mapping[str, int]) -> tuple[tuple[Entry, ...], dict[int, Placed]]:
         """Return the entries of the last request that can be sent again as they were, and their notes."""
         notes: dict[int, Placed] = {}
-        before, pending = -1, list[int]()
+        before, pending = -1, list[Omitted]()
         for count, entry in enumerate(self.last):
             at = index.get(entry.key, -1)
             if at <= before or not self.source.restore(self.segments[at], self.history, entry):
@@ -188,33 +197,61 @@ class TurnPlanner:
             before = at
         return self.last, notes
 
-    def _written(self, at: int, gap: Sequence[int], entry: Entry) -> Placed | None:
+    def _written(self, at: int, gap: Sequence[Omitted], entry: Entry) -> Placed | None:
         """Return the note that an entry of the last request had; None if the history no longer has these steps."""
         if len(gap) != entry.steps or entry.lines > entry.steps:
             return None
-        first, last = self.segments[gap[0]].key, self.segments[gap[-1]].key
-        answer = next((one for one in self.answers if (one.first, one.last) == (first, last)), None)
+        ends = gap[0].key, gap[-1].key
+        answer = next((one for one in self.answers if (one.first, one.last) == ends), None)
         if answer is not None:
             note = Note(note_text(len(gap), answer.text), len(gap), entry.lines)
         else:
-            note = note_of([self.segments[one].trace for one in gap], entry.lines)
+            note = note_of([one.trace for one in gap], entry.lines)
         placed = Placed(note, self.segments[at].holder is not None, tuple(gap))
         return placed if self.note_tokens(placed) == entry.noted else None
 
-    def omitted(self, before: int, at: int) -> list[int]:
-        """Return the segments between two neighbours in a request that a note tells of."""
-        return [one for one in range(before + 1, at) if self.segments[one].role != "system"]
+    def oldest(self) -> int:
+        """Return the index of the oldest segment that can come back once it was left out."""
+        distance, oldest = 0, len(self.segments)
+        while oldest > 0 and distance <= _RECALLABLE * self.budget:
+            oldest -= 1
+            distance += self.segments[oldest].tokens
+        return oldest
 
-    def previous(self, gap: Sequence[int]) -> tuple[list[int], list[str]]:
+    def archivable(self, request: Request) -> list[int]:
+        """Return the segments that no later request will contain, if others can be read without them."""
+        history = self.history
+        old = range(FEWEST_STEPS, self.oldest())
+        found = [at for at in old if at not in request.sent and self.segments[at].role in ("step", "talk")]
+        found = [at for at in found if not self.segments[at].has_user_words and not self._is_pinned(self.segments[at])]
+        infos = history.infos
+        first = next((at for at, info in enumerate(infos) if info.role != "system"), 0)
+        alone = history.framework is None and history.format.name in _ARCHIVING and self.own_notes
+        linked = any(info.begun or info.ended or info.within for info in infos)
+        thinking = history.rules.loops is not None and any(info.opens_thinking for info in infos)
+        system = any(info.role == "system" and info.rejection is None for info in infos[first:])
+        return found if alone and not (linked or thinking or system) else []
+
+    def omitted(self, before: int, at: int) -> list[Omitted]:
+        """Return the segments between two neighbours in a request that a note tells of."""
+        found: list[Omitted] = []
+        for one in range(before + 1, at + 1):
+            found += self.archived.get(one, ())
+            segment = self.segments[one]
+            if one < at and segment.role != "system":
+                found.append(Omitted(segment.key, segment.trace, one))
+        return found
+
+    def previous(self, gap: Sequence[Omitted]) -> tuple[list[int], list[str]]:
         """Return the segments of a gap that no earlier answer covers, and the answers that cover the others."""
-        places = {segment.key: at for at, segment in enumerate(self.segments)}
+        places = {one.key: number for number, one in enumerate(gap)}
         covered, texts = set[int](), list[str]()
         for answer in self.answers:
-            first, last = places.get(answer.first, -1), places.get(answer.last, -2)
-            if not covered.issuperset(range(first, last + 1)) and first in gap and last in gap:
-                covered.update(range(first, last + 1))
+            if answer.first in places and answer.last in places:
+                covered.update(range(places[answer.first], places[answer.last] + 1))
                 texts.append(answer.text)
-        return [at for at in gap if at not in covered], texts
+        fresh = (one.index for number, one in enumerate(gap) if number not in covered)
+        return [index for index in fresh if index is not None], texts
 
     def noted(self, request: Request, words: Mapping[int, str]) -> Request:
         """Return a request with a note for each gap; `words` are those that the caller wrote, by gap."""
@@ -224,16 +261,18 @@ class TurnPlanner:
         free = self.room - sum(entry.size for entry in request.entries) - _MESSAGE_FRAME * len(request.gaps)
         notes = dict(request.notes)
         counter = self.history.counter
+        limit = min(self.window // ANSWER_SHARE, free // len(request.gaps))
         for at, text in words.items():
-            gap = request.gaps[at]
-            limit = min(self.window // ANSWER_SHARE, free // len(request.gaps))
-            note = Note(note_text(len(gap), clipped(text, limit, counter)), len(gap), 0)
-            notes[at] = Placed(note, self.segments[at].holder is not None, gap)
+            said, gap = clipped(text, limit, counter), request.gaps[at]
+            if not said:
+                continue
+            note = Note(note_text(len(gap), said), len(gap), 0)
+            notes[at] = Placed(note, self.segments[at].holder is not None, gap, said)
             taken, free = taken + counter.count(note.text), free - counter.count(note.text)
         rest = {
-            Slot(at, in_result=self.segments[at].holder is not None): [self.segments[one].trace for one in gap]
+            Slot(at, in_result=self.segments[at].holder is not None): [one.trace for one in gap]
             for at, gap in request.gaps.items()
-            if at not in words
+            if at not in notes
         }
         limit = min(self.window // NOTES_SHARE - taken, free)
         for slot, note in write_notes(rest, counter, limit).items() if limit > 0 else ():
@@ -256,7 +295,8 @@ class TurnPlanner:
         total = sum(segment.tokens for segment in self.segments)
         fixed = self.window - self.room
         arrivals: dict[int, str] = {}
-        for at, segment in enumerate(self.segments):
+        for at in range(self.oldest(), len(self.segments)):
+            segment = self.segments[at]
             sizes = [size for group in segment.sizes.values() for size in group]
             if at in sent or not sizes:
                 continue
@@ -458,10 +498,7 @@ class _Turn:
 
     def _planner(self, held: Held, violations: Mapping[int, str]) -> Planner:
         sent = {self.index[entry.key] for entry in self.last}
-        distance, oldest = 0, len(self.segments)
-        while oldest > 0 and distance <= _RECALLABLE * self.plan.room:
-            oldest -= 1
-            distance += self.segments[oldest].tokens
+        oldest = self.plan.oldest()
         offered = sorted({*held, *sent, *range(oldest, len(self.segments))} - violations.keys())
         return Planner([self._candidate(at, held) for at in offered])
 
@@ -522,10 +559,10 @@ class _Turn:
             index=self.index,
         )
 
-    def _gaps(self, order: Sequence[int], kept: int, prefix: Mapping[int, Placed]) -> dict[int, tuple[int, ...]]:
+    def _gaps(self, order: Sequence[int], kept: int, prefix: Mapping[int, Placed]) -> dict[int, tuple[Omitted, ...]]:
         """Return the omitted segments that have no note yet, by the segment that their note will precede."""
-        gaps: dict[int, tuple[int, ...]] = {}
-        before, pending, place = -1, list[int](), -1
+        gaps: dict[int, tuple[Omitted, ...]] = {}
+        before, pending, place = -1, list[Omitted](), -1
         for number, at in enumerate(order):
             omitted = self.plan.omitted(before, at)
             before = max(before, at)

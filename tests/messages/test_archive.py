@@ -1,0 +1,94 @@
+"""Long conversations: old messages are not read again, and everything is as if they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cupel.messages import MessageSession
+from tests.messages.chat import COUNTER
+from tests.messages.provider_rules import violations
+from tests.sessions.simulated import Message, conversation, requests
+
+
+def as_anthropic(messages: list[Message]) -> list[Message]:
+    found: list[Message] = []
+    for message in messages[1:]:
+        if message["role"] == "tool":
+            block = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+            found.append({"role": "user", "content": [block]})
+        elif calls := message.get("tool_calls"):
+            call = calls[0]
+            use = {"type": "tool_use", "id": call["id"], "name": "read_file", "input": {"of": call["function"]}}
+            found.append({"role": "assistant", "content": [use]})
+        else:
+            found.append(message)
+    return found
+
+
+def as_responses(messages: list[Message]) -> list[Message]:
+    found: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            output = {"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}
+            found.append(output)
+        elif calls := message.get("tool_calls"):
+            call = calls[0]
+            found.append({"type": "function_call", "call_id": call["id"], **call["function"]})
+        else:
+            found.append(message)
+    return found
+
+
+FORMATS = {"openai": list, "anthropic": as_anthropic, "openai-responses": as_responses}
+
+
+def histories(provider: str, turns: int) -> list[list[Message]]:
+    messages = conversation(21, turns)
+    return [FORMATS[provider](history) for history in requests(messages)]
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+def test_a_session_that_archives_sends_the_requests_of_one_that_reads_everything(provider: str) -> None:
+    options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+    session = MessageSession[Message](900, **options)
+    state = session.to_json()
+    for number, history in enumerate(histories(provider, 130)):
+        restarted = MessageSession[Message].from_json(state, 900, **options)
+        turn, again = session.fit(history), restarted.fit(history)
+        assert again.messages == turn.messages
+        assert again.positions == turn.positions
+        assert (again.changes, again.bill, again.shortened) == (turn.changes, turn.bill, turn.shortened)
+        state = session.to_json()
+        assert state == restarted.to_json()
+        if number % 20 == 0:
+            assert again.report.included == turn.report.included
+            assert len(again.report.excluded) == len(turn.report.excluded)
+            assert violations(provider, turn.messages, history) == []
+            gone = {at for unit in turn.dropped for at in unit.positions}
+            assert gone | {at for at in turn.positions if at is not None} == set(range(len(history)))
+    assert session._archive, "or nothing was tested"
+
+
+def test_an_edit_of_an_archived_message_is_noticed() -> None:
+    session = MessageSession[Message](900, provider="openai", counter=COUNTER)
+    for history in histories("openai", 130):
+        session.fit(history)
+    assert session._archive
+    edited = [*history[:4], {**history[4], "content": "other"}, *history[5:]]
+    state = session.to_json()
+    restarted = MessageSession[Message].from_json(state, 900, provider="openai", counter=COUNTER)
+    assert session.fit(edited).messages == restarted.fit(edited).messages
+    shorter = history[:60]
+    again = MessageSession[Message].from_json(session.to_json(), 900, provider="openai", counter=COUNTER)
+    assert session.fit(shorter).messages == again.fit(shorter).messages
+
+
+def test_errors_name_positions_in_the_whole_history() -> None:
+    session = MessageSession[Message](900, provider="openai", counter=COUNTER)
+    for history in histories("openai", 130):
+        session.fit(history)
+    with pytest.raises(Exception, match=rf"messages\[{len(history)}\]"):
+        session.fit([*history, {"role": "nobody", "content": "?"}])
+    assert session.fit(history).messages
