@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel.messages import MessageSession
-from cupel.messages._reuse import ReuseModel
+from cupel.messages._reuse import ReuseModel, UsageTracker
 from cupel.tokens import CharacterEstimate
 from tests.sessions.simulated import Message, requests
 
@@ -66,20 +66,37 @@ def test_where_one_old_output_is_used_on_and_on_it_stays(seed: int) -> None:
     assert kept(looking(seed, 80, back=lambda random: 10**6 if random.random() < 0.5 else 0), 3000) > 0.95
 
 
-def test_of_several_that_hold_a_name_the_newest_is_the_one_that_is_used() -> None:
-    filler = "\n".join(f"nothing_{number} to see" for number in range(60))
-    messages: list[Message] = [{"role": "user", "content": "Find out why it fails."}]
-    # The same names stand in two outputs in other lines, and calls keep asking for them.
-    messages += exchange(0, "", f"old: the_name_1 and the_name_2\n{filler}")
-    messages += exchange(1, "", f"new: the_name_2 before the_name_1\n{filler.replace('nothing', 'little')}")
-    for number in range(2, 30):
-        messages += exchange(number, "the_name_1 the_name_2", filler.replace("nothing", f"more_{number}"))
-    session = MessageSession[Message](3000, provider="openai", counter=COUNTER)
-    window = ""
-    for history in requests(messages):
-        window = json.dumps(session.fit(history).messages)
-    assert "new: the_name_2 before the_name_1" in window
-    assert "old: the_name_1 and the_name_2" not in window
+def test_of_several_that_hold_a_name_the_newest_counts_as_used() -> None:
+    tracker = UsageTracker()
+    for number in range(3):
+        tracker.add(f"k{number}", 100, shown=f"{number}: the_name_1 is here\nand more of {number}", asked="")
+    before = tracker.values(range(3))
+    tracker.add("k3", 100, shown="fine", asked="look at the_name_1")
+    after = tracker.values(range(3))
+    assert after[2] / before[2] > after[1] / before[1]
+    assert after[2] / before[2] > after[0] / before[0]
+
+
+def test_names_in_the_assistants_own_calls_count_as_shown() -> None:
+    tracker = UsageTracker()
+    tracker.add("k0", 100, shown="written", asked="write src/new_file.py")
+    tracker.add("k1", 100, shown="fine", asked="ls")
+    before = tracker.values(range(2))
+    tracker.add("k2", 100, shown="fine", asked="run src/new_file.py")
+    after = tracker.values(range(2))
+    assert after[0] / before[0] > after[1] / before[1]
+
+
+def test_what_later_outputs_repeat_is_worth_less() -> None:
+    tracker = UsageTracker()
+    tracker.add("k0", 100, shown="a long line of text\nanother long line", asked="")
+    tracker.add("k1", 100, shown="a long line that is new\nanother new line", asked="")
+    before = tracker.values(range(2))
+    tracker.add("k2", 100, shown="7: a long line of text\nanother long line", asked="")
+    after = tracker.values(range(2))
+    assert before[0] > 0
+    assert after[0] == 0
+    assert after[1] > 0
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=4) | st.none(), max_size=40))
@@ -104,7 +121,7 @@ def test_habits_count_as_a_recount_of_everything_would(calls: list[list[int] | N
                 uses[index] += 1
         habits.add()
         uses.append(0)
-    chances = habits.chances()
+    chances = habits.chances(range(len(uses)))
     assert len(chances) == len(uses)
     assert all(0 < chance < 1 for chance in chances)
     assert {k: n for k, n in habits._seen.items() if n} == seen

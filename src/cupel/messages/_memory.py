@@ -167,7 +167,7 @@ class Memory:
         if isinstance(messages, list) and messages[:count] == self._raw:
             found = list(before)
         else:
-            found = []
+            found = list[ParsedMessage]()
             known = {id(one.raw): one for one in before}
             by_digest = {_key(one.raw): one for one in before} if count else {}
             for index, message in enumerate(messages):

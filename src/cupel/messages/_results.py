@@ -81,6 +81,8 @@ class Turn(Fitted[M]):
     """The number of messages of the history that the request leaves out."""
     budget: int
     """The tokens that the request may take, in the session's count."""
+    _account: Callable[[], SelectionReport]
+    _leave: Callable[[SelectionReport], list[Dropped[M]]]
 
     def __init__(
         self,
@@ -91,14 +93,14 @@ class Turn(Fitted[M]):
         self.__dict__.update(values, _account=account, _leave=leave)
 
     @cached_property
-    def report(self) -> SelectionReport:  # type: ignore[override]
+    def report(self) -> SelectionReport:  # pyright: ignore[reportIncompatibleVariableOverride]  (made when asked for)
         """Every unit with its score and reason, the request's fixed costs among the pinned."""
-        return self.__dict__["_account"]()
+        return self._account()
 
     @cached_property
-    def dropped(self) -> list[Dropped[M]]:  # type: ignore[override]
+    def dropped(self) -> list[Dropped[M]]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The messages that were left out, in their original order."""
-        return self.__dict__["_leave"](self.report)
+        return self._leave(self.report)
 
     def __getstate__(self) -> dict[str, Any]:
         values = {**self.__dict__, "report": self.report, "dropped": self.dropped}

@@ -120,11 +120,11 @@ def shortening_of(forms: object, *, built_in: object, parts: Collection[Part] = 
 
 
 class Omitted(NamedTuple):
-    """A segment that a request leaves out: its key, the lines of a note on it, and its index if it can come back."""
+    """A segment that a request leaves out: its key, the lines of a note on it, and its place if it can come back."""
 
     key: str
     trace: OmittedStep
-    index: int | None = None
+    place: int | None = None
 
 
 class Segments:

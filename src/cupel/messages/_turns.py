@@ -196,7 +196,7 @@ def build_report(
             violation = violations.get(segment.key)
             reason = _reason(item.tokens, worth, request.terms, left) if violation is None else Filtered(violation)
             excluded.append(ExcludedItem(item, value, reason))
-    considered = [entry.item.tokens for entry in (*included, *excluded)]
+    considered = [*(entry.item.tokens for entry in included), *(entry.item.tokens for entry in excluded)]
     return SelectionReport(
         events=(),
         included=tuple(included),

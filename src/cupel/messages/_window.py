@@ -31,7 +31,7 @@ _OUTPUT = 0.25
 """A single output takes at most this share of the room when it arrives."""
 _SHORTEST_WORDS = 100
 """Messages of the user that take fewer tokens than this are never shortened."""
-_LIMITS = (160, 20)
+_LIMITS = (160, 12)
 """Older outputs may be shortened to these parts of the window."""
 _LEAST_LIMIT = 40
 _SHRINKS = 0.8
@@ -250,8 +250,8 @@ class TurnPlanner:
             if answer.first in places and answer.last in places:
                 covered.update(range(places[answer.first], places[answer.last] + 1))
                 texts.append(answer.text)
-        fresh = (one.index for number, one in enumerate(gap) if number not in covered)
-        return [index for index in fresh if index is not None], texts
+        fresh = (one.place for number, one in enumerate(gap) if number not in covered)
+        return [at for at in fresh if at is not None], texts
 
     def noted(self, request: Request, words: Mapping[int, str]) -> Request:
         """Return a request with a note for each gap; `words` are those that the caller wrote, by gap."""
@@ -522,7 +522,8 @@ class _Turn:
         )
 
     def _share(self, at: int, name: str) -> float:
-        return (self.tokens(at, name) / max(self.segments[at].tokens, 1)) ** _SHARE
+        share: float = (self.tokens(at, name) / max(self.segments[at].tokens, 1)) ** _SHARE
+        return share
 
     def _shorter(self, at: int) -> Iterable[str]:
         """Return the names of a step's shorter forms."""
