@@ -44,7 +44,7 @@ NoteFunction = Callable[[list[Any], str | None], str | Awaitable[str]]
 
 _SIZE = 0.75
 """A score says what a message is worth among others; a long one is worth more, but less per token."""
-_TRUST = 0.4
+_TRUST = 0.33
 """The built-in values are worth less than a policy's scores: they are guesses about the future."""
 _ARCHIVED = 64
 """Messages are archived when there are at least this many."""

@@ -11,23 +11,27 @@ from cupel._planning import BaseSession, Opening, decide
 from cupel.errors import ConfigurationError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
-from cupel.sessions._things import Key, identity
-from cupel.sessions._turn import ItemTurn
+from cupel.sessions._turn import ItemTurn, Key, identity
 
 if TYPE_CHECKING:
     from cupel._planning import Prices
-    from cupel.sessions._result import SessionResult
+    from cupel.sessions._turn import SessionResult
 
 
 class Session(BaseSession):
     """Keeps a window of items from turn to turn: each selection changes the last one only where that pays.
 
-    The policy's scorer says what items are worth; what stays, goes or comes back is decided by what a place costs.
-    Items with a time stand in its order. Others, such as documents, have no place: they stay where they were first
-    sent, and what comes back comes last. Forms of one thing are alternatives; a group comes and goes whole, and stands
-    together where its first item has its place. `prices` is how the provider caches; `worth` is what a window full of
-    the best is worth, in windows sent without a cache. `key` says what an item is known by, by default a hash of its
-    content and kind.
+    The pipeline's scorer gives items their worth; the planner compares it with the cost of keeping them. Items with a
+    timestamp are sent in its order. Others, such as documents, stay where they were first sent, and those that come
+    back come last. Forms of one item are alternatives; a group is kept or evicted as a whole, at the place of its first
+    item.
+
+    Args:
+        policy: the pipeline whose scorer and pins are used.
+        budget: the tokens of a selection.
+        prices: how the provider caches, by default `Prices.marked()`.
+        worth: raise it to keep more context at a higher cost.
+        key: returns the identity of an item, by default a hash of its content and kind.
 
     >>> from cupel import ContextItem, Pipeline, ReflexiveScorer
     >>> session = Session(Pipeline(scorer=ReflexiveScorer()), 100)
@@ -62,9 +66,12 @@ class Session(BaseSession):
     ) -> SessionResult:
         """Return the next window, and remember it as sent.
 
-        `items` are all that may stand in it, `new` is what came since the last one: it is sent whole, and comes last.
-        `query` is what a scorer looks for. `idle` is how many seconds ago the last window was sent: after the `ttl` of
-        the prices the provider has forgotten it.
+        Args:
+            items: all candidates.
+            new: the items that came since the last selection; they are sent whole, and come last.
+            query: the text that a scorer looks for.
+            idle: how many seconds ago the last window was sent; after the `ttl` of the prices the provider has
+                forgotten it.
         """
         old, added = as_tuple("items", items, ContextItem), as_tuple("new", new, ContextItem)
         if idle is not None:
