@@ -175,7 +175,8 @@ def test_notes_change_only_after_the_prefix_that_is_kept() -> None:
         same = min(len(before), len(turn.messages)) if same is None else same
         if turn.action == "append":
             assert turn.messages[: len(before)] == before
-        assert turn.bill.read == pytest.approx(weigh(turn.messages[:same]), abs=8) or not before
+        # A step whose output was shortened still has its call in common with the last request; that is not counted.
+        assert not before or weigh(turn.messages[:same]) - 40 <= turn.bill.read <= weigh(turn.messages[:same]) + 8
         before = turn.messages
 
 
