@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from math import inf
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from cupel._checks import did_you_mean, shown
 from cupel._documents._text import (
@@ -16,7 +16,6 @@ from cupel._documents._text import (
     Path,
     RefusedError,
     check_depth,
-    decode_json,
     is_list,
     plain,
     plain_integer,
@@ -89,10 +88,6 @@ class Codec(Generic[T]):
         """Return the JSON Schema of the values that `decode` accepts."""
         raise NotImplementedError
 
-    def cell(self, text: str, /) -> Any:
-        """Return the value of a CSV cell."""
-        return self.decode(decode_json(text))
-
     def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Yield the fields within a value that no record has, by the path of their object."""
         del value
@@ -134,16 +129,7 @@ class Plain(Codec[Any]):
         return {"type": self.names}
 
 
-class _Flag(Plain):
-    _WORDS: ClassVar = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-    def cell(self, text: str, /) -> bool:
-        if text.lower() not in self._WORDS:
-            raise MismatchError(self.expected, text)
-        return self._WORDS[text.lower()]
-
-
-FLAG: Final = _Flag("true or false", (bool,), "boolean", bool)
+FLAG: Final = Plain("true or false", (bool,), "boolean", bool)
 SCALAR: Final = Plain("a string, a number or a boolean", (str, int, float), ["string", "number", "boolean"])
 
 
@@ -175,9 +161,6 @@ class Integer(Codec[int]):
     def schema(self) -> Schema:
         return {"type": "integer", **stated(minimum=self.least)}
 
-    def cell(self, text: str, /) -> int:
-        return self.decode(decode_json(text) if text.lstrip("+-").isdigit() and text.isascii() else text)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Codec[float]):
@@ -204,9 +187,6 @@ class Number(Codec[float]):
     def schema(self) -> Schema:
         within = stated(minimum=self.least, maximum=self.most)
         return {"type": "number", **within, **stated(exclusiveMinimum=self.above, exclusiveMaximum=self.below)}
-
-    def cell(self, text: str, /) -> float:
-        return float(text)
 
 
 class _AnyNumber(Number):
@@ -269,9 +249,6 @@ class Text(Codec[str]):
     def schema(self) -> Schema:
         least = stated(minLength=None if self.can_be_empty else 1)
         return {"type": "string", **least, **({} if self.can_be_blank else {"pattern": r"\S"})}
-
-    def cell(self, text: str, /) -> str:
-        return text
 
 
 TEXT: Final = Text()
@@ -351,12 +328,9 @@ class Instant(Codec[datetime]):
     def schema(self) -> Schema:
         return {"type": "string", "format": "date-time", "pattern": _INSTANT}
 
-    def cell(self, text: str, /) -> datetime:
-        return self.decode(text)
-
 
 class _Words(Codec[list[str]]):
-    """A list of strings; in a cell they are separated by semicolons."""
+    """A list of strings."""
 
     expected = "a list of strings"
     python_type = tuple[str, ...]
@@ -372,11 +346,6 @@ class _Words(Codec[list[str]]):
 
     def schema(self) -> Schema:
         return {"type": "array", "items": {"type": "string"}}
-
-    def cell(self, text: str, /) -> list[str]:
-        if text.startswith("["):
-            return self.decode(decode_json(text))
-        return [word.strip() for word in text.split(";") if word.strip()]
 
 
 class _Metadata(Codec[Mapping[str, Any]]):

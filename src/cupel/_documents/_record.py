@@ -14,7 +14,19 @@ import msgspec
 from msgspec.structs import asdict, astuple
 
 from cupel._checks import did_you_mean, shown, wrong_type
-from cupel._documents._codecs import Codec, MismatchError, Schema, Text, as_object, step, unknown_word
+from cupel._documents._codecs import (
+    FLAG,
+    WORDS,
+    Codec,
+    Instant,
+    MismatchError,
+    Number,
+    Schema,
+    Text,
+    as_object,
+    step,
+    unknown_word,
+)
 from cupel._documents._text import Path, RefusedError, check_depth, decode_json, is_written
 from cupel._frozen import EMPTY
 from cupel.errors import ConfigurationError, CupelError, MissingExtraError
@@ -137,6 +149,25 @@ def construct(build: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         raise RefusedError(str(error)) from error
     except Exception as error:  # somebody else's constructor
         raise RefusedError(f"{type(error).__name__}: {error}") from error
+
+
+_FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _cell_value(codec: Codec[Any], text: str) -> Any:
+    """Return the JSON value of a CSV cell: text as it is, words between semicolons, everything else as JSON."""
+    if isinstance(codec, Text):
+        return text
+    text = text.strip()
+    if isinstance(codec, Instant):
+        return text
+    if isinstance(codec, Number):
+        return float(text)
+    if codec is FLAG:
+        return _FLAGS.get(text.lower())
+    if codec is WORDS and not text.startswith("["):
+        return [word.strip() for word in text.split(";") if word.strip()]
+    return decode_json(text)
 
 
 _NO_DEFAULT: Final = object()
@@ -317,7 +348,7 @@ class PackedRecord(Codec[T], Generic[T]):
         read: dict[str, Any] = {}
         for field, text in named:
             try:
-                read[field.name] = field.codec.cell(text if isinstance(field.codec, Text) else text.strip())
+                read[field.name] = field.codec.decode(_cell_value(field.codec, text))
             except (OverflowError, ValueError):
                 raise raised(f"{field.name} must be {field.codec.expected}, got {shown(text)}") from None
         return read
