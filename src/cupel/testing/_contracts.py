@@ -21,7 +21,7 @@ def require_hypothesis() -> None:
     """Raise if Hypothesis is not installed, saying which extra brings it."""
     try:
         found = find_spec("hypothesis")
-    except ValueError:  # a module that stands in for it and has no spec
+    except ValueError:  # a replacement without a spec
         found = None
     if found is None:
         raise MissingExtraError("hypothesis", "testing")
@@ -40,17 +40,22 @@ def check_scorer(
 ) -> None:
     """Search for a case in which a scorer breaks its contract, and raise `ContractViolation` with the smallest found.
 
-    The laws: it does not raise; `score_all` gives one number an item, bit for bit what `score` gives; never NaN unless
-    `allow_nan`; from 0 to 1 if `unit_interval`; the same list gives the same scores whatever was scored before; what it
-    was given is left unchanged. `items` replaces the kind of items it is tried on, and `max_examples` the number of
-    cases, otherwise that of the active Hypothesis profile.
+    The laws: it does not raise; `score_all` gives one number per item, bit for bit that of `score`; the same list gives
+    the same scores whatever was scored before; its input is left unchanged.
+
+    Args:
+        scorer: The scorer to check.
+        items: Replaces the items it is tried on.
+        allow_nan: Whether a score may be NaN.
+        unit_interval: Whether scores must lie between 0 and 1.
+        max_examples: The number of cases; by default that of the active Hypothesis profile.
 
     >>> from cupel import RecencyScorer
     >>> check_scorer(RecencyScorer(), unit_interval=True)
     """
     as_instance("scorer", scorer, Scorer)
     require_hypothesis()
-    from cupel.testing._scorer_laws import search_scorer
+    from cupel.testing._laws import search_scorer
 
     search_scorer(scorer, items, allow_nan=allow_nan, unit_interval=unit_interval, max_examples=max_examples)
 
@@ -65,18 +70,24 @@ def check_slicer(
 ) -> None:
     """Search for a case in which a slicer breaks its contract, and raise `ContractViolation` with the smallest found.
 
-    The laws: it does not raise; it returns items it was given, each at most once; nothing when there are no items or
-    the target is 0; no more tokens than the target unless `may_exceed_target` (requirements may); the same case gives
-    the same selection whatever was sliced before; what it was given is left unchanged; `fit`, where it is overridden,
-    agrees with `slice`; among related items, what a pipeline selects keeps to the relations. A `SelectionError` is a
-    refusal, not a breach. With `non_finite_scores` some scores are NaN or infinite, which custom scorers may produce.
+    The laws: it does not raise; it returns items of its input, each at most once; nothing when there are no items or
+    the target is 0; the same case gives the same selection whatever was sliced before; its input is left unchanged;
+    `fit`, where it is overridden, agrees with `slice`; a pipeline's selection of related items respects the relations.
+    A `SelectionError` ends a case without breaking a law.
+
+    Args:
+        slicer: The slicer to check.
+        items: Replaces the items it is tried on, related ones included.
+        may_exceed_target: Whether a selection may exceed the target, as requirements can.
+        non_finite_scores: Whether some scores are NaN or infinite, as custom scorers can produce.
+        max_examples: The number of cases; by default that of the active Hypothesis profile.
 
     >>> from cupel import GreedySlice
     >>> check_slicer(GreedySlice(), non_finite_scores=True)
     """
     as_instance("slicer", slicer, Slicer)
     require_hypothesis()
-    from cupel.testing._slicer_laws import search_slicer
+    from cupel.testing._laws import search_slicer
 
     search_slicer(
         slicer,
@@ -96,15 +107,15 @@ def check_placer(
 ) -> None:
     """Search for a case in which a placer breaks its contract, and raise `ContractViolation` with the smallest found.
 
-    The laws: it does not raise; it returns exactly the items it was given, each as often; the same case gives the same
-    order whatever was placed before; what it was given is left unchanged; `arrange`, where it is overridden, agrees
-    with `place`.
+    The laws: it does not raise; it returns exactly the items of its input, each as often; the same case gives the same
+    order whatever was placed before; its input is left unchanged; `arrange`, where it is overridden, agrees with
+    `place`. The arguments are those of `check_slicer`.
 
     >>> from cupel import UShapedPlacer
     >>> check_placer(UShapedPlacer())
     """
     as_instance("placer", placer, Placer)
     require_hypothesis()
-    from cupel.testing._placer_laws import search_placer
+    from cupel.testing._laws import search_placer
 
     search_placer(placer, items, non_finite_scores=non_finite_scores, max_examples=max_examples)
