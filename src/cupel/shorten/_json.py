@@ -31,7 +31,7 @@ _SMALL, _FEW = 160, 64
 _USUAL = 0.6
 """A value that is the same in this share of the rows makes others stand out."""
 _FEWEST_ROWS = 3
-_MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.5)
+_MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.3)
 _NAMED, _LONGEST_NAMES = 3, 32
 """At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
