@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cupel import CupelError, DiagnosticTraceCollector, SelectionError, SelectionReport, TraceDetailLevel
 from cupel.diagnostics import report_schema
-from cupel.testing.strategies import budgets, item_lists, policies
+from cupel.testing.strategies import budgets, item_lists, pipelines
 from tests.laws.generators import law
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def traced(pipeline: Pipeline, items: list[ContextItem], budget: ContextBudget) 
 
 
 @law(200)
-@given(policy=policies(), items=item_lists(), budget=budgets())
+@given(policy=pipelines(), items=item_lists(), budget=budgets())
 def test_a_report_survives_the_journey(policy: Pipeline, items: list[ContextItem], budget: ContextBudget) -> None:
     report = traced(policy, items, budget)
     text = report.to_json()
@@ -44,7 +44,7 @@ def test_a_report_survives_the_journey(policy: Pipeline, items: list[ContextItem
     SCHEMA.validate(json.loads(text))
 
 
-@given(policy=policies(), items=item_lists(), budget=budgets())
+@given(policy=pipelines(), items=item_lists(), budget=budgets())
 def test_item_events_come_before_the_event_of_their_stage(
     policy: Pipeline, items: list[ContextItem], budget: ContextBudget
 ) -> None:
@@ -61,7 +61,7 @@ def test_item_events_come_before_the_event_of_their_stage(
 
 
 @law(60)
-@given(policy=policies(), items=item_lists(max_size=6), budget=budgets(max_tokens=st.integers(0, 60)), data=st.data())
+@given(policy=pipelines(), items=item_lists(max_size=6), budget=budgets(max_tokens=st.integers(0, 60)), data=st.data())
 def test_a_counterfactual_comes_true_and_nothing_smaller_does(
     policy: Pipeline, items: list[ContextItem], budget: ContextBudget, data: st.DataObject
 ) -> None:

@@ -127,7 +127,7 @@ def test_every_built_in_strategy_occurs_and_no_other_one(family, strategy):
 
 
 @settings(max_examples=60)
-@given(strategies.policies(), strategies.item_lists(), strategies.budgets())
+@given(strategies.pipelines(), strategies.item_lists(), strategies.budgets())
 def test_policies_run_and_survive_a_trip_through_json(policy, items, budget):
     assert cupel.policy.loads(cupel.policy.dumps(policy)) == policy
     try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class SelectionReportAssertionException(AssertionError):  # noqa: N818  (the specification's name)
     """A report is not what a test expects; test runners show it as a failure, not as an error.
 
-    The message follows the specification's template. What goes beyond it is a note (`__notes__`), and `report` is the
+    The message follows the specification's template; further details are notes (`__notes__`), and `report` is the
     report in question, which the pytest plugin prints as a table.
 
     >>> str(SelectionReportAssertionException("HaveAtLeastNExclusions(1) failed: …"))
@@ -60,10 +60,10 @@ class SnapshotMismatchError(SelectionReportAssertionException):
         self.actual = actual
 
 
-class ContractViolation(AssertionError):  # noqa: N818  (what was found, not what went wrong)
+class ContractViolation(AssertionError):  # noqa: N818  (a finding, as the assertion above)
     """A strategy breaks a law of its contract; the message shows the smallest case found.
 
-    `law` names the law, `strategy` is the repr of the culprit.
+    `law` names the law, `strategy` is the repr of the strategy.
     """
 
     __module__ = "cupel.testing"
@@ -187,7 +187,7 @@ class SelectionReportAssertionChain:
         return self._report
 
     def include_item_with_kind(self, kind: ContextKind | str) -> SelectionReportAssertionChain:
-        """At least one item of the kind was selected."""
+        """Assert that at least one item of the kind was selected."""
         kind = ContextKind.of(kind)
         included = self._report.included
         if any(entry.item.kind == kind for entry in included):
@@ -198,7 +198,7 @@ class SelectionReportAssertionChain:
         )
 
     def include_item_matching(self, predicate: Callable[[IncludedItem], bool]) -> SelectionReportAssertionChain:
-        """At least one selected item satisfies the predicate, which sees the item with its score and reason."""
+        """Assert that a selected item satisfies the predicate, which sees the item with its score and reason."""
         as_function("predicate", predicate)
         included = self._report.included
         if any(predicate(entry) for entry in included):
@@ -210,7 +210,7 @@ class SelectionReportAssertionChain:
         )
 
     def include_exactly_n_items_with_kind(self, kind: ContextKind | str, n: int) -> SelectionReportAssertionChain:
-        """Exactly `n` items of the kind were selected; none at all for 0."""
+        """Assert that exactly `n` items of the kind were selected."""
         kind, n = ContextKind.of(kind), as_integer("n", n, least=0)
         included = self._report.included
         actual = sum(entry.item.kind == kind for entry in included)
@@ -224,7 +224,7 @@ class SelectionReportAssertionChain:
     def exclude_item_with_reason(
         self, reason: type[ExclusionReason] | ExclusionReason | str
     ) -> SelectionReportAssertionChain:
-        """At least one item was left out for this reason."""
+        """Assert that at least one item was excluded for this reason."""
         name, carries = _named(reason)
         excluded = self._report.excluded
         if any(carries(entry.reason) for entry in excluded):
@@ -237,7 +237,7 @@ class SelectionReportAssertionChain:
     def exclude_item_matching_with_reason(
         self, predicate: Callable[[ContextItem], bool], reason: type[ExclusionReason] | ExclusionReason | str
     ) -> SelectionReportAssertionChain:
-        """At least one item that satisfies the predicate was left out for this reason."""
+        """Assert that at least one item that satisfies the predicate was excluded for this reason."""
         as_function("predicate", predicate)
         name, carries = _named(reason)
         matched = [entry for entry in self._report.excluded if predicate(entry.item)]
@@ -251,7 +251,7 @@ class SelectionReportAssertionChain:
     def exclude_item_with_budget_details(
         self, predicate: Callable[[ContextItem], bool], expected_item_tokens: int, expected_available_tokens: int
     ) -> SelectionReportAssertionChain:
-        """An item that satisfies the predicate was left out as `BudgetExceeded` with exactly these numbers."""
+        """Assert that an item that satisfies the predicate was excluded as `BudgetExceeded` with these numbers."""
         as_function("predicate", predicate)
         expected = BudgetExceeded(
             item_tokens=as_integer("expected_item_tokens", expected_item_tokens),
@@ -268,7 +268,7 @@ class SelectionReportAssertionChain:
         )
 
     def have_no_exclusions_for_kind(self, kind: ContextKind | str) -> SelectionReportAssertionChain:
-        """No item of the kind was left out."""
+        """Assert that no item of the kind was excluded."""
         kind = ContextKind.of(kind)
         found = [entry for entry in self._report.excluded if entry.item.kind == kind]
         if not found:
@@ -279,7 +279,7 @@ class SelectionReportAssertionChain:
         )
 
     def have_at_least_n_exclusions(self, n: int) -> SelectionReportAssertionChain:
-        """At least `n` items were left out."""
+        """Assert that at least `n` items were excluded."""
         actual = len(self._report.excluded)
         if actual >= as_integer("n", n, least=0):
             return self
@@ -288,7 +288,7 @@ class SelectionReportAssertionChain:
         )
 
     def excluded_items_are_sorted_by_score_descending(self) -> SelectionReportAssertionChain:
-        """No item that was left out is followed by one with a higher score; true of every report a pipeline makes."""
+        """Assert that excluded items are in descending order of their scores, as a pipeline reports them."""
         scores = [entry.score for entry in self._report.excluded]
         for index, (score, following) in enumerate(pairwise(scores)):
             if following > score:  # only a proven increase fails: NaN, which comes last, passes (ruling 12.13)
@@ -300,7 +300,7 @@ class SelectionReportAssertionChain:
         return self
 
     def have_budget_utilization_above(self, threshold: float, budget: ContextBudget) -> SelectionReportAssertionChain:
-        """The selected tokens are at least this fraction of `max_tokens`; compared exactly, without a tolerance."""
+        """Assert that the selected tokens are at least this fraction of `max_tokens`, without a tolerance."""
         threshold = as_number("threshold", threshold)
         as_instance("budget", budget, ContextBudget)
         actual = budget_utilization(self._report, budget)
@@ -313,7 +313,7 @@ class SelectionReportAssertionChain:
         )
 
     def have_kind_coverage_count(self, n: int) -> SelectionReportAssertionChain:
-        """At least `n` different kinds were selected."""
+        """Assert that at least `n` different kinds were selected."""
         included = self._report.included
         actual = len({entry.item.kind for entry in included})
         if actual >= as_integer("n", n, least=0):
@@ -324,7 +324,7 @@ class SelectionReportAssertionChain:
         )
 
     def place_item_at_edge(self, predicate: Callable[[IncludedItem], bool]) -> SelectionReportAssertionChain:
-        """The first or the last selected item satisfies the predicate."""
+        """Assert that the first or the last selected item satisfies the predicate."""
         as_function("predicate", predicate)
         included = self._report.included
         # Both ends count, also when an earlier match lies between them (ruling 12.10).
@@ -341,7 +341,7 @@ class SelectionReportAssertionChain:
         )
 
     def place_top_n_scored_at_edges(self, n: int) -> SelectionReportAssertionChain:
-        """The `n` highest scores stand at the outermost positions: first, last, second, last but one, and so on."""
+        """Assert that the `n` highest scores are at the outermost positions, alternating between both ends."""
         included = self._report.included
         if as_integer("n", n, least=0) > len(included):
             raise self._failure(f"PlaceTopNScoredAtEdges({n}) failed: n={n} exceeds Included count={len(included)}.")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 import msgspec
 
 from cupel._checks import as_instance, as_text
+from cupel._files import whole
 from cupel.diagnostics import IncludedItem, SelectionReport
 from cupel.testing._assertions import SnapshotMismatchError
 
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 
 
 _HEAD: Final = ("", "tokens", "score", "kind", "reason", "content")
-_TO_THE_RIGHT: Final = frozenset({"", "tokens", "score"})
+_RIGHT_ALIGNED: Final = frozenset({"", "tokens", "score"})
 _ROWS: Final = 20
 _CONTENT: Final = 40
 _FIELD: Final = 24
 
 
 def selection_table(report: SelectionReport) -> str:
-    """Return the selected items in order and then what was left out, a row each, with reasons; long lists are cut."""
+    """Return a table of the selected items in order, then of the excluded ones, with reasons; long lists are cut."""
     tokens = sum(entry.item.tokens for entry in report.included)
     lines = [
         (
@@ -72,7 +71,7 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if name in _TO_THE_RIGHT else cell.ljust(width)
+            cell.rjust(width) if name in _RIGHT_ALIGNED else cell.ljust(width)
             for name, cell, width in zip(_HEAD, row, widths, strict=True)
         ).rstrip()
         for row in rows
@@ -84,7 +83,7 @@ def _short(value: object) -> str:
 
 
 def _quoted(text: str, width: int) -> str:
-    # repr keeps line breaks and control characters from tearing the table apart.
+    # repr escapes line breaks and control characters.
     return repr(text if len(text) <= width else f"{text[: width - 1]}…")
 
 
@@ -98,7 +97,7 @@ _HOW_TO_UPDATE: Final = "run pytest with --cupel-update-snapshots (or CUPEL_UPDA
 
 @dataclass(slots=True)
 class Snapshots:
-    """Compares reports with stored ones; what the `cupel_snapshot` fixture gives to a test.
+    """Compares reports with stored ones; the value of the `cupel_snapshot` fixture.
 
     Calling it with a report compares it with `{name}.json`, writing the file when there is none. The name defaults to
     the test's; a second report of the same test becomes `{name}-2`.
@@ -123,7 +122,9 @@ class Snapshots:
         if expected == actual:
             return
         if self.update or (expected is None and not self.require):
-            _write(path, actual)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole(path) as draft:  # several processes may run tests of one directory
+                draft.write_text(actual, encoding="utf-8", newline="\n")
             if self.on_written is not None:
                 self.on_written(path)
             return
@@ -138,20 +139,20 @@ class Snapshots:
 
 
 def snapshot_text(report: SelectionReport) -> str:
-    """Return a report's wire form as indented JSON, without the durations, which differ from run to run."""
-    form = msgspec.to_builtins(report.to_dict())
-    for event in form["events"]:
+    """Return a report's document as indented JSON, without durations, which differ from run to run."""
+    document = msgspec.to_builtins(report.to_dict())
+    for event in document["events"]:
         event.pop("duration_ms", None)
-    text = json.dumps(form, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 form, but JSON can escape it
-        return json.dumps(form, indent=2) + "\n"
+    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 encoding, but JSON can escape it
+        return json.dumps(document, indent=2) + "\n"
     return text
 
 
 def file_stem(name: str) -> str:
-    """Return a file name for any name; those that had to be changed get a digest, so that no two names meet.
+    """Return a file name for any name; a changed name gets a digest, so that no two names share a file.
 
     >>> file_stem("test_chat.test_keeps_the_question[long]")
     'test_chat.test_keeps_the_question[long]'
@@ -174,14 +175,3 @@ def _difference(path: Path, name: str, expected: str | None, actual: str) -> str
     return "\n".join(
         [f"Snapshot {name!r} does not match.", f"stored at: {path}", f"to accept this run, {_HOW_TO_UPDATE}", *lines]
     )
-
-
-def _write(path: Path, text: str) -> None:
-    """Write all or nothing: several processes may run tests of one directory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{uuid4().hex}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(part, path)  # noqa: PTH105  (atomic, also over an existing file)
-    finally:
-        part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for items, budgets, policies and what policies are made of; they need `cupel-context[testing]`.
+"""Hypothesis strategies for items, budgets, pipelines and their parts; they need `cupel-context[testing]`.
 
 Values are small, ties are frequent, and failing examples shrink towards plain items with short contents.
 """
@@ -17,15 +17,15 @@ from cupel.testing.strategies._items import (  # noqa: E402  (the missing packag
     scored_lists,
     scores,
 )
-from cupel.testing.strategies._policies import placers, policies, scorers, slicers  # noqa: E402
+from cupel.testing.strategies._pipelines import pipelines, placers, scorers, slicers  # noqa: E402
 
 __all__ = [
     "budgets",
     "item_lists",
     "items",
     "kinds",
+    "pipelines",
     "placers",
-    "policies",
     "related_lists",
     "scored_items",
     "scored_lists",

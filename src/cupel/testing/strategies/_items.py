@@ -22,7 +22,7 @@ _SCORES: Final = (0.0, 0.25, 0.5, 1.0, 1 / 3, 0.1 + 0.2, 0.3, 1e-9, -0.0, -0.5, 
 
 
 def kinds() -> SearchStrategy[ContextKind]:
-    """Four kinds, two of which differ in case only and are therefore the same.
+    """Draw one of four kinds, two of which differ in case only and are therefore equal.
 
     >>> from hypothesis import find
     >>> find(kinds(), lambda kind: kind != ContextKind.MESSAGE)
@@ -31,7 +31,7 @@ def kinds() -> SearchStrategy[ContextKind]:
     return st.sampled_from(["Message", "message", "Document", "ToolOutput"]).map(ContextKind.of)
 
 
-# What is drawn for a field; built once, because building and checking a strategy takes longer than drawing from it.
+# Built once, because building and checking a strategy takes longer than drawing from it.
 _FIELDS: Final[dict[str, SearchStrategy[Any]]] = {
     "kind": kinds(),
     "priority": st.sampled_from([None, 0, 1, 2, -1]),
@@ -41,7 +41,7 @@ _FIELDS: Final[dict[str, SearchStrategy[Any]]] = {
         optional={
             "cupel:trust": st.sampled_from(["0.25", "0.9", 0.5, "high"]),
             "cupel:priority": st.sampled_from(["high", "low"]),
-            "notes": st.just(["a"]).map(list),  # for strategies that are tempted to change what they are given
+            "notes": st.just(["a"]).map(list),  # mutable, to catch strategies that change their input
         },
     ),
     "timestamp": st.sampled_from([None, *(_EPOCH + timedelta(hours=hours) for hours in range(6))]),
@@ -66,7 +66,7 @@ def items(
     hints: SearchStrategy[float | None] | None = None,
     pinned: SearchStrategy[bool] | None = None,
 ) -> ContextItem:
-    """One item. Each argument replaces the default for a field.
+    """Draw an item; each argument replaces the default of a field.
 
     By default contents are single letters, so that duplicates are common, token counts are not negative, and one item
     in eight is pinned.
@@ -77,7 +77,7 @@ def items(
     """
     content = draw(contents if contents is not None else _CONTENTS)
     cost = draw(tokens if tokens is not None else _TOKENS)
-    # Half of the items have nothing else: few choices an item make for examples that shrink well.
+    # Half of the items have no other field: with few choices per item, examples shrink well.
     plain = not draw(st.booleans())
     given = dict(zip(_FIELDS, (kinds, priorities, tags, metadata, timestamps, hints, pinned), strict=True))
     fields: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def items(
 def item_lists(
     items: SearchStrategy[ContextItem] | None = None, *, min_size: int = 0, max_size: int = 12
 ) -> SearchStrategy[list[ContextItem]]:
-    """A list of candidates; now and then with equal twins, which strategies must tell apart by identity.
+    """Draw a list of candidates, sometimes with equal twins, which strategies must tell apart by identity.
 
     >>> from hypothesis import find
     >>> first, second = find(item_lists(), lambda found: len(found) == 2 and found[0] == found[1])
@@ -101,7 +101,7 @@ def item_lists(
     False
     """
     each = items if items is not None else _items()
-    # Twins are drawn whatever the length is, so that removing an item while shrinking does not change what follows.
+    # Twins are drawn for any length, so that removing an item while shrinking does not change later draws.
     drawn = st.tuples(
         st.lists(each, min_size=min_size, max_size=max_size), st.lists(st.integers(0, max_size), max_size=2)
     )
@@ -115,7 +115,7 @@ def item_lists(
 
 
 def scores(*, non_finite: bool = False) -> SearchStrategy[float]:
-    """A score, often tied: mostly from 0 to 1, sometimes beyond; NaN and the infinities on request.
+    """Draw a score, often tied: mostly from 0 to 1, sometimes beyond; NaN and the infinities on request.
 
     >>> from hypothesis import find
     >>> find(scores(), lambda score: score > 0)
@@ -127,7 +127,7 @@ def scores(*, non_finite: bool = False) -> SearchStrategy[float]:
 def scored_items(
     items: SearchStrategy[ContextItem] | None = None, *, scores: SearchStrategy[float] | None = None
 ) -> SearchStrategy[ScoredItem]:
-    """One item with a score.
+    """Draw an item with a score.
 
     >>> from hypothesis import find
     >>> find(scored_items(), lambda scored: True)
@@ -143,7 +143,7 @@ def scored_lists(
     min_size: int = 0,
     max_size: int = 12,
 ) -> SearchStrategy[list[ScoredItem]]:
-    """What a slicer receives: items without pins, from the highest score down, ties in input order and NaN last.
+    """Draw the input of a slicer: unpinned items by descending score, ties in input order, NaN last.
 
     >>> from hypothesis import find
     >>> found = find(scored_lists(), lambda found: len({entry.score for entry in found}) == 2)
@@ -170,7 +170,7 @@ def scored_lists(
 
 @st.composite
 def budgets(draw: DrawFn, *, max_tokens: SearchStrategy[int] | None = None, reservations: bool = True) -> ContextBudget:
-    """A budget; without `reservations` only the window and the target, as slicers receive it.
+    """Draw a budget; without `reservations` it has only a window and a target, as slicers receive it.
 
     >>> from hypothesis import find
     >>> find(budgets(), lambda budget: budget.target_tokens > 20)
@@ -190,7 +190,7 @@ def budgets(draw: DrawFn, *, max_tokens: SearchStrategy[int] | None = None, rese
     return ContextBudget(window, target, **fields)
 
 
-# Parameters that bear the name of a strategy hide it.
+# Parameters of the same name hide these functions.
 _items, _scores = items, scores
 
 

@@ -34,14 +34,14 @@ _SPREAD: Final = 12
 
 
 def built_in(family: str, *, max_leaves: int) -> Drawn:
-    """Draw built-in strategies of a family; those that others have registered are left out, so that it never varies."""
+    """Draw built-in strategies of a family; registered ones are not drawn, so that examples do not depend on them."""
     return _documents(family, max_leaves).map(lambda document: _built(family, document))
 
 
 def _built(family: str, document: dict[str, Any]) -> Any:
     try:
         return getattr(cupel.policy.from_dict({"scorer": "recency", family: document}), family)
-    except ConfigurationError:  # what one field says about another
+    except ConfigurationError:  # two fields that do not go together
         reject()
 
 
@@ -57,12 +57,12 @@ def _documents(family: str, max_leaves: int = 1) -> Drawn:
 
 
 def _drawn(schema: Mapping[str, Any], inner: Mapping[str, Drawn]) -> Drawn:
-    """Draw what a schema allows, and strategies of some families from `inner`."""
+    """Draw values that a schema allows, and strategies of some families from `inner`."""
     if "$ref" in schema:
         family = schema["$ref"].rpartition("/")[2]
         return inner[family] if family in inner else _documents(family)
     if "anyOf" in schema:
-        return st.one_of(*(_drawn(form, inner) for form in schema["anyOf"]))
+        return st.one_of(*(_drawn(branch, inner) for branch in schema["anyOf"]))
     if "properties" in schema:
         return _object(schema, inner)
     if "additionalProperties" in schema:
@@ -75,13 +75,13 @@ def _drawn(schema: Mapping[str, Any], inner: Mapping[str, Drawn]) -> Drawn:
 def _object(schema: Mapping[str, Any], inner: Mapping[str, Drawn]) -> Drawn:
     properties = schema["properties"]
     required = {key: _FIELDS[key] for key in properties if key in _FIELDS}
-    members = {key: _drawn(form, inner) for key, form in properties.items() if key not in {*_FIELDS, *_UNSET}}
+    members = {key: _drawn(one, inner) for key, one in properties.items() if key not in {*_FIELDS, *_UNSET}}
     required |= {key: members.pop(key) for key in schema["required"] if key in members}
     return st.fixed_dictionaries(required, optional=members)
 
 
 def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """Return a few values, the plainest first."""
+    """Return a few values, the simplest first."""
     if "enum" in schema or "const" in schema:
         return schema.get("enum") or [schema["const"]]
     if schema["type"] == "boolean":
@@ -97,13 +97,13 @@ def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def by_letters(texts: list[str]) -> list[list[float]]:
-    """Stand in for a model: two texts are close if they are about as long and have as many letters a."""
+    """Embed texts without a model: close if they have about the same length and number of letters a."""
     return [[float(len(text)), float(text.count("a"))] for text in texts]
 
 
 @st.composite
 def _quotas(draw: DrawFn) -> list[dict[str, Any]]:
-    # Requirements of a third each never add up to more than the whole.
+    # Requirements of a third each never exceed the whole.
     requirements, caps = st.sampled_from([0.0, 10.0, 33.0]), st.sampled_from([100.0, 33.0, 60.0])
     return [{"kind": kind, "require": draw(requirements), "cap": draw(caps)} for kind in draw(_some_kinds())]
 
@@ -126,8 +126,8 @@ def _some_kinds() -> SearchStrategy[list[str]]:
 
 
 _FIELDS: Final[dict[str, Drawn]] = {
-    "now": st.just("2026-01-01T06:00:00Z"),  # or every run would have its own
-    "stem": st.just(value=False),  # or an extra would be needed, as for `exact`
+    "now": st.just("2026-01-01T06:00:00Z"),  # a run must repeat
+    "stem": st.just(value=False),  # True needs an extra, as for `exact`
     "exact": st.just(value=False),
     "optional": st.just(value=True),
     "query": st.sampled_from(["a", "b c"]),
@@ -139,13 +139,13 @@ _FIELDS: Final[dict[str, Drawn]] = {
     "entries": _count_entries(),
     "limits": _limits(),
 }
-"""Fields whose schema leaves too much open."""
+"""Fields for which a schema allows too much."""
 _UNSET: Final = ("max_cells",)
-"""Fields that are left alone: a small table refuses most lists."""
+"""Fields that keep their default: a small table refuses most lists."""
 
 
 def scorers(*, max_leaves: int = 4) -> SearchStrategy[Scorer]:
-    """A built-in scorer, composites and scaled ones included; clocks are fixed, so every run gives the same scores.
+    """Draw a built-in scorer, composites and scaled ones included; clocks are fixed, so that scores never vary.
 
     >>> from hypothesis import find
     >>> find(scorers(), lambda scorer: True)
@@ -155,7 +155,7 @@ def scorers(*, max_leaves: int = 4) -> SearchStrategy[Scorer]:
 
 
 def slicers() -> SearchStrategy[Slicer]:
-    """A built-in slicer, quotas and count quotas around others included; the latter may exceed a target or raise.
+    """Draw a built-in slicer, quotas around others included; count quotas may exceed a target or raise.
 
     >>> from hypothesis import find
     >>> find(slicers(), lambda slicer: True)
@@ -165,7 +165,7 @@ def slicers() -> SearchStrategy[Slicer]:
 
 
 def placers() -> SearchStrategy[Placer]:
-    """A built-in placer.
+    """Draw a built-in placer.
 
     >>> from hypothesis import find
     >>> find(placers(), lambda placer: True)
@@ -174,17 +174,17 @@ def placers() -> SearchStrategy[Placer]:
     return built_in("placer", max_leaves=2)
 
 
-def policies(
+def pipelines(
     *,
     scorers: SearchStrategy[Scorer] | None = None,
     slicers: SearchStrategy[Slicer] | None = None,
     placers: SearchStrategy[Placer] | None = None,
     overflow: SearchStrategy[OverflowStrategy] | None = None,
 ) -> SearchStrategy[Pipeline]:
-    """A policy of built-in strategies; each argument replaces the default for a part.
+    """Draw a pipeline of built-in strategies; each argument replaces the default of a part.
 
     >>> from hypothesis import find
-    >>> find(policies(), lambda policy: not policy.deduplicate)
+    >>> find(pipelines(), lambda pipeline: not pipeline.deduplicate)
     Pipeline(scorer=RecencyScorer(), deduplicate=False)
     """
     return st.builds(
@@ -197,5 +197,5 @@ def policies(
     )
 
 
-# Parameters that bear the name of a strategy hide it.
+# Parameters of the same name hide these functions.
 _scorers, _slicers, _placers = scorers, slicers, placers
