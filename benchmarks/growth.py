@@ -95,7 +95,7 @@ def _scoring(scorer: Scorer, pool: list[ContextItem]) -> Callable[[], object]:
 
 
 def _choosing(slicer: Slicer, candidates: Candidates, budget: ContextBudget) -> Callable[[], object]:
-    return lambda: slicer.fit(candidates)(budget)
+    return lambda: slicer.prepare(candidates)(budget)
 
 
 def _sorted(pool: list[ContextItem]) -> Candidates:

@@ -16,22 +16,21 @@ from typing import Any
 from benchmarks.pools import KINDS
 from benchmarks.tables import markdown
 from cupel import ContextBudget, ContextItem, GreedySlice, KindLimit, OptimalSlice, ReflexiveScorer, ScoredItem
-from cupel._columns import Candidates
-from cupel._ratios import scaled_score
+from cupel._columns import Candidates, scaled_score
 from cupel.slicers import Slicer
 from cupel.slicers import _optimal as chooser_module
-from cupel.slicers._optimum import Model, Problem, branch, reduced, rows_of
+from cupel.slicers._optimizer import Core, Model, Problem, reduced, run_solver
 
 SIZES = (200, 500, 2_000)
 SMALL = (30, 60, 200)
-FAMILIES = ("none", "forms", "groups and requires", "all, with limits")
+FAMILIES = ("none", "forms", "groups", "all, with limits")
 POOLS = 5
 SHARE = 0.3
 """Of all tokens, in the longest forms, that fit."""
 
 
 def pool(rng: random.Random, count: int, family: str) -> list[ContextItem]:
-    """About so many items; related ones come as calls with their results, files that need others, and rivals."""
+    """About this many items; related ones come as calls with their results, in groups of two to four."""
     items: list[ContextItem] = []
     ids: list[str] = []
     while len(items) < count:
@@ -40,13 +39,8 @@ def pool(rng: random.Random, count: int, family: str) -> list[ContextItem]:
         size = rng.randint(2, 4) if is_tied and rng.random() < 0.2 else 1
         for _ in range(size):
             relations: dict[str, Any] = {"cupel:id": f"t{len(ids)}"} if family != "none" else {}
-            if is_tied:
-                if size > 1:
-                    relations["cupel:group"] = f"g{first}"
-                elif ids and rng.random() < 0.25:
-                    relations["cupel:requires"] = [rng.choice(ids[-20:])]
-                elif rng.random() < 0.05:
-                    relations["cupel:exclusive"] = f"x{len(ids) // 40}"
+            if size > 1:
+                relations["cupel:group"] = f"g{first}"
             items += _forms(rng, relations, shortened=family.startswith(("forms", "all")) and rng.random() < 0.7)
             ids.append(f"t{len(ids)}")
     return items
@@ -108,8 +102,8 @@ def losses(family: str, count: int, pools: int, share: float) -> list[float]:
     """Which share of the best value greedy misses, in each pool."""
     found: list[float] = []
     for candidates, budget in cases(family, count, pools, share):
-        best = OptimalSlice(gap=0.0).fit(candidates)(budget).certificate
-        greedy = _value(candidates, GreedySlice().fit(candidates)(budget).chosen)
+        best = OptimalSlice(gap=0.0).prepare(candidates)(budget).certificate
+        greedy = _value(candidates, GreedySlice().prepare(candidates)(budget).chosen)
         found.append(1 - greedy / best.value if best is not None and best.value else 0.0)
     return found
 
@@ -145,7 +139,7 @@ def _timed(slicer: Slicer, candidates: Candidates, budget: ContextBudget) -> tup
     taken: list[float] = []
     for _ in range(3):
         start = time.process_time()
-        selection = slicer.fit(candidates)(budget)
+        selection = slicer.prepare(candidates)(budget)
         taken.append((time.process_time() - start) * 1_000)
     return selection, min(taken)
 
@@ -160,7 +154,7 @@ def _value(candidates: Candidates, chosen: list[int]) -> int:
 def _whole(slicer: OptimalSlice, candidates: Candidates, budget: ContextBudget) -> float:
     """Give the solver everything at once, to the same gap."""
     caught: list[Problem] = []
-    chooser = slicer.fit(candidates)
+    chooser = slicer.prepare(candidates)
     solve: Callable[..., Any] = chooser_module.solve
     try:
         chooser_module.solve = lambda problem, effort: caught.append(problem) or solve(problem, effort)  # type: ignore[assignment]
@@ -169,8 +163,9 @@ def _whole(slicer: OptimalSlice, candidates: Candidates, budget: ContextBudget) 
         chooser_module.solve = solve
     problem = reduced(caught[0])
     start = time.process_time()
-    model = Model(problem, rows_of(problem))
-    branch(model, [0.0] * len(model.values), slicer.gap)
+    everything = [tuple(tuple(range(len(entity))) for entity in group) for group in problem.groups]
+    model = Model(problem, Core([*everything], [False] * len(everything)))
+    run_solver(model, [0.0] * len(model.values), slicer.gap)
     return (time.process_time() - start) * 1_000
 
 

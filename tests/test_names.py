@@ -11,7 +11,7 @@ import cupel
 SHARED = {
     "Candidate": "what may be chosen: of a turn's plan, and an argument of a tool",
     "DocumentSelector": "one for each framework, in its own module",
-    "Unit": "what is all in or all out: related things, or messages that are only legal together",
+    "Upgrade": "a larger form for a smaller one: of a slicer, and of a turn's plan",
 }
 
 

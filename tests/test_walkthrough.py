@@ -17,7 +17,7 @@ from cupel.scorers import Scorer
 from cupel.slicers import Slicer
 
 ROOT = Path(__file__).parents[1]
-FAMILIES = {"scorers": (Scorer, "score_all"), "slicers": (Slicer, "fit"), "placers": (Placer, "arrange")}
+FAMILIES = {"scorers": (Scorer, "score_all"), "slicers": (Slicer, "prepare"), "placers": (Placer, "arrange")}
 TAGS = {
     family: {one.strategy: tag for tag, one in registered()[family[:-1]].items() if one.built_in} for family in FAMILIES
 }

@@ -14,6 +14,8 @@ from numbers import Integral, Real
 from reprlib import Repr
 from typing import Any, Final, TypeVar, cast
 
+MOST_TOKENS: Final = 2**53
+"""The largest token count and budget: doubles hold every integer up to here."""
 _LONGEST: Final = 200
 _SMALL_BITS: Final = 256
 
@@ -86,15 +88,18 @@ def as_integer(
     value: object,
     *,
     least: int | None = None,
+    most: int | None = None,
     error: type[Exception] = ValueError,
     expected: str = "an integer",
 ) -> int:
-    """Convert an integer of any type, not under `least`; a bool is none, nor is a float without a fraction."""
+    """Convert an integer of any type from `least` to `most`; a bool is none, nor is a float without a fraction."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise wrong_type(name, expected, value)
     whole = int.__int__(value) if isinstance(value, int) else int(value)
     if least is not None and whole < least:
         raise error(f"{name} must be >= {least}, got {shown(whole)}")
+    if most is not None and whole > most:
+        raise error(f"{name} must be <= {most}, got {shown(whole)}")
     return whole
 
 

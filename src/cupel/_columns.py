@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from math import isnan
+from math import floor, isfinite, isnan
 from operator import itemgetter
+from sys import float_info
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
@@ -124,6 +125,23 @@ def positions_of(
             )
         positions.append(left.popleft())
     return positions
+
+
+_SCALE = 10_000
+_LARGEST_VALUE = 2**63 - 1
+
+
+def scaled_score(score: float) -> int:
+    """Turn a score into the solver's whole number; beyond the finite it saturates (rulings 5.6, 5.9)."""
+    scaled = score * _SCALE
+    if not isfinite(scaled):
+        return _LARGEST_VALUE if scaled > 0 else 0
+    return min(max(0, floor(scaled)), _LARGEST_VALUE)
+
+
+def densities(scores: list[float], tokens: list[int]) -> list[float]:
+    """Return the score of each token; items without tokens are the densest."""
+    return [score / cost if cost else float_info.max for score, cost in zip(scores, tokens, strict=True)]
 
 
 LARGE = 50_000

@@ -1,16 +1,17 @@
-"""Relations between items, read from their metadata."""
+"""Relations between items, read from their metadata: forms of one entity, and groups."""
 
 from __future__ import annotations
 
 from math import inf, isnan
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from cupel._checks import as_finite, as_text, shown, wrong_type
+from cupel._checks import as_finite, as_text, shown
 from cupel.errors import InvalidItemError
-from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, WORTH_KEY, ContextKind
+from cupel.model import GROUP_KEY, ID_KEY, WORTH_KEY, ContextKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,57 +19,48 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 
-_KEYS: Final = frozenset({ID_KEY, WORTH_KEY, REQUIRES_KEY, GROUP_KEY, EXCLUSIVE_KEY})
+_KEYS: Final = frozenset({ID_KEY, WORTH_KEY, GROUP_KEY})
 
 
-class Marks(msgspec.Struct, frozen=True, gc=False):
+class Relation(msgspec.Struct, frozen=True, gc=False):
     """The relations of one item."""
 
     id: str | None = None
-    """The thing it is a form of."""
+    """The entity it is a form of."""
     worth: float = 1.0
-    """The share of the thing's score that it keeps."""
-    requires: tuple[str, ...] = ()
-    """The things that must be in, in any form."""
+    """The share of the entity's score that this form keeps."""
     group: str | None = None
-    exclusive: str | None = None
 
 
-_PLAIN: Final = Marks()
+_UNRELATED: Final = Relation()
 
 
 def are_related(items: Iterable[ContextItem]) -> bool:
-    """Tell whether any item says anything about relations; every run asks, and nearly always none does."""
+    """Tell whether any item has a relation; every run asks, and nearly always none does."""
     filled = [item.metadata for item in items if item.metadata]
     return bool(filled) and not all(map(_KEYS.isdisjoint, filled))
 
 
-def marks_of(item: ContextItem) -> Marks:
+def relation_of(item: ContextItem) -> Relation:
     """Read and check one item's relations.
 
     >>> from cupel.model import ContextItem
-    >>> marks_of(ContextItem("a stub", 2, metadata={"cupel:id": "call-17", "cupel:worth": 0.1})).worth
+    >>> relation_of(ContextItem("a stub", 2, metadata={"cupel:id": "call-17", "cupel:worth": 0.1})).worth
     0.1
     """
     metadata = item.metadata
     if _KEYS.isdisjoint(metadata):
-        return _PLAIN
+        return _UNRELATED
     try:
-        marks = Marks(
-            _label(metadata, ID_KEY),
-            _worth(metadata),
-            _ids(metadata),
-            _label(metadata, GROUP_KEY),
-            _label(metadata, EXCLUSIVE_KEY),
-        )
+        relation = Relation(_label(metadata, ID_KEY), _worth(metadata), _label(metadata, GROUP_KEY))
     except (TypeError, InvalidItemError) as bad:
         # Metadata may hold anything, so a value of another type is a wrong value, not a wrong call.
         msg = f"item {shown(item.content)}: {bad}"
         raise InvalidItemError(msg) from None
-    if WORTH_KEY in metadata and marks.id is None:
-        msg = f"item {shown(item.content)}: metadata[{WORTH_KEY!r}] needs a {ID_KEY!r} that names the thing, got none"
+    if WORTH_KEY in metadata and relation.id is None:
+        msg = f"item {shown(item.content)}: metadata[{WORTH_KEY!r}] needs a {ID_KEY!r} that names the entity, got none"
         raise InvalidItemError(msg)
-    return marks
+    return relation
 
 
 def _label(metadata: Any, key: str) -> str | None:
@@ -91,18 +83,8 @@ def _worth(metadata: Any) -> float:
     return as_finite(f"metadata[{WORTH_KEY!r}]", worth, least=0, most=1, error=InvalidItemError)
 
 
-def _ids(metadata: Any) -> tuple[str, ...]:
-    ids = metadata.get(REQUIRES_KEY, ())
-    if ids == ():
-        return ()
-    name = f"metadata[{REQUIRES_KEY!r}]"
-    if not isinstance(ids, (list, tuple)):  # a set has no order of its own, and the first one missing is reported
-        raise wrong_type(name, "a list of ids", ids)
-    return tuple(as_text(f"{name}[{place}]", one) for place, one in enumerate(cast("list[object]", ids)))
-
-
 def check_batch(items: Iterable[ContextItem], seen: set[tuple[str, str]]) -> None:
-    """Make sure that nothing in a batch of a stream is related to an earlier one, and remember what is in it.
+    """Raise if an item of a stream's batch is related to one of an earlier batch; add the labels of this batch.
 
     >>> from cupel.model import ContextItem
     >>> seen = set()
@@ -110,15 +92,14 @@ def check_batch(items: Iterable[ContextItem], seen: set[tuple[str, str]]) -> Non
     >>> sorted(seen)
     [('cupel:id', 'call-17')]
     """
-    related = [(item, marks_of(item)) for item in items if not _KEYS.isdisjoint(item.metadata)]
-    ids = {marks.id for _, marks in related}
     new: set[tuple[str, str]] = set()
-    for item, marks in related:
-        named = ((ID_KEY, marks.id), (GROUP_KEY, marks.group), (EXCLUSIVE_KEY, marks.exclusive))
+    for item in items:
+        if _KEYS.isdisjoint(item.metadata):
+            continue
+        relation = relation_of(item)
+        named = ((ID_KEY, relation.id), (GROUP_KEY, relation.group))
         labels = {(key, label) for key, label in named if label is not None}
-        apart = sorted(labels & seen) + [(ID_KEY, one) for one in marks.requires if one not in ids]
-        if apart:
-            key, label = apart[0]
+        for key, label in sorted(labels & seen):
             msg = (
                 f"item {shown(item.content)}: {key} {shown(label)} is not in the same batch of the stream; relations "
                 "hold within a batch, so raise batch_size, or read the sources whole with arun"
@@ -128,235 +109,141 @@ def check_batch(items: Iterable[ContextItem], seen: set[tuple[str, str]]) -> Non
     seen |= new
 
 
-def components(edges: list[list[int]]) -> list[list[int]]:
-    """Return the strongly connected components, each sorted, those that edges lead to first.
-
-    Tarjan's algorithm without its recursion, which a long chain of requirements would take too deep.
-
-    >>> components([[1], [0], [1]])
-    [[0, 1], [2]]
-    """
-    found: list[list[int]] = []
-    number = [0] * len(edges)  # from 1 in the order of discovery; 0 is not yet discovered
-    low = [0] * len(edges)
-    open_nodes: list[int] = []
-    is_open = [False] * len(edges)
-    count = 0
-    for root in range(len(edges)):
-        path: list[tuple[int, int]] = [] if number[root] else [(root, 0)]
-        while path:
-            node, place = path.pop()
-            if place == 0:
-                count += 1
-                number[node] = low[node] = count
-                open_nodes.append(node)
-                is_open[node] = True
-            elif is_open[child := edges[node][place - 1]]:
-                low[node] = min(low[node], low[child])
-            if place < len(edges[node]):
-                path.append((node, place + 1))
-                if not number[child := edges[node][place]]:
-                    path.append((child, 0))
-            elif low[node] == number[node]:
-                members: list[int] = []
-                while is_open[node]:
-                    members.append(open_nodes.pop())
-                    is_open[members[-1]] = False
-                found.append(sorted(members))
-    return found
-
-
 class Form(msgspec.Struct, frozen=True, gc=False):
-    """One form of a thing."""
+    """One form of an entity."""
 
     position: int
     """Its place among the candidates."""
     tokens: int
     value: float
-    """Its score times its worth; minus infinity for what is no number, so that it comes last."""
+    """Its score times its worth; minus infinity for a NaN, so that it comes last."""
 
 
-class Thing(msgspec.Struct, frozen=True, gc=False):
-    """What at most one of several candidates stands for; a candidate without an id is a thing of its own."""
+class Entity(msgspec.Struct, frozen=True, gc=False):
+    """An entity that at most one of its candidates represents; a candidate without an id is an entity of its own."""
 
     id: str | None
     positions: tuple[int, ...]
-    """All its candidates; empty for a thing whose items cannot be chosen, such as those with a negative count."""
+    """All its candidates; empty if none of its items can be chosen, such as those with a negative count."""
     forms: tuple[Form, ...]
-    """What may be chosen, from the fewest tokens up; empty for a thing that can never be in."""
-    requires: tuple[int, ...] = ()
-    """Things, as places in `Relations.things`, of which each must be in as well; those that are pinned are left out."""
+    """The candidates that may be chosen, from the fewest tokens up; empty if the entity can never be in."""
     group: str | None = None
-    exclusive: str | None = None
 
-    def part(self, places: Mapping[int, int], things: Mapping[int, int]) -> Thing:
-        """Return what is left of it where positions and things have other numbers, or none."""
-        return Thing(
+    def part(self, places: Mapping[int, int]) -> Entity:
+        """Return the entity with only these positions, under their new numbers."""
+        return Entity(
             self.id,
             tuple(places[position] for position in self.positions if position in places),
             tuple(
                 Form(places[form.position], form.tokens, form.value) for form in self.forms if form.position in places
             ),
-            tuple(things[thing] for thing in self.requires if thing in things),
             self.group,
-            self.exclusive,
         )
 
 
-class Unit(msgspec.Struct, frozen=True, gc=False):
-    """Things that are all in or all out: a group, or those that require one another in a circle, or a single thing."""
+class Group(msgspec.Struct, frozen=True, gc=False):
+    """Entities that are all in or all out; an entity without a group is one of its own."""
 
-    things: tuple[int, ...]
-    requires: tuple[int, ...]
-    """Other units that must be in as well; each stands earlier in `Relations.units`."""
+    entities: tuple[int, ...]
     is_open: bool
     """Whether it can be in at all."""
 
 
-class Pins(msgspec.Struct, frozen=True):
-    """What the pinned items settle; contents by label."""
-
-    things: Mapping[str, str] = {}
-    exclusive: Mapping[str, str] = {}
-
-
 class Relations(msgspec.Struct, frozen=True):
-    """The relations of a pool of candidates, each position in exactly one thing and each thing in exactly one unit."""
+    """The relations of a pool: each position is in exactly one entity, and each entity in exactly one group."""
 
-    things: tuple[Thing, ...]
+    entities: tuple[Entity, ...]
     """In the order of their first positions."""
-    units: tuple[Unit, ...]
-    """What a unit requires comes before it."""
-    exclusive: Mapping[str, tuple[int, ...]]
-    """Labels with things of which at most one may be in."""
-    pins: Pins
-    thing_of: Mapping[int, int]
-    """The thing of each position."""
-    unit_of: Sequence[int]
-    """The unit of each thing."""
+    groups: tuple[Group, ...]
+    """In the order of their first entities."""
+    pinned: Mapping[str, str]
+    """The content of the pinned item of each entity that has one."""
+    entity_of: Mapping[int, int]
+    """The entity of each position."""
+    group_of: Sequence[int]
+    """The group of each entity."""
 
     def part(self, positions: Sequence[int]) -> Relations:
-        """Return the relations among some of the candidates, which are numbered anew.
-
-        What the others require or exclude is left to whoever sees them all.
-        """
+        """Return the relations among some of the candidates, numbered by their place in `positions`."""
         places = {position: place for place, position in enumerate(positions)}
-        kept = sorted({self.thing_of[position] for position in positions})
-        renamed = {thing: place for place, thing in enumerate(kept)}
-        return assemble((self.things[thing].part(places, renamed) for thing in kept), self.pins)
+        kept = sorted({self.entity_of[position] for position in positions})
+        return assemble([self.entities[entity].part(places) for entity in kept], self.pinned)
 
 
-def assemble(things: Iterable[Thing], pins: Pins) -> Relations:
-    """Find the units, and close what can never be in."""
-    things = list(things)
-    units: list[Unit] = []
-    unit_of = [0] * len(things)
-    claims: list[dict[str, int]] = []
-    for members in components(_edges(things)):
-        for thing in members:
-            unit_of[thing] = len(units)
-        needed = sorted({unit_of[other] for thing in members for other in things[thing].requires} - {len(units)})
-        claimed = _claims(things, members, [claims[unit] for unit in needed])
-        is_open = (
-            claimed is not None
-            and all(things[thing].forms for thing in members)
-            and all(units[unit].is_open for unit in needed)
-        )
-        claims.append(claimed or {})
-        units.append(Unit(tuple(members), tuple(needed), is_open))
-    for unit in units:
-        if not unit.is_open:
-            for thing in unit.things:
-                things[thing] = msgspec.structs.replace(things[thing], forms=())
-    thing_of = {position: place for place, thing in enumerate(things) for position in thing.positions}
-    return Relations(tuple(things), tuple(units), _exclusive(things), pins, thing_of, unit_of)
+def assemble(entities: list[Entity], pinned: Mapping[str, str]) -> Relations:
+    """Collect the groups, and leave no form to entities whose group can never be in."""
+    members: dict[str | int, list[int]] = {}
+    for place, entity in enumerate(entities):
+        members.setdefault(place if entity.group is None else entity.group, []).append(place)
+    groups: list[Group] = []
+    group_of = [0] * len(entities)
+    for places in members.values():
+        is_open = all(entities[place].forms for place in places)
+        for place in places:
+            group_of[place] = len(groups)
+            if not is_open and entities[place].forms:
+                entities[place] = msgspec.structs.replace(entities[place], forms=())
+        groups.append(Group(tuple(places), is_open))
+    entity_of = {position: place for place, entity in enumerate(entities) for position in entity.positions}
+    return Relations(tuple(entities), tuple(groups), pinned, entity_of, group_of)
 
 
-def _edges(things: list[Thing]) -> list[list[int]]:
-    """Return what each thing requires; the members of a group require one another, in a ring."""
-    edges = [list(thing.requires) for thing in things]
-    groups: dict[str, list[int]] = {}
-    for place, thing in enumerate(things):
-        if thing.group is not None:
-            groups.setdefault(thing.group, []).append(place)
-    for members in groups.values():
-        for place, following in zip(members, (*members[1:], members[0]), strict=True):
-            edges[place].append(following)
-    return edges
+def drop_violations(relations: Relations, chosen: Sequence[int]) -> list[int]:
+    """Return the positions of a choice that may stay, in its order.
 
-
-def _claims(things: list[Thing], members: list[int], needed: list[dict[str, int]]) -> dict[str, int] | None:
-    """Return the exclusive labels that a unit takes with all it requires; None if it takes one twice."""
-    claims = {} if not needed else needed[0]
-    own = [(label, thing) for thing in members if (label := things[thing].exclusive) is not None]
-    if not own and len(needed) < 2:  # noqa: PLR2004 - nothing to compare
-        return claims
-    claims = dict(claims)
-    for label, thing in (*own, *(claim for others in needed[1:] for claim in others.items())):
-        if claims.setdefault(label, thing) != thing:
-            return None
-    return claims
-
-
-def _exclusive(things: list[Thing]) -> dict[str, tuple[int, ...]]:
-    sets: dict[str, tuple[int, ...]] = {}
-    for place, thing in enumerate(things):
-        if thing.exclusive is not None:
-            sets[thing.exclusive] = (*sets.get(thing.exclusive, ()), place)
-    return sets
-
-
-def closure(relations: Relations, unit: int) -> list[int]:
-    """Return a unit with all that it requires, directly or not; what is required comes first."""
-    found = {unit}
-    open_ends = list(relations.units[unit].requires)
-    while open_ends:
-        other = open_ends.pop()
-        if other not in found:
-            found.add(other)
-            open_ends += relations.units[other].requires
-    return sorted(found)
-
-
-def lawful(relations: Relations, chosen: Sequence[int]) -> list[int]:
-    """Return what may stay of a choice, in its order.
-
-    Of several forms of a thing the one of most value stays, of several things of an exclusive set likewise; then go
-    halves of groups and whatever requires what is not there, until nothing more has to go.
+    Of several forms of an entity the one of most value stays. Then drop incomplete groups.
     """
     kept: dict[int, Form] = {}
     places = set(chosen)
-    for thing in {relations.thing_of[position] for position in chosen}:
-        forms = [form for form in relations.things[thing].forms if form.position in places]
+    for entity in {relations.entity_of[position] for position in chosen}:
+        forms = [form for form in relations.entities[entity].forms if form.position in places]
         if forms:
-            kept[thing] = max(forms, key=lambda form: (form.value, -form.position))
-    while lost := _incomplete(relations, kept) or _outdone(relations, kept):
-        for thing in lost:
-            del kept[thing]
-    staying = {form.position for form in kept.values()}
+            kept[entity] = max(forms, key=lambda form: (form.value, -form.position))
+    staying = {form.position for entity, form in kept.items() if _is_whole(relations, entity, kept)}
     return [position for position in chosen if position in staying]
 
 
-def _incomplete(relations: Relations, kept: Collection[int]) -> list[int]:
-    """Return the things whose unit is not whole, or requires one that is not."""
-    whole = [False] * len(relations.units)
-    for place, unit in enumerate(relations.units):
-        whole[place] = all(thing in kept for thing in unit.things) and all(whole[other] for other in unit.requires)
-    return [thing for thing in kept if not whole[relations.unit_of[thing]]]
+def _is_whole(relations: Relations, entity: int, kept: Collection[int]) -> bool:
+    return all(other in kept for other in relations.groups[relations.group_of[entity]].entities)
 
 
-def _outdone(relations: Relations, kept: dict[int, Form]) -> list[int]:
-    """Return the things of which a rival of more value, or an earlier one of the same, is there as well."""
-    lost: list[int] = []
-    for rivals in relations.exclusive.values():
-        there = [thing for thing in rivals if thing in kept]
-        if len(there) > 1:
-            there.remove(max(there, key=lambda thing: (kept[thing].value, -thing)))
-            lost += there
-    return lost
+def density(value: float, tokens: int) -> float:
+    """Return the value of each token; without tokens nothing is denser."""
+    return value / tokens if tokens else float_info.max
 
 
-_Entry: TypeAlias = "tuple[ContextItem, Marks]"
+def hull(tokens: Sequence[int], values: Sequence[float]) -> list[int]:
+    """Return the corners of the least concave line over points, which are given by ascending tokens.
+
+    >>> hull([0, 10, 20], [0.0, 0.2, 0.9])
+    [0, 2]
+    """
+
+    def slope(start: int, end: int) -> float:
+        return density(values[end] - values[start], tokens[end] - tokens[start])
+
+    corners: list[int] = []
+    for end in range(len(tokens)):
+        while len(corners) > 1 and slope(corners[-2], corners[-1]) < slope(corners[-1], end):
+            corners.pop()
+        corners.append(end)
+    return corners
+
+
+def useful_forms(forms: Iterable[Form]) -> list[Form]:
+    """Return the forms worth taking, from the smallest up: more value for more tokens, and on the hull of all of them.
+
+    >>> [form.tokens for form in useful_forms([Form(0, 10, 0.2), Form(1, 50, 0.3), Form(2, 60, 0.9), Form(3, 99, 0.8)])]
+    [10, 60]
+    """
+    rising: list[Form] = []
+    for form in sorted(forms, key=lambda form: (form.tokens, -form.value, form.position)):
+        if not rising or form.value > rising[-1].value:
+            rising.append(form)
+    return [rising[corner] for corner in hull([form.tokens for form in rising], [form.value for form in rising])]
+
+
+_Entry: TypeAlias = "tuple[ContextItem, Relation]"
 
 
 def read_relations(
@@ -365,142 +252,101 @@ def read_relations(
     pinned: Sequence[ContextItem] = (),
     unusable: Sequence[ContextItem] = (),
 ) -> Relations | None:
-    """Read the relations of candidates and pinned items; None when nobody says anything about any.
+    """Read the relations of candidates and pinned items; return None if no item has any.
 
     `unusable` items belong to the pool but cannot be chosen; nor can candidates with a negative count.
     """
     if not (are_related(items) or are_related(pinned)):
         return None
-    entries = [(item, marks_of(item)) for item in items]
-    fixed = [(item, marks_of(item)) for item in pinned]
-    others = [(item, marks_of(item)) for item in unusable]
+    entries = [(item, relation_of(item)) for item in items]
+    fixed = [(item, relation_of(item)) for item in pinned]
+    others = [(item, relation_of(item)) for item in unusable]
     everyone = [*fixed, *entries, *others]
     _check_agreement(everyone)
-    pins = _pins(fixed)
-    _check_ids(everyone)
-    _check_pinned_groups(everyone, len(fixed), pins)
-    _check_pinned_requirements(fixed, pins)
-    return assemble(_things(entries, others, scores, pins), pins)
+    contents = _pinned_contents(fixed)
+    _check_pinned_groups(everyone, len(fixed), contents)
+    return assemble(_entities(entries, others, scores, contents), contents)
 
 
 def _check_agreement(entries: list[_Entry]) -> None:
-    """Make sure that the forms of one thing differ in nothing that other things see."""
+    """Raise if the forms of one entity differ in their kind or group."""
     first: dict[str, _Entry] = {}
-    for item, marks in entries:
-        if marks.id is None:
+    for item, relation in entries:
+        if relation.id is None:
             continue
-        other, others = first.setdefault(marks.id, (item, marks))
-        if other is item:
-            continue
-        pairs = (
-            ("kind", item.kind, other.kind),
-            (REQUIRES_KEY, sorted(set(marks.requires)), sorted(set(others.requires))),
-            (GROUP_KEY, marks.group, others.group),
-            (EXCLUSIVE_KEY, marks.exclusive, others.exclusive),
-        )
+        other, others = first.setdefault(relation.id, (item, relation))
+        pairs = (("kind", item.kind, other.kind), (GROUP_KEY, relation.group, others.group))
         for name, value, expected in pairs:
             if value != expected:
                 msg = (
-                    f"forms of {shown(marks.id)} must agree in {name}, got {_named(value)} for {shown(item.content)} "
-                    f"and {_named(expected)} for {shown(other.content)}"
+                    f"forms of {shown(relation.id)} must agree in {name}, got {_named(value)} for "
+                    f"{shown(item.content)} and {_named(expected)} for {shown(other.content)}"
                 )
                 raise InvalidItemError(msg)
 
 
-def _pins(fixed: list[_Entry]) -> Pins:
-    """Note what is pinned, where no two may be."""
-    things: dict[str, str] = {}
-    exclusive: dict[str, str] = {}
-    for item, marks in fixed:
-        for key, label, taken in ((ID_KEY, marks.id, things), (EXCLUSIVE_KEY, marks.exclusive, exclusive)):
-            if label in taken:
-                msg = (
-                    f"at most one item of {key} {shown(label)} may be pinned, got {shown(taken[label])} "
-                    f"and {shown(item.content)}"
-                )
-                raise InvalidItemError(msg)
-            if label is not None:
-                taken[label] = item.content
-    return Pins(things, exclusive)
+def _pinned_contents(fixed: list[_Entry]) -> dict[str, str]:
+    """Return the pinned content of each entity; raise if two forms of one are pinned."""
+    contents: dict[str, str] = {}
+    for item, relation in fixed:
+        if relation.id in contents:
+            msg = (
+                f"at most one item of {ID_KEY} {shown(relation.id)} may be pinned, "
+                f"got {shown(contents[relation.id])} and {shown(item.content)}"
+            )
+            raise InvalidItemError(msg)
+        if relation.id is not None:
+            contents[relation.id] = item.content
+    return contents
 
 
-def _check_ids(entries: list[_Entry]) -> None:
-    ids = {marks.id for _, marks in entries}
-    for item, marks in entries:
-        for one in marks.requires:
-            if one not in ids:
-                msg = (
-                    f"item {shown(item.content)}: metadata[{REQUIRES_KEY!r}] names {shown(one)}, "
-                    f"but no item has this {ID_KEY}"
-                )
-                raise InvalidItemError(msg)
-
-
-def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pins: Pins) -> None:
-    """Make sure that a group is pinned as a whole or not at all; a thing with a pinned form is pinned."""
+def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pinned: Mapping[str, str]) -> None:
+    """Raise if a group is pinned in part; an entity with a pinned form is pinned."""
     first: dict[str, tuple[bool, ContextItem]] = {}
-    for place, (item, marks) in enumerate(entries):
-        if marks.group is None:
+    for place, (item, relation) in enumerate(entries):
+        if relation.group is None:
             continue
         # A rule may have pinned it, so its flag says little.
-        is_pinned = place < pinned_count or marks.id in pins.things
-        was_pinned, other = first.setdefault(marks.group, (is_pinned, item))
+        is_pinned = place < pinned_count or relation.id in pinned
+        was_pinned, other = first.setdefault(relation.group, (is_pinned, item))
         if is_pinned is not was_pinned:
             yes, no = (item, other) if is_pinned else (other, item)
             msg = (
-                f"group {shown(marks.group)} must be pinned as a whole or not at all, got {shown(yes.content)} pinned "
-                f"and {shown(no.content)} not"
+                f"group {shown(relation.group)} must be pinned as a whole or not at all, "
+                f"got {shown(yes.content)} pinned and {shown(no.content)} not"
             )
             raise InvalidItemError(msg)
 
 
-def _check_pinned_requirements(fixed: list[_Entry], pins: Pins) -> None:
-    """A pinned item is in under any budget, and so must be what it requires."""
-    for item, marks in fixed:
-        for one in marks.requires:
-            if one not in pins.things:
-                msg = (
-                    f"item {shown(item.content)} is pinned, so what it requires must be pinned too: {shown(one)} is not"
-                )
-                raise InvalidItemError(msg)
-
-
-def _things(entries: list[_Entry], others: list[_Entry], scores: Sequence[float], pins: Pins) -> list[Thing]:
-    """Collect the forms of each thing, in the order of first positions; things that cannot be chosen come last."""
-    members: list[tuple[Marks, list[int], list[Form]]] = []
+def _entities(
+    entries: list[_Entry], others: list[_Entry], scores: Sequence[float], pinned: Mapping[str, str]
+) -> list[Entity]:
+    """Collect the forms of each entity, in the order of first positions; those that cannot be chosen come last."""
+    members: list[tuple[Relation, list[int], list[Form]]] = []
     place_of: dict[str, int] = {}
-    for position, (item, marks) in enumerate((*entries, *others)):
-        place = len(members) if marks.id is None else place_of.setdefault(marks.id, len(members))
+    for position, (item, relation) in enumerate((*entries, *others)):
+        place = len(members) if relation.id is None else place_of.setdefault(relation.id, len(members))
         if place == len(members):
-            members.append((marks, [], []))
+            members.append((relation, [], []))
         if position < len(entries):
             _, positions, forms = members[place]
             positions.append(position)
-            forms += _form(position, item, marks, scores, pins)
-    place_of = {one: place for one, place in place_of.items() if one not in pins.things}
+            if item.tokens >= 0 and relation.id not in pinned:
+                value = scores[position] * relation.worth if relation.worth else 0.0  # also of an infinite score
+                forms.append(Form(position, item.tokens, -inf if isnan(value) else value))
     return [
-        Thing(
-            marks.id,
+        Entity(
+            relation.id,
             tuple(positions),
             tuple(sorted(forms, key=_tokens) if len(forms) > 1 else forms),
-            tuple(dict.fromkeys(place_of[one] for one in marks.requires if one in place_of)) if marks.requires else (),
-            marks.group,
-            marks.exclusive,
+            relation.group,
         )
-        for marks, positions, forms in members
+        for relation, positions, forms in members
     ]
-
-
-def _form(position: int, item: ContextItem, marks: Marks, scores: Sequence[float], pins: Pins) -> tuple[Form, ...]:
-    """Return the form an item is, or nothing if it can never be in."""
-    if item.tokens < 0 or marks.id in pins.things or marks.exclusive in pins.exclusive:
-        return ()
-    value = scores[position] * marks.worth if marks.worth else 0.0  # whatever the score, nothing of it is left
-    return (Form(position, item.tokens, -inf if isnan(value) else value),)
 
 
 _tokens = attrgetter("tokens")
 
 
-def _named(value: ContextKind | list[str] | str | None) -> str:
+def _named(value: ContextKind | str | None) -> str:
     return "none" if value is None else str(value) if isinstance(value, ContextKind) else shown(value)

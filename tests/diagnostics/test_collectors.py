@@ -263,12 +263,12 @@ class Slow(GreedySlice):
 
     clock = 0
 
-    def _fit(self, candidates: Any) -> Any:
+    def _prepare(self, candidates: Any) -> Any:
         Slow.clock += 1_000_000_000
-        return super()._fit(candidates)
+        return super()._prepare(candidates)
 
 
-def test_fitting_is_part_of_slice_in_a_run_and_after_a_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparing_is_part_of_slice_in_a_run_and_after_a_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "perf_counter_ns", lambda: Slow.clock)
     monkeypatch.setattr(watch_module, "time_ns", lambda: Slow.clock)
     pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=Slow())
@@ -279,7 +279,7 @@ def test_fitting_is_part_of_slice_in_a_run_and_after_a_preparation(monkeypatch: 
         (pipeline.dry_run(pool(), BUDGET), 1),
         (prepared.dry_run(BUDGET), 1),
         (prepared.dry_run(BUDGET), 1),
-        (other.dry_run(BUDGET), 2),  # fitted once for each
+        (other.dry_run(BUDGET), 2),  # prepared once for each
     ):
         assert [event.duration_ms for event in report.events] == [0, 0, 0, 1000 * seconds, 0]
         assert report.origin is not None

@@ -282,14 +282,9 @@ def test_within_the_limit_depth_survives() -> None:
     assert SelectionReport.from_json(report.to_json()) == report
 
 
-def test_huge_integers_are_kept_up_to_a_limit_of_our_own() -> None:
-    report = Pipeline(scorer=ByHint()).dry_run([ContextItem("x", -(10**400))], ContextBudget(5, 5))
-    assert SelectionReport.from_json(report.to_json()) == report
+def test_huge_integers_are_refused_by_a_limit_of_our_own() -> None:
     with pytest.raises(ReportFormatError, match=r"\$: not valid JSON: an integer has at most 1,000 digits, got 5,000"):
         SelectionReport.from_json(sample().to_json().replace('"tokens":', f'"tokens":{"1" * 5000},"x":', 1))
-    huge = Pipeline(scorer=ByHint()).dry_run([ContextItem("x", -(10**5000))], ContextBudget(5, 5))
-    with pytest.raises(CupelError, match="tokens: an integer has at most 1,000 digits, got an integer of 16610 bits"):
-        huge.to_json()
 
 
 def test_a_key_that_occurs_twice_is_refused_where_it_stands() -> None:

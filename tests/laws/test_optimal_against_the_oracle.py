@@ -1,4 +1,4 @@
-"""`OptimalSlice` reaches the value of the best subset, under every kind of relation and limit, with many ties."""
+"""`OptimalSlice` reaches the value of the best subset, under forms, groups and limits, with many ties."""
 
 from __future__ import annotations
 
@@ -20,23 +20,18 @@ from cupel import (
 from cupel._columns import Candidates
 from tests import oracle
 from tests.laws.generators import law
-from tests.oracle.optimal import amounts, form_value, is_lawful, is_within_limits
+from tests.oracle.optimal import amounts, form_value, is_within_limits, keeps_relations
 
 KINDS = ["Message", "Tool"]
 SCORES = [0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.5, 0.57, -0.4, 1.0]
 
 
 @st.composite
-def things(draw, number):
-    """The forms of one thing; a thing of one form may go without an id."""
-    ids = [f"t{other}" for other in range(number)]
+def entities(draw, number):
+    """The forms of one entity."""
     common = {}
     if draw(st.booleans()):
         common["cupel:group"] = draw(st.sampled_from(["g", "h"]))
-    if draw(st.sampled_from([False, False, True])):
-        common["cupel:exclusive"] = draw(st.sampled_from(["x", "y"]))
-    if ids and draw(st.booleans()):
-        common["cupel:requires"] = draw(st.lists(st.sampled_from(ids), max_size=2, unique=True))
     kind, score = draw(st.sampled_from(KINDS)), draw(st.sampled_from(SCORES))
     rows = []
     for _ in range(draw(st.integers(1, 3))):
@@ -49,7 +44,7 @@ def things(draw, number):
 @st.composite
 def related(draw):
     """At most eleven forms with their scores, and the same for the oracle."""
-    rows = [row for number in range(draw(st.integers(1, 5))) for row in draw(things(number))][:11]
+    rows = [row for number in range(draw(st.integers(1, 5))) for row in draw(entities(number))][:11]
     items = [ContextItem(f"item {place}", **fields) for place, (fields, _) in enumerate(rows)]
     doubles = [oracle.Item(f"item {place}", **fields) for place, (fields, _) in enumerate(rows)]
     scores = [score for _, score in rows]
@@ -71,9 +66,9 @@ def limits(draw):
     return found
 
 
-def fitted(slicer, scored):
+def prepared(slicer, scored):
     try:
-        return slicer.fit(Candidates.of(scored))
+        return slicer.prepare(Candidates.of(scored))
     except InvalidItemError:  # such as a group that is pinned in part
         assume(condition=False)
         raise
@@ -86,11 +81,11 @@ def test_the_value_is_that_of_the_best_subset(instance, entries, target):
     scored, doubles = instance
     spec = {"type": "optimal", "limits": entries}
     slicer = OptimalSlice([KindLimit(**entry) for entry in entries], gap=0.0)
-    found = fitted(slicer, scored)(ContextBudget(target, target))
+    found = prepared(slicer, scored)(ContextBudget(target, target))
     best = oracle.choose(spec, doubles, target, target)
     assert found.certificate.value == sum(form_value(*doubles[position]) for position in best.positions)
     assert (found.certificate.bound, found.certificate.proof) == (found.certificate.value, "optimal")
-    assert_lawful(spec, doubles, found, target)
+    assert_allowed(spec, doubles, found, target)
     assert amounts(spec, [doubles[p][0] for p in found.chosen]) == amounts(
         spec, [doubles[p][0] for p in best.positions]
     )
@@ -112,11 +107,11 @@ def test_the_bound_holds_however_far_the_search_goes(instance, entries, target, 
     scored, doubles = instance
     spec = {"type": "optimal", "limits": entries}
     slicer = OptimalSlice([KindLimit(**entry) for entry in entries], gap=gap, max_core=max_core, exact=exact)
-    found = fitted(slicer, scored)(ContextBudget(target, target))
+    found = prepared(slicer, scored)(ContextBudget(target, target))
     certificate = found.certificate
     assert certificate.value == sum(form_value(*doubles[position]) for position in found.chosen)
     assert certificate.value <= certificate.bound
-    assert_lawful(spec, doubles, found, target)
+    assert_allowed(spec, doubles, found, target)
     best = oracle.choose(spec, doubles, target, target)
     reached, possible = (amounts(spec, [doubles[p][0] for p in one]) for one in (found.chosen, best.positions))
     assert reached <= possible
@@ -129,10 +124,10 @@ def test_the_bound_holds_however_far_the_search_goes(instance, entries, target, 
         assert 0 < certificate.bound - certificate.value <= gap * certificate.bound
 
 
-def assert_lawful(spec, doubles, found, target):
+def assert_allowed(spec, doubles, found, target):
     items = [doubles[position][0] for position in found.chosen]
     assert sum(item.tokens for item in items) <= target
-    assert is_lawful(items, [item for item, _ in doubles])
+    assert keeps_relations(items, [item for item, _ in doubles])
     assert is_within_limits(spec, items)
 
 
@@ -143,7 +138,7 @@ def test_scarcity_throws_where_the_best_subset_is_short(instance, entries, targe
     scored, doubles = instance
     spec = {"type": "optimal", "limits": entries}
     strict = OptimalSlice([KindLimit(**entry) for entry in entries], scarcity=ScarcityBehavior.THROW)
-    chooser = fitted(strict, scored)
+    chooser = prepared(strict, scored)
     best = oracle.choose(spec, doubles, target, target)
     short = [row for row in amounts(spec, [doubles[p][0] for p in best.positions]) if row[3] < row[2]]
     if not short:

@@ -47,7 +47,7 @@ def test_selection_shortfalls_and_order_are_the_pseudocodes(spec, instance):
         assert ERROR_KINDS[type(raised.value)] == wanted.kind
         assert wanted.message in str(raised.value)
         return
-    selection = slicer.fit(Candidates.of(scored))(budget)
+    selection = slicer.prepare(Candidates.of(scored))(budget)
     assert selection.chosen == wanted.positions
     assert [(str(s.kind), s.required_count, s.satisfied_count) for s in selection.shortfalls] == list(wanted.shortfalls)
     assert [id(item) for item in slicer.slice(scored, budget)] == [id(scored[p].item) for p in wanted.positions]
@@ -59,10 +59,10 @@ def test_one_fit_serves_every_budget(spec, instance, targets):
     """What is prepared once may depend on the candidates only."""
     scored, _, _ = instance
     slicer = build_slicer(spec)
-    choose = slicer.fit(Candidates.of(scored))
+    choose = slicer.prepare(Candidates.of(scored))
     for target in targets:
         try:
-            fresh = slicer.fit(Candidates.of(scored))(ContextBudget(40, target))
+            fresh = slicer.prepare(Candidates.of(scored))(ContextBudget(40, target))
         except SelectionError:
             continue
         again = choose(ContextBudget(40, target))
@@ -81,5 +81,5 @@ def test_knapsack_on_longer_lists(rows, bucket, target):
     doubles = [(oracle.Item(f"item {n}", tokens), score) for n, (tokens, score) in enumerate(rows)]
     scored = [ScoredItem(ContextItem(double.content, double.tokens), score) for double, score in doubles]
     wanted = oracle.choose(spec, doubles, target, target)
-    chosen = build_slicer(spec).fit(Candidates.of(scored))(ContextBudget(target, target)).chosen
+    chosen = build_slicer(spec).prepare(Candidates.of(scored))(ContextBudget(target, target)).chosen
     assert chosen == wanted.positions

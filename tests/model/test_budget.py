@@ -18,6 +18,8 @@ INF = float("inf")
     ("fields", "error", "says"),
     [
         ({"max_tokens": -1}, InvalidBudgetError, "max_tokens must be >= 0, got -1"),
+        ({"max_tokens": 2**53 + 1}, InvalidBudgetError, "max_tokens must be <= 9007199254740992, got 9007199254740993"),
+        ({"reserved_slots": {"Tool": 10**30}}, InvalidBudgetError, "must be <= 9007199254740992, got 10000"),
         ({"target_tokens": -1}, InvalidBudgetError, "target_tokens must be >= 0, got -1"),
         ({"target_tokens": 101}, InvalidBudgetError, "target_tokens must not exceed max_tokens=100, got 101"),
         ({"output_reserve": -1}, InvalidBudgetError, "output_reserve must be >= 0, got -1"),

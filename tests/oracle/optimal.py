@@ -22,24 +22,19 @@ def form_value(item: Item, score: float) -> int:
     return INT64_MAX if scaled >= INT64_MAX else max(0, math.floor(scaled))
 
 
-def is_lawful(items: Sequence[Item], everyone: Sequence[Item]) -> bool:
-    """Whether a subset keeps forms, groups, requirements and exclusive sets."""
+def keeps_relations(items: Sequence[Item], everyone: Sequence[Item]) -> bool:
+    """Whether a subset keeps forms and groups."""
     ids = [item.metadata["cupel:id"] for item in items if "cupel:id" in item.metadata]
     if len(ids) > len(set(ids)):
         return False
-    rivals = [item.metadata["cupel:exclusive"] for item in items if "cupel:exclusive" in item.metadata]
-    if len(rivals) > len(set(rivals)):
-        return False
-    if any(needed not in ids for item in items for needed in item.metadata.get("cupel:requires", ())):
-        return False
     return all(
-        _things(items, item.metadata["cupel:group"]) == _things(everyone, item.metadata["cupel:group"])
+        _entities(items, item.metadata["cupel:group"]) == _entities(everyone, item.metadata["cupel:group"])
         for item in items
         if "cupel:group" in item.metadata
     )
 
 
-def _things(items: Sequence[Item], group: str) -> set[object]:
+def _entities(items: Sequence[Item], group: str) -> set[object]:
     """The members of a group: by id, or by identity for those that have none."""
     return {item.metadata.get("cupel:id", id(item)) for item in items if item.metadata.get("cupel:group") == group}
 
@@ -63,13 +58,13 @@ def is_within_limits(spec: Mapping[str, Any], items: Sequence[Item]) -> bool:
     return True
 
 
-def _lawful_subsets(spec: Mapping[str, Any], scored: Scored, target: int) -> Iterator[list[int]]:
+def _allowed_subsets(spec: Mapping[str, Any], scored: Scored, target: int) -> Iterator[list[int]]:
     everyone = [item for item, _ in scored]
     for taken in product((False, True), repeat=len(scored)):
         positions = [position for position, is_in in enumerate(taken) if is_in]
         items = [everyone[position] for position in positions]
         fits = sum(item.tokens for item in items) <= target
-        if fits and is_within_limits(spec, items) and is_lawful(items, everyone):
+        if fits and is_within_limits(spec, items) and keeps_relations(items, everyone):
             yield positions
 
 
@@ -82,7 +77,7 @@ def best_positions(
         reached = [got for *_, got in amounts(spec, [scored[position][0] for position in positions])]
         return reached, sum(form_value(*scored[position]) for position in positions)
 
-    best = max(_lawful_subsets(spec, scored, target), key=goodness)
+    best = max(_allowed_subsets(spec, scored, target), key=goodness)
     short = [
         (kind, wanted, got)
         for kind, name, wanted, got in amounts(spec, [scored[position][0] for position in best])

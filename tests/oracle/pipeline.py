@@ -147,8 +147,9 @@ def _slice(
     maximum, target = effective_budget(budget, sum(items[p].tokens for p in pinned))
     entries, fixed = [(items[p], scores[p]) for p in ranked], [items[p] for p in pinned]
     related = relations.are_related(items)
+    negative = [item for item in items if item.tokens < 0]
     if related:
-        choice = Choice(relations.choose(slicer["type"], entries, fixed, target))
+        choice = Choice(relations.choose(slicer["type"], entries, fixed, negative, target))
     else:
         choice = choose(slicer, entries, maximum, target)
     taken = set(choice.positions)
@@ -160,7 +161,7 @@ def _slice(
             name, fields = _slice_reason(slicer, items, items[p], **facts)
             if related:
                 inside = fixed + [items[q] for q in sliced]
-                found = relations.reason(items[p], inside)
+                found = relations.reason(items[p], inside, negative)
                 name, fields = found or (name, fields)
                 if name == "BudgetExceeded":
                     fields["item_tokens"] = relations.needs(items[p], [items[q] for q in ranked], inside)

@@ -21,22 +21,17 @@ def breaches(candidates, selected) -> list[str]:
     ids = [mark(item, "id") for item in selected if mark(item, "id") is not None]
     found += [f"two forms of {one}" for one in set(ids) if ids.count(one) > 1]
     for item in selected:
-        found += [f"{item.content} lacks {one}" for one in mark(item, "requires", ()) if one not in ids]
         group = mark(item, "group")
         for other in candidates:
             if group is None or mark(other, "group") != group or id(other) in inside:
                 continue
             if mark(other, "id") is None or mark(other, "id") not in ids:
                 found.append(f"{item.content} is in without {other.content} of its group")
-    for label in {mark(item, "exclusive") for item in selected} - {None}:
-        rivals = [item.content for item in selected if mark(item, "exclusive") == label]
-        if len(rivals) > 1:
-            found.append(f"rivals {rivals}")
     return found
 
 
 def subsets(candidates):
-    """Every lawful subset of the positions, by trying all of them."""
+    """Every subset of the positions that keeps the relations, by trying all of them."""
     for flags in product((False, True), repeat=len(candidates)):
         chosen = [position for position, flag in enumerate(flags) if flag]
         items = [candidates[position] for position in chosen]
@@ -51,37 +46,34 @@ def value(entries, position) -> float:
 
 
 def best_value(entries, target, worth) -> int:
-    """The greatest sum of `worth(position)` over lawful subsets within the target."""
+    """The greatest sum of `worth(position)` over such subsets within the target."""
     items = [item for item, _ in entries]
     fitting = (chosen for chosen in subsets(items) if sum(items[p].tokens for p in chosen) <= target)
     return max(sum(map(worth, chosen)) for chosen in fitting)
 
 
 def greedy(entries, target) -> set[int]:
-    """Steps in order of density; a unit in its smallest forms first, then one exchange of a form after the other."""
+    """Steps in order of density; a group in its smallest forms first, then one exchange of a form after the other."""
     pool = _Pool(entries)
     steps = []
-    for unit in pool.units:
-        steps += pool.steps(unit)
+    for group in pool.groups:
+        steps += pool.steps(group)
     steps.sort(key=lambda step: (-step[0], step[1], step[2]))
     level: dict[int, int] = {}
     remaining = target
-    for _, _, _, unit, thing in steps if target > 0 else ():
-        if thing is None:
-            new = [t for t in pool.closure(unit) if t not in level]
-            cost = sum(pool.forms[t][0][0] for t in new)
-            labels = [pool.exclusive[t] for t in new if pool.exclusive[t]]
-            taken = {pool.exclusive[t] for t in level}
-            if cost <= remaining and not taken.intersection(labels):
+    for _, _, _, group, exchange in steps if target > 0 else ():
+        if exchange is None:
+            cost = sum(pool.forms[e][0][0] for e in group)
+            if cost <= remaining:
                 remaining -= cost
-                level.update(dict.fromkeys(new, 0))
+                level.update(dict.fromkeys(group, 0))
         else:
-            which, to = thing
+            which, to = exchange
             cost = pool.forms[which][to][0] - pool.forms[which][to - 1][0]
             if level.get(which) == to - 1 and cost <= remaining:
                 remaining -= cost
                 level[which] = to
-    return {pool.forms[thing][step][2] for thing, step in level.items()}
+    return {pool.forms[entity][step][2] for entity, step in level.items()}
 
 
 class _Pool:
@@ -90,54 +82,33 @@ class _Pool:
         names: dict = {}
         for position, item in enumerate(self.items):
             names.setdefault(mark(item, "id") or position, []).append(position)
-        self.names = list(names)
         self.members = list(names.values())
-        first = [self.items[positions[0]] for positions in self.members]
-        self.exclusive = [mark(item, "exclusive") for item in first]
-        everything = range(len(self.members))
-        needs = [
-            {t for t in everything if self.names[t] in mark(first[s], "requires", ())}
-            | {t for t in everything if mark(first[s], "group") and mark(first[t], "group") == mark(first[s], "group")}
-            | {s}
-            for s in everything
-        ]
-        for _ in everything:
-            needs = [set().union(*(needs[t] for t in need)) for need in needs]
-        self.needs = needs
         self.forms = [_useful([(self.items[p].tokens, value(entries, p), p) for p in ps]) for ps in self.members]
-        self.units = sorted({tuple(t for t in everything if s in needs[t] and t in needs[s]) for s in everything})
-        self.units = [unit for unit in self.units if self._can_be_in(unit)]
+        everyone = range(len(self.members))
+        self.group_of = [tuple(e for e in everyone if self._is_mate(e, other)) for other in everyone]
+        self.groups = [group for group in sorted(set(self.group_of)) if all(self.forms[e] for e in group)]
 
-    def _can_be_in(self, unit):
-        needed = self.closure(unit)
-        labels = [self.exclusive[t] for t in needed if self.exclusive[t]]
-        return all(self.forms[t] for t in needed) and len(labels) == len(set(labels))
+    def _is_mate(self, entity, other):
+        labels = [mark(self.items[self.members[e][0]], "group") for e in (entity, other)]
+        return entity == other or (labels[0] is not None and labels[0] == labels[1])
 
-    def closure(self, unit):
-        return sorted(self.needs[unit[0]])
-
-    def steps(self, unit):
-        """The steps of a unit: key, first position, number, unit, and the thing with its new form."""
+    def steps(self, group):
+        """The steps of a group: key, first position, number, group, and the entity with its new form."""
         exchanges = sorted(
             (
-                (-(high[1] - low[1]) / (high[0] - low[0]), t, to)
-                for t in unit
-                for to, (low, high) in enumerate(zip(self.forms[t], self.forms[t][1:], strict=False), 1)
+                (-(high[1] - low[1]) / (high[0] - low[0]), e, to)
+                for e in group
+                for to, (low, high) in enumerate(zip(self.forms[e], self.forms[e][1:], strict=False), 1)
             ),
         )
-        smallest = [self.forms[t][0] for t in unit]
+        smallest = [self.forms[e][0] for e in group]
         points = [(0, 0.0), (sum(form[0] for form in smallest), sum(form[1] for form in smallest))]
-        for _, t, to in exchanges:
-            low, high = self.forms[t][to - 1], self.forms[t][to]
+        for _, e, to in exchanges:
+            low, high = self.forms[e][to - 1], self.forms[e][to]
             points.append((points[-1][0] + high[0] - low[0], points[-1][1] + high[1] - low[1]))
-        bound = math.inf
-        if set(self.closure(unit)) != set(unit):
-            forms = [self.forms[t][0] for t in self.closure(unit)]
-            bound = _density((0, 0.0), (sum(form[0] for form in forms), sum(form[1] for form in forms)))
-        first = min(p for t in unit for p in self.members[t])
-        things = [None, *((t, to) for _, t, to in exchanges)]
-        keys = [min(_key(points, number), bound) for number in range(1, len(points))]
-        return [(keys[number], first, number, unit, thing) for number, thing in enumerate(things)]
+        first = min(p for e in group for p in self.members[e])
+        entities = [None, *((e, to) for _, e, to in exchanges)]
+        return [(_key(points, number + 1), first, number, group, entity) for number, entity in enumerate(entities)]
 
 
 def _density(start, end):
@@ -176,20 +147,24 @@ def _useful(forms):
 
 
 def are_related(items) -> bool:
-    keys = ("id", "worth", "requires", "group", "exclusive")
+    keys = ("id", "worth", "group")
     return any(mark(item, key) is not None for item in items for key in keys)
 
 
-def choose(kind: str, entries, pinned, target) -> list[int]:
-    """The positions that greedy, or else the best subset there is, takes beside the pinned items."""
+def choose(kind: str, entries, pinned, negative, target) -> list[int]:
+    """The positions that greedy, or else the best subset there is, takes beside the pinned items.
+
+    A group with a negative member can never be in.
+    """
     if target <= 0:
         return []
     items = [item for item, _ in entries]
-    settled = {(key, mark(pin, key)) for pin in pinned for key in ("id", "exclusive") if mark(pin, key) is not None}
+    settled = {mark(pin, "id") for pin in pinned} - {None}
+    closed = closed_groups(negative)
     free = [
         place
         for place, item in enumerate(items)
-        if not settled & {("id", mark(item, "id")), ("exclusive", mark(item, "exclusive"))}
+        if mark(item, "id") not in settled and mark(item, "group") not in closed
     ]
     if kind == "greedy":
         return sorted(free[place] for place in greedy([entries[place] for place in free], target))
@@ -203,27 +178,27 @@ def choose(kind: str, entries, pinned, target) -> list[int]:
     return max(allowed, key=lambda chosen: sum(math.floor(10_000 * value(entries, place)) for place in chosen))
 
 
-def reason(item, selected):
+def closed_groups(negative) -> set[str]:
+    return {mark(item, "group") for item in negative} - {None}
+
+
+def reason(item, selected, negative):
     """What keeps an item out beside the budget: its name and fields, or nothing."""
     for other in selected:
         if mark(item, "id") is not None and mark(other, "id") == mark(item, "id"):
             return "Superseded", {"by": other.content}
-    for other in selected:
-        if mark(item, "exclusive") is not None and mark(other, "exclusive") == mark(item, "exclusive"):
-            return "Conflict", {"with": other.content}
-    inside = [mark(other, "id") for other in selected]
-    missing = [one for one in mark(item, "requires", ()) if one not in inside]
-    return ("RequirementMissing", {"id": missing[0]}) if missing else None
+    group = mark(item, "group")
+    return ("GroupIncomplete", {"group": group}) if group in closed_groups(negative) else None
 
 
 def needs(item, candidates, selected) -> int:
-    """The tokens of an item with the smallest forms of whatever must come along."""
+    """The tokens of an item with the smallest forms of the rest of its group."""
     pool = _Pool([(candidate, 0.0) for candidate in candidates])
-    own = next(t for t, places in enumerate(pool.members) if any(candidates[p] is item for p in places))
+    own = next(e for e, places in enumerate(pool.members) if any(candidates[p] is item for p in places))
     inside = {mark(other, "id") or id(other) for other in selected}
     others = (
-        min(candidates[p].tokens for p in pool.members[t])
-        for t in pool.needs[own]
-        if t != own and not {mark(candidates[p], "id") or id(candidates[p]) for p in pool.members[t]} & inside
+        min(candidates[p].tokens for p in pool.members[e])
+        for e in pool.group_of[own]
+        if e != own and not {mark(candidates[p], "id") or id(candidates[p]) for p in pool.members[e]} & inside
     )
     return item.tokens + sum(others)

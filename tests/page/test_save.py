@@ -127,12 +127,12 @@ def test_a_report_that_was_read_and_an_empty_one_have_a_view_too():
 
 
 def test_relations_travel_with_the_item():
-    related = {"cupel:id": "call-1", "cupel:group": "turn-3", "cupel:requires": ["call-0"]}
-    items = [ContextItem("long", 9, metadata=related), ContextItem("needed", 1, metadata={"cupel:id": "call-0"})]
+    related = {"cupel:id": "call-1", "cupel:group": "turn-3", "cupel:worth": 0.5}
+    items = [ContextItem("long", 9, metadata=related), ContextItem("other", 1, metadata={"cupel:id": "call-0"})]
     variants = [Variant(presets.chat(), "chat", "")]
     payload = page_payload(items, ContextBudget(10, 10), variants, title="T", source=None, fixed_window=False)
     row = payload["items"][0]
-    assert (row["thing"], row["group"], row["requires"]) == ("call-1", "turn-3", ["call-0"])
+    assert (row["entity"], row["group"], row["worth"]) == ("call-1", "turn-3", 0.5)
     assert "metadata" not in row
     assert "group" not in payload["items"][1]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("model", "scorers", "slicers", "placers", "diagnostics", "pipeline")
 # Forms are filled while a report is read, and a stream's selection grows until the stream ends.
-CHANGING = {"Answer", "Core", "Priced", "_EntryForm", "_EventForm", "_ItemForm", "_ReportForm", "StreamSelection"}
+CHANGING = {"_EntryForm", "_EventForm", "_ItemForm", "_ReportForm", "StreamSelection"}
 
 
 def records() -> Iterator[type]:

@@ -103,10 +103,11 @@ def test_pins_must_be_rules():
         Pipeline(scorer=RecencyScorer(), pins=PinRule.system_prompts())
 
 
-def test_a_rule_pins_what_an_item_is_incomplete_without():
+def test_a_rule_pins_the_whole_group():
     call = ContextItem("call", 5, metadata={"cupel:group": "a"})
-    result = ContextItem("result", 5, kind="ToolOutput", metadata={"cupel:group": "a", "cupel:requires": ("plan",)})
-    plan = [ContextItem(text, len(text), metadata={"cupel:id": "plan"}) for text in ("plan", "the whole plan")]
+    result = ContextItem("result", 5, kind="ToolOutput", metadata={"cupel:group": "a"})
+    relations = {"cupel:id": "plan", "cupel:group": "a"}
+    plan = [ContextItem(text, len(text), metadata=relations) for text in ("plan", "the whole plan")]
     other = ContextItem("other", 5)
     pipeline = Pipeline(scorer=RecencyScorer(), pins=[PinRule.newest_tool_result()])
     pool = [call, result, *plan, other]

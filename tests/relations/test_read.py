@@ -1,11 +1,13 @@
-"""Relations are read from metadata, and what contradicts itself is refused."""
+"""Relations are read from metadata, and contradictions are refused."""
+
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextItem, InvalidItemError
-from cupel._relations import components, read_relations
+from cupel._relations import Form, hull, read_relations, useful_forms
 
 
 def item(content, tokens=10, *, pinned=False, kind="Message", **marks):
@@ -17,9 +19,9 @@ def read(*items, pinned=(), unusable=()):
     return read_relations(items, [1.0] * len(items), pinned, unusable)
 
 
-def units(relations):
-    """The ids of the things of each unit that can be in."""
-    return [[relations.things[thing].id for thing in unit.things] for unit in relations.units if unit.is_open]
+def groups(relations):
+    """The ids of the entities of each group that can be in."""
+    return [[relations.entities[one].id for one in group.entities] for group in relations.groups if group.is_open]
 
 
 def test_a_pool_without_relations_has_none():
@@ -27,74 +29,82 @@ def test_a_pool_without_relations_has_none():
     assert read() is None
 
 
-def test_forms_of_a_thing_go_from_the_fewest_tokens_up():
+def test_forms_of_an_entity_go_from_the_fewest_tokens_up():
     full, plain, stub = item("full", 900, id="x"), item("plain"), item("stub", 2, id="x", worth=0.25)
     relations = read_relations([full, plain, stub], [0.8, 0.5, 0.8])
-    thing, alone = relations.things
-    assert [(form.position, form.tokens, form.value) for form in thing.forms] == [(2, 2, 0.2), (0, 900, 0.8)]
+    entity, alone = relations.entities
+    assert [(form.position, form.tokens, form.value) for form in entity.forms] == [(2, 2, 0.2), (0, 900, 0.8)]
     assert (alone.id, alone.positions, len(alone.forms)) == (None, (1,), 1)
-    assert relations.thing_of == {0: 0, 2: 0, 1: 1}
+    assert relations.entity_of == {0: 0, 2: 0, 1: 1}
 
 
 def test_a_worth_of_zero_leaves_nothing_of_an_infinite_score():
     relations = read_relations([item("stub", id="x", worth=0)], [float("inf")])
-    assert relations.things[0].forms[0].value == 0.0
+    assert relations.entities[0].forms[0].value == 0.0
 
 
-def test_groups_and_circles_are_units_and_what_is_required_comes_first():
+def test_a_group_comes_where_its_first_entity_does():
+    relations = read(item("a", id="a"), item("b", id="b", group="g"), item("c", id="c"), item("d", id="d", group="g"))
+    assert groups(relations) == [["a"], ["b", "d"], ["c"]]
+    assert list(relations.group_of) == [0, 1, 2, 1]
+
+
+def test_a_pinned_form_closes_the_other_forms():
+    relations = read(item("another form", 5, id="p", worth=0.5), pinned=[item("p", pinned=True, id="p")])
+    assert groups(relations) == []
+    assert relations.pinned == {"p": "p"}
+
+
+def test_a_member_that_cannot_be_in_closes_its_group():
     relations = read(
-        item("a", id="a", requires=["b"]),
-        item("b", id="b", requires=["c"]),
-        item("c", id="c", requires=("b", "d")),
-        item("d", id="d", group="g"),
-        item("e", id="e", group="g"),
-    )
-    assert units(relations) == [["d", "e"], ["b", "c"], ["a"]]
-    assert [unit.requires for unit in relations.units] == [(), (0,), (1,)]
-
-
-def test_a_thing_may_require_itself():
-    assert units(read(item("a", id="a", requires=["a"]))) == [["a"]]
-
-
-def test_pinned_things_satisfy_requirements_and_close_their_other_forms():
-    relations = read(
-        item("a", id="a", requires=["p"]),
-        item("another form", 5, id="p", worth=0.5),
-        pinned=[item("p", pinned=True, id="p")],
-    )
-    assert units(relations) == [["a"]]
-    assert relations.pins.things == {"p": "p"}
-
-
-def test_what_cannot_be_in_closes_what_depends_on_it():
-    relations = read(
-        item("needs a rival of a pin", id="n", requires=["r"]),
-        item("rival", id="r", exclusive="e"),
         item("with a negative member", id="h", group="g"),
-        item("needs what cannot be counted", id="u", requires=["gone"]),
-        item("needs both of an exclusive pair", id="b", requires=["left", "right"]),
-        item("left", id="left", exclusive="side"),
-        item("right", id="right", exclusive="side"),
+        item("negative by itself", -3, id="n", group="k"),
+        item("its mate", id="m", group="k"),
         item("free", id="f"),
-        pinned=[item("p", pinned=True, exclusive="e")],
-        unusable=[item("m", -1, group="g"), item("gone", -1, id="gone")],
+        unusable=[item("gone", -1, group="g")],
     )
-    assert units(relations) == [["left"], ["right"], ["f"]]
-    assert [thing.id for thing in relations.things if thing.forms] == ["left", "right", "f"]
+    assert groups(relations) == [["f"]]
+    assert [entity.id for entity in relations.entities if entity.forms] == ["f"]
 
 
-def test_a_part_keeps_what_lies_within_it():
+def test_a_part_keeps_the_relations_within_it():
     relations = read(
-        item("a", id="a", requires=["b", "c"]),
+        item("a", id="a"),
         item("b", 9, id="b", group="g"),
         item("short b", 3, id="b", group="g", worth=0.5),
         item("c", id="c"),
         item("d", id="d", group="g"),
     ).part([2, 0, 4])
-    assert [thing.id for thing in relations.things] == ["a", "b", "d"]
-    assert units(relations) == [["b", "d"], ["a"]]
-    assert [form.position for form in relations.things[1].forms] == [0]
+    assert [entity.id for entity in relations.entities] == ["a", "b", "d"]
+    assert groups(relations) == [["a"], ["b", "d"]]
+    assert [form.position for form in relations.entities[1].forms] == [0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=8, unique_by=lambda point: point[0]
+    )
+)
+def test_the_hull_is_the_least_concave_line_over_all_points(points):
+    points.sort()
+    tokens, values = [x for x, _ in points], [y for _, y in points]
+    corners = hull(tokens, values)
+    slopes = [(values[b] - values[a]) / (tokens[b] - tokens[a]) for a, b in pairwise(corners)]
+    assert (corners[0], corners[-1]) == (0, len(points) - 1)
+    assert slopes == sorted(slopes, reverse=True)
+    for (start, end), slope in zip(pairwise(corners), slopes, strict=True):
+        for between in range(start, end):
+            assert values[between] <= values[start] + slope * (tokens[between] - tokens[start]) + 1e-9
+
+
+def test_a_form_of_equal_tokens_and_less_value_is_not_useful():
+    forms = [Form(0, 5, 0.3), Form(1, 5, 0.4), Form(2, 5, 0.4), Form(3, 9, 0.4)]
+    assert [form.position for form in useful_forms(forms)] == [1]
+
+
+@pytest.mark.parametrize("marks", [{"requires": ["nobody"]}, {"exclusive": "x"}, {"requires": 3}])
+def test_other_keys_of_the_prefix_are_no_relations(marks):
+    assert read(item("a", **marks)) is None
 
 
 LONG = "x" * 10_000_000
@@ -109,13 +119,8 @@ LONG = "x" * 10_000_000
         ({"id": "a", "worth": True}, "metadata['cupel:worth'] must be a number, got bool: True"),
         ({"id": "a", "worth": 1.5}, "metadata['cupel:worth'] must be from 0 to 1, got 1.5"),
         ({"id": "a", "worth": float("nan")}, "metadata['cupel:worth'] must be from 0 to 1, got nan"),
-        ({"worth": 0.5}, "metadata['cupel:worth'] needs a 'cupel:id' that names the thing, got none"),
-        ({"requires": "b"}, "metadata['cupel:requires'] must be a list of ids, got str: 'b'"),
-        ({"requires": {"b"}}, "metadata['cupel:requires'] must be a list of ids, got set: {'b'}"),
-        ({"requires": ["a", 3]}, "metadata['cupel:requires'][1] must be a string, got int: 3"),
-        ({"requires": ["b"]}, "metadata['cupel:requires'] names 'b', but no item has this cupel:id"),
+        ({"worth": 0.5}, "metadata['cupel:worth'] needs a 'cupel:id' that names the entity, got none"),
         ({"group": None}, "metadata['cupel:group'] must be a string, got NoneType: None"),
-        ({"exclusive": ["e"]}, "metadata['cupel:exclusive'] must be a string, got list: ['e']"),
     ],
 )
 def test_bad_marks_name_the_item_and_the_key(marks, message):
@@ -126,7 +131,7 @@ def test_bad_marks_name_the_item_and_the_key(marks, message):
 
 def test_messages_stay_short():
     with pytest.raises(InvalidItemError) as refusal:
-        read(item(LONG, requires=[LONG]))
+        read(item(LONG, id="x", group=LONG), item(LONG, id="x"))
     assert len(str(refusal.value)) < 600
 
 
@@ -134,19 +139,13 @@ def test_messages_stay_short():
     ("one", "other", "message"),
     [
         ({"kind": "File"}, {}, "must agree in kind, got Message for 'o' and File for 't'"),
-        ({"requires": ["x"]}, {"requires": []}, "must agree in cupel:requires, got [] for 'o' and ['x'] for 't'"),
         ({"group": "g"}, {}, "must agree in cupel:group, got none for 'o' and 'g' for 't'"),
-        ({}, {"exclusive": "e"}, "must agree in cupel:exclusive, got 'e' for 'o' and none for 't'"),
     ],
 )
 def test_forms_that_disagree_are_refused(one, other, message):
     with pytest.raises(InvalidItemError) as refusal:
         read(item("t", id="x", **one), item("o", id="x", **other))
     assert str(refusal.value) == f"forms of 'x' {message}"
-
-
-def test_the_order_of_requirements_is_no_disagreement():
-    assert read(item("t", id="x", requires=["x", "y"]), item("o", id="x", requires=["y", "x"]), item("y", id="y"))
 
 
 @pytest.mark.parametrize(
@@ -158,16 +157,6 @@ def test_the_order_of_requirements_is_no_disagreement():
             "group 'g' must be pinned as a whole or not at all, got 'p0' pinned and 'c0' not",
         ),
         ([], [{"id": "x"}, {"id": "x"}], "at most one item of cupel:id 'x' may be pinned, got 'p0' and 'p1'"),
-        (
-            [],
-            [{"exclusive": "e"}, {"exclusive": "e"}],
-            "at most one item of cupel:exclusive 'e' may be pinned, got 'p0' and 'p1'",
-        ),
-        (
-            [{"id": "x"}],
-            [{"requires": ["x"]}],
-            "item 'p0' is pinned, so what it requires must be pinned too: 'x' is not",
-        ),
     ],
 )
 def test_pins_that_cannot_hold_are_refused(candidates, pinned, message):
@@ -179,31 +168,6 @@ def test_pins_that_cannot_hold_are_refused(candidates, pinned, message):
     assert str(refusal.value) == message
 
 
-def test_a_thing_with_a_pinned_form_is_pinned_with_its_group():
+def test_an_entity_with_a_pinned_form_is_pinned_with_its_group():
     pinned = [item("p", pinned=True, id="x", group="g"), item("q", pinned=True, group="g")]
-    assert units(read(item("short", 2, id="x", group="g", worth=0.5), pinned=pinned)) == []
-
-
-@st.composite
-def graphs(draw):
-    size = draw(st.integers(0, 7))
-    return draw(st.lists(st.lists(st.integers(0, max(0, size - 1)), max_size=3), min_size=size, max_size=size))
-
-
-@given(graphs())
-def test_components_are_what_reaches_one_another(edges):
-    reach = [{node} for node in range(len(edges))]
-    for _ in edges:
-        reach = [seen.union(*(reach[child] for node in seen for child in edges[node])) for seen in reach]
-    found = components(edges)
-    assert sorted(node for members in found for node in members) == list(range(len(edges)))
-    for members in found:
-        for node in members:
-            assert members == [other for other in sorted(reach[node]) if node in reach[other]]
-    place = {node: rank for rank, members in enumerate(found) for node in members}
-    assert all(place[child] <= place[node] for node, children in enumerate(edges) for child in children)
-
-
-def test_a_long_chain_of_requirements_is_no_recursion():
-    chain = [item("0", id="0"), *(item(str(n), id=str(n), requires=[str(n - 1)]) for n in range(1, 5000))]
-    assert len(units(read(*reversed(chain)))) == 5000
+    assert groups(read(item("short", 2, id="x", group="g", worth=0.5), pinned=pinned)) == []

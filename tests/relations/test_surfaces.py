@@ -24,14 +24,14 @@ from cupel.analytics import optimality_gap
 from cupel.batch import run_batch
 from cupel.cli._main import main
 from cupel.page import Variant, page_payload
-from cupel.slicers import Chooser, Selection
+from cupel.slicers import _base
 from cupel.testing import check_slicer
 from tests.relations.test_selection import hinted
 
 LOG = forms(hinted("the whole log", 100, 0.9), (hinted("a stub", 5), 0.1), id="log")
-NOTE = hinted("note", 5, 0.8, metadata={"cupel:requires": ["log"]})
-RIVALS = [hinted(name, 10, 0.5, metadata={"cupel:exclusive": "v"}) for name in ("one", "two")]
-ITEMS = [*LOG, NOTE, *RIVALS]
+PAIR = [hinted(name, 10, 0.5, metadata={"cupel:group": "g"}) for name in ("call", "result")]
+HALF = [hinted(name, tokens, 0.4, metadata={"cupel:group": "h"}) for name, tokens in (("half", 1), ("uncounted", -1))]
+ITEMS = [*LOG, *PAIR, *HALF]
 
 
 def contents(items):
@@ -42,9 +42,9 @@ def pipeline(slicer=None):
     return Pipeline(scorer=ReflexiveScorer(), slicer=slicer or GreedySlice())
 
 
-def test_a_report_with_the_new_reasons_travels():
+def test_a_report_with_reasons_of_relations_travels():
     report = pipeline().dry_run(ITEMS, 30)
-    assert {entry.reason.name for entry in report.excluded} == {"Superseded", "Conflict"}
+    assert {entry.reason.name for entry in report.excluded} == {"Superseded", "GroupIncomplete", "NegativeTokens"}
     assert SelectionReport.from_json(report.to_json()) == report
 
 
@@ -56,14 +56,14 @@ def test_the_command_reads_relations_from_lines(tmp_path, capsys):
     assert main(["explain", str(path), "--budget", "30", "--policy", str(policy)]) == 0
     said = capsys.readouterr().out
     assert "in as “a stub”" in said
-    assert "only one of a set, and “one” is in" in said
+    assert "group “h” is incomplete" in said
 
 
 def test_the_command_refuses_relations_that_contradict_themselves(tmp_path, capsys):
     path = tmp_path / "items.jsonl"
-    path.write_text(json.dumps(ContextItem("note", 3, metadata={"cupel:requires": "log"}).to_dict()) + "\n")
+    path.write_text(json.dumps(ContextItem("note", 3, metadata={"cupel:group": 3}).to_dict()) + "\n")
     assert main(["explain", str(path), "--budget", "30"]) == 2
-    assert "metadata['cupel:requires'] must be a list of ids, got str: 'log'" in capsys.readouterr().err
+    assert "metadata['cupel:group'] must be a string, got int: 3" in capsys.readouterr().err
 
 
 def test_the_page_shows_what_python_chose():
@@ -76,9 +76,10 @@ def test_the_page_shows_what_python_chose():
     assert sorted(answer["placed"]) == [1, 2, 3]
     assert {row["position"]: row for row in answer["excluded"]} == {
         0: {"position": 0, "reason": "Superseded", "by": "a stub"},
-        4: {"position": 4, "reason": "Conflict", "with": "one"},
+        4: {"position": 4, "reason": "GroupIncomplete", "group": "h"},
+        5: {"position": 5, "reason": "NegativeTokens", "tokens": -1},
     }
-    assert {"Superseded", "RequirementMissing", "Conflict"} <= set(page["reasons"])
+    assert {"Superseded", "GroupIncomplete"} <= set(page["reasons"])
 
 
 def streamed(items, budget, batch_size):
@@ -90,12 +91,12 @@ def streamed(items, budget, batch_size):
 
 
 def test_a_stream_keeps_to_the_relations_within_a_batch():
-    result = streamed(ITEMS, 25, 5)
-    assert contents(result) == ["a stub", "note", "one"]
-    assert result.excluded == {"Superseded": 1, "Conflict": 1}
+    result = streamed(ITEMS, 25, 6)
+    assert contents(result) == ["a stub", "call", "result"]
+    assert result.excluded == {"Superseded": 1, "GroupIncomplete": 1, "NegativeTokens": 1}
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 4])
+@pytest.mark.parametrize("batch_size", [1, 3])
 def test_a_stream_refuses_relations_beyond_a_batch(batch_size):
     with pytest.raises(InvalidItemError, match="is not in the same batch of the stream; relations hold within a batch"):
         streamed(ITEMS, 200, batch_size)
@@ -105,7 +106,7 @@ def test_a_stream_does_not_take_related_items_back():
     late = ContextItem("late", 90, pinned=True)
     plain = [hinted(str(number), 1) for number in range(3)]
     with pytest.raises(SelectionError, match="pinned item 'late' needs the room of"):
-        streamed([*ITEMS, late, *plain], 100, 5)
+        streamed([*ITEMS, late, *plain], 100, 6)
 
 
 def test_a_stream_slice_keeps_to_the_relations_too():
@@ -113,30 +114,19 @@ def test_a_stream_slice_keeps_to_the_relations_too():
         for item in ITEMS:
             yield ScoredItem(item, item.future_relevance_hint)
 
-    assert contents(asyncio.run(StreamSlice(5).slice(source(), ContextBudget(25, 25)))) == ["a stub", "note", "one"]
+    chosen = asyncio.run(StreamSlice(6).slice(source(), ContextBudget(25, 25)))
+    assert contents(chosen) == ["a stub", "call", "result"]
     with pytest.raises(InvalidItemError, match="is not in the same batch"):
-        asyncio.run(StreamSlice(2).slice(source(), ContextBudget(200, 200)))
+        asyncio.run(StreamSlice(3).slice(source(), ContextBudget(200, 200)))
 
 
-def test_the_law_kit_finds_a_selection_against_the_relations():
-    class All(Chooser):
-        def __init__(self, count):
-            self.count = count
-
-        def within(self, relations):
-            del relations
-            return self
-
-        def __call__(self, budget):
-            return Selection(list(range(self.count)) if budget.target_tokens > 0 else [])
-
+def test_the_law_kit_finds_a_selection_against_the_relations(monkeypatch):
     class Everything(Slicer):
         def slice(self, scored, budget):
             return [entry.item for entry in scored] if budget.target_tokens > 0 else []
 
-        def fit(self, candidates):
-            return All(len(candidates))
-
+    check_slicer(Everything(), may_exceed_target=True)  # the pipeline enforces them
+    monkeypatch.setattr(_base, "drop_violations", lambda relations, chosen: chosen)
     with pytest.raises(AssertionError, match="a selection has no"):
         check_slicer(Everything(), may_exceed_target=True)
 
@@ -149,12 +139,12 @@ def test_the_optimality_gap_counts_what_a_form_is_worth():
 
 
 def test_a_batch_keeps_to_relations_and_refuses_one_row_at_a_time(tmp_path):
-    bad = [ContextItem("note", 3, metadata={"cupel:requires": ["nobody"]})]
+    bad = [ContextItem("note", 3, metadata={"cupel:group": ""})]
     rows = [{"items": [item.to_dict() for item in items], "budget": 30} for items in (ITEMS, bad)]
     requests, output = tmp_path / "requests.jsonl", tmp_path / "out.jsonl"
     requests.write_text("".join(json.dumps(row) + "\n" for row in rows))
     run_batch(requests, output, Pipeline(scorer=ReflexiveScorer()), max_errors=1)
     answers = [json.loads(line) for line in output.read_text().splitlines()]
-    assert sorted(item["content"] for item in answers[0]["items"]) == ["a stub", "note", "one"]
+    assert sorted(item["content"] for item in answers[0]["items"]) == ["a stub", "call", "result"]
     assert len(answers) == 1
-    assert "names 'nobody', but no item has this cupel:id" in (tmp_path / "out.jsonl.errors.jsonl").read_text()
+    assert "metadata['cupel:group'] must not be empty" in (tmp_path / "out.jsonl.errors.jsonl").read_text()

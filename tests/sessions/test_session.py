@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from cupel import (
-    EXCLUSIVE_KEY,
     GROUP_KEY,
     ID_KEY,
-    REQUIRES_KEY,
     ConfigurationError,
     ContextBudget,
     ContextItem,
@@ -125,13 +123,8 @@ def test_what_cannot_be_sent_is_said() -> None:
     with pytest.raises(PinnedExceedsBudgetError, match="30 tokens"):
         session.select([message(0)], new=[message(2, 30)])
     assert session.total.sent == 10, "the failed turn left no trace"
-    for metadata, words in (
-        ({GROUP_KEY: "g", ID_KEY: "i"}, "cupel:group"),
-        ({EXCLUSIVE_KEY: "e"}, "cupel:exclusive"),
-        ({REQUIRES_KEY: ["i"]}, "cupel:requires"),
-    ):
-        with pytest.raises(InvalidItemError, match=words):
-            session.select([message(0, metadata=metadata)])
+    with pytest.raises(InvalidItemError, match="cupel:group"):
+        session.select([message(0, metadata={GROUP_KEY: "g", ID_KEY: "i"})])
 
 
 def test_a_group_comes_and_goes_whole() -> None:
@@ -175,7 +168,7 @@ def test_a_cold_cache_and_the_providers_account() -> None:
         ((ReflexiveScorer(), 100), {}, TypeError, "policy must be a Pipeline"),
         ((PIPELINE, "100"), {}, TypeError, "budget must be"),
         ((PIPELINE, True), {}, TypeError, "budget must be"),
-        ((PIPELINE, 10**400), {}, InvalidBudgetError, "at most 2\\*\\*53 tokens, got max_tokens=an integer of 1329"),
+        ((PIPELINE, 10**400), {}, InvalidBudgetError, "<= 9007199254740992, got an integer of 1329"),
         ((PIPELINE, 100), {"key": "content"}, TypeError, "key"),
         ((PIPELINE, 100), {"prices": {}}, TypeError, "prices"),
         ((PIPELINE, 100), {"worth": float("inf")}, ConfigurationError, "worth"),
@@ -196,8 +189,6 @@ def test_bad_arguments_are_refused(
         keyless.select([message(0)])
     with pytest.raises(TypeError, match="what key returned must be a string, got list"):
         Session(PIPELINE, 100, key=lambda item: list(item.tags)).select([message(0)])  # type: ignore[arg-type,return-value]
-    with pytest.raises(InvalidItemError, match=r"at most 2\*\*53 tokens"):
-        session.select([message(0, 10**400)])
     session.select([message(0)])
     with pytest.raises(ConfigurationError, match=r"usage.input_tokens must be from 0 to 2\*\*53"):
         session.observe({"input_tokens": 10**400})

@@ -84,7 +84,7 @@ def test_no_guard_because_the_real_table_is_bounded():
 
 def test_the_span_promises_no_more_than_the_target_itself():
     scored, budget = random_pool(random.Random(1))
-    span = AUTO.fit(Candidates.of(scored)).span(budget)
+    span = AUTO.prepare(Candidates.of(scored)).span(budget)
     assert (span.start, span.stop) == (budget.target_tokens, budget.target_tokens + 1)
 
 

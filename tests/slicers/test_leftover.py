@@ -76,6 +76,8 @@ def test_refused(value, error, says):
 
 def test_a_negative_count_is_no_matter_of_caps():
     columns = Candidates.of([ScoredItem(item("broken", -1, "ToolOutput", 0.9), 0.9), ScoredItem(ITEMS[2], 0.7)])
-    selection = QuotaSlice([QuotaEntry("ToolOutput", cap=1)], leftover="share").fit(columns)(ContextBudget(100, 100))
+    selection = QuotaSlice([QuotaEntry("ToolOutput", cap=1)], leftover="share").prepare(columns)(
+        ContextBudget(100, 100)
+    )
     assert selection.explain(0) is None
     assert selection.explain(1) == QuotaCapExceeded("ToolOutput", 1, 30)

@@ -28,7 +28,7 @@ from cupel import (
 )
 from cupel._columns import Candidates
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
-from cupel.slicers._base import Chooser, FittingSlicer
+from cupel.slicers._base import Chooser, PreparingSlicer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def chosen(slicer: Slicer, pool: list[ScoredItem], target: int) -> list[str]:
 
 
 def select(slicer: Slicer, pool: list[ScoredItem], target: int) -> Selection:
-    return slicer.fit(Candidates.of(pool))(budget(target))
+    return slicer.prepare(Candidates.of(pool))(budget(target))
 
 
 ALL_SLICERS: list[Slicer] = [
@@ -314,7 +314,7 @@ def test_a_custom_slicer_may_keep_its_list() -> None:
             assert isinstance(scored, list)
             return [scored.pop().item]
 
-    chooser = Greedy().fit(Candidates.of(scored(("a", 1, 1), ("b", 1, 1))))
+    chooser = Greedy().prepare(Candidates.of(scored(("a", 1, 1), ("b", 1, 1))))
     assert [chooser(budget(5)).chosen for _ in range(3)] == [[1], [1], [1]]
     assert chooser.span(budget(5)) == (5, 6)
 
@@ -335,7 +335,7 @@ POOLS = st.lists(
 def test_a_choice_holds_over_its_whole_span(
     slicer: Slicer, pool: list[tuple[str, int, float, str]], target: int
 ) -> None:
-    chooser = slicer.fit(Candidates.of(scored(*pool)))
+    chooser = slicer.prepare(Candidates.of(scored(*pool)))
     here = chooser(budget(target)).chosen
     span = chooser.span(budget(target))
     assert span.start <= target
@@ -345,43 +345,51 @@ def test_a_choice_holds_over_its_whole_span(
 
 
 def test_greedy_spans_are_as_long_as_they_can_be() -> None:
-    chooser = GreedySlice().fit(Candidates.of(scored(("a", 6, 0.9), ("b", 5, 0.5))))
+    chooser = GreedySlice().prepare(Candidates.of(scored(("a", 6, 0.9), ("b", 5, 0.5))))
     spans = [chooser.span(budget(target)) for target in (0, 3, 5, 8, 11)]
     assert spans == [(0, 1), (1, 5), (5, 6), (6, 11), (11, None)]
-    assert GreedySlice().fit(Candidates.of([])).span(budget(0)) == (0, None)
+    assert GreedySlice().prepare(Candidates.of([])).span(budget(0)) == (0, None)
 
 
 def test_count_spans_are_those_of_the_inner_slicer_after_what_is_committed() -> None:
     pool = Candidates.of(scored(("t", 10, 0.9, "t"), ("a", 6, 0.9), ("b", 5, 0.5)))
-    chooser = CountQuotaSlice([CountQuotaEntry("t", 1, 1)]).fit(pool)
+    chooser = CountQuotaSlice([CountQuotaEntry("t", 1, 1)]).prepare(pool)
     spans = [chooser.span(budget(target)) for target in (0, 3, 10, 11, 15, 16, 21)]
     assert spans == [(0, 1), (1, 11), (1, 11), (11, 15), (15, 16), (16, 21), (21, None)]
-    assert CountQuotaSlice([]).fit(Candidates.of([])).span(budget(0)) == (0, None)
+    assert CountQuotaSlice([]).prepare(Candidates.of([])).span(budget(0)) == (0, None)
 
 
 def test_a_slicer_that_chooses_nothing_cannot_be_built() -> None:
-    for base in (Slicer, FittingSlicer, Chooser):
+    for base in (Slicer, PreparingSlicer, Chooser):
         with pytest.raises(TypeError, match="abstract"):
             type("Idle", (base,), {})()
 
 
 def test_knapsack_spans_are_buckets_and_end_at_the_guard() -> None:
     pool = Candidates.of(scored(("a", 6, 0.9), ("b", 5, 0.5)))
-    spans = [KnapsackSlice(5, max_cells=None).fit(pool).span(budget(target)) for target in (0, 3, 9, 15, 99)]
+    spans = [KnapsackSlice(5, max_cells=None).prepare(pool).span(budget(target)) for target in (0, 3, 9, 15, 99)]
     assert spans == [(0, 1), (1, 5), (5, 10), (15, None), (15, None)]
-    assert KnapsackSlice(5, max_cells=20).fit(pool).span(budget(16)) == (15, 50)
+    assert KnapsackSlice(5, max_cells=20).prepare(pool).span(budget(16)) == (15, 50)
     with pytest.raises(TableTooLargeError):
-        KnapsackSlice(5, max_cells=20).fit(pool)(budget(50))
-    assert KnapsackSlice(5, max_cells=20).fit(pool)(budget(49)).chosen == [1, 0]
-    assert KnapsackSlice(5).fit(Candidates.of([])).span(budget(0)) == (0, None)
-    assert KnapsackSlice(5).fit(Candidates.of([])).span(budget(7)) == (1, None)
+        KnapsackSlice(5, max_cells=20).prepare(pool)(budget(50))
+    assert KnapsackSlice(5, max_cells=20).prepare(pool)(budget(49)).chosen == [1, 0]
+    assert KnapsackSlice(5).prepare(Candidates.of([])).span(budget(0)) == (0, None)
+    assert KnapsackSlice(5).prepare(Candidates.of([])).span(budget(7)) == (1, None)
 
 
-def test_quota_spans_are_bounded() -> None:
-    chooser = QuotaSlice([]).fit(Candidates.of(scored(("a", 5, 0.9))))
-    assert chooser.span(budget(6)) == (6, 1_006)
+def test_quota_spans_end_where_a_share_leaves_its_span() -> None:
+    chooser = QuotaSlice([]).prepare(Candidates.of(scored(("a", 5, 0.9))))
+    assert chooser.span(budget(6)) == (6, None)
     assert chooser.span(budget(0)) == (0, 1)
     assert chooser.span(budget(3)) == (3, 5)
+
+
+def test_quota_spans_leap_and_never_settle_before_every_kind_does() -> None:
+    pool = scored(("a", 500, 0.9), ("b", 5_000, 0.5, "Tool"))
+    chooser = QuotaSlice([QuotaEntry("Tool", cap=50)]).prepare(Candidates.of(pool))
+    assert chooser.span(budget(4_000)) == (4_000, 5_024)
+    assert chooser.span(budget(6_000)) == (6_000, 8_048)
+    assert chooser.span(budget(20_000)) == (20_000, None)
 
 
 @pytest.mark.parametrize("required", [3, 16, 17, 40])

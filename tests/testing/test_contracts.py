@@ -298,9 +298,9 @@ class WrongSpan(Slicer):
 
     def slice(self, scored, budget):
         candidates = Candidates.of(scored)
-        return [candidates.items[position] for position in self.fit(candidates)(budget).chosen]
+        return [candidates.items[position] for position in self.prepare(candidates)(budget).chosen]
 
-    def fit(self, candidates):
+    def prepare(self, candidates):
         class Choose(Chooser):
             def __call__(self, budget):
                 free = [position for position, cost in enumerate(candidates.tokens) if cost == 0]
@@ -312,12 +312,12 @@ class WrongSpan(Slicer):
         return Choose()
 
 
-class WrongFit(Slicer):
+class WrongPreparation(Slicer):
     def slice(self, scored, budget):
         return []
 
-    def fit(self, candidates):
-        return GreedySlice().fit(candidates)
+    def prepare(self, candidates):
+        return GreedySlice().prepare(candidates)
 
 
 BROKEN_SLICERS = {
@@ -343,7 +343,11 @@ BROKEN_SLICERS = {
     "returns nothing at all": (SlicerOf(lambda *_: None), "slice returns a list of items", "returned: None"),
     "remembers": (Remembering(), "the same", "breaks a law"),
     "claims too wide a span": (WrongSpan(), "all targets of a span give the same selection", "chosen for a target of"),
-    "fits otherwise than it slices": (WrongFit(), "fit chooses what slice returns", "slice returned = []"),
+    "prepares another choice than it slices": (
+        WrongPreparation(),
+        "a prepared chooser chooses what slice returns",
+        "slice returned = []",
+    ),
 }
 
 

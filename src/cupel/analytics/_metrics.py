@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from cupel._checks import as_instance
-from cupel._ratios import quotient
-from cupel._relations import marks_of
+from cupel._relations import relation_of
 from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens, SelectionReport
 from cupel.model import ContextBudget
 from cupel.pipeline import effective_budget
@@ -56,7 +55,7 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget | int) -> 
     selected = sum(entry.item.tokens for entry in report.included)
     if budget.max_tokens == 0:  # ruling 10.1
         return math.inf if selected else 0.0
-    return quotient(selected, budget.max_tokens)
+    return selected / budget.max_tokens
 
 
 def kind_diversity(report: SelectionReport) -> int:
@@ -103,7 +102,7 @@ def _share(
     report: SelectionReport, kind: ContextKind, require: float, cap: float, budget: ContextBudget
 ) -> QuotaUtilization:
     tokens = sum(entry.item.tokens for entry in report.included if entry.item.kind == kind)
-    actual = quotient(tokens, budget.target_tokens) * 100.0 if budget.target_tokens else 0.0
+    actual = tokens / budget.target_tokens * 100.0 if budget.target_tokens else 0.0
     return QuotaUtilization(kind, QuotaMode.PERCENTAGE, require, cap, actual, _used(actual, cap))
 
 
@@ -219,7 +218,7 @@ def _compare(scores: list[float], bound: Fraction | None, capacity: int) -> Opti
 
 
 def _score(entry: IncludedItem | ExcludedItem) -> float:
-    worth = marks_of(entry.item).worth
+    worth = relation_of(entry.item).worth
     return entry.score * worth if worth else 0.0
 
 

@@ -216,7 +216,7 @@ def _slicing_differences(
     if expected.has("ordered_contents"):
         yield compare_value("ordered_contents", expected.texts("ordered_contents"), contents)
     if expected.has("shortfall_count"):
-        shortfalls = slicer.fit(Candidates.of(scored))(budget).shortfalls
+        shortfalls = slicer.prepare(Candidates.of(scored))(budget).shortfalls
         yield compare_value("shortfall_count", expected.values["shortfall_count"], len(shortfalls))
     if expected.has("cap_excluded_count"):
         count = _count_cap_drops(slicer, scored, budget, selected)

@@ -224,22 +224,13 @@ class Superseded(ExclusionReason, frozen=True):
     by: str
 
 
-class RequirementMissing(ExclusionReason, frozen=True):
-    """The item requires a thing, named here by its id, that is not in."""
+class GroupIncomplete(ExclusionReason, frozen=True):
+    """A member of the item's group can never be in; `group` is its label."""
 
-    title = "what it requires is out"
-    templates = (Template("requires “{id}”, which is out"),)
+    title = "its group is incomplete"
+    templates = (Template("group “{group}” is incomplete"),)
 
-    id: str
-
-
-class Conflict(ExclusionReason, frozen=True, rename={"with_": "with"}):
-    """Another thing of the same exclusive set, named here, is in; `with` is the field's name on the wire."""
-
-    title = "a rival is in"
-    templates = (Template("only one of a set, and “{with}” is in"),)
-
-    with_: str
+    group: str
 
 
 class UnknownReason(ExclusionReason, frozen=True):

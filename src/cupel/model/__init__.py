@@ -2,11 +2,9 @@
 
 from cupel.model._budget import ContextBudget
 from cupel.model._item import (
-    EXCLUSIVE_KEY,
     GROUP_KEY,
     ID_KEY,
     PRIORITY_KEY,
-    REQUIRES_KEY,
     SOURCE_TYPE_KEY,
     TRUST_KEY,
     WORTH_KEY,
@@ -16,11 +14,9 @@ from cupel.model._kind import ContextKind, ContextSource
 from cupel.model._scored import OverflowStrategy, ScoredItem
 
 __all__ = [
-    "EXCLUSIVE_KEY",
     "GROUP_KEY",
     "ID_KEY",
     "PRIORITY_KEY",
-    "REQUIRES_KEY",
     "SOURCE_TYPE_KEY",
     "TRUST_KEY",
     "WORTH_KEY",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 from msgspec.structs import force_setattr
 
-from cupel._checks import as_finite, as_integer, shown
+from cupel._checks import MOST_TOKENS, as_finite, as_integer, shown
 from cupel._folded import folded_map
 from cupel._frozen import EMPTY
 from cupel._portable import Portable
@@ -62,7 +62,8 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
     def __post_init__(self) -> None:
         # A well-formed budget passes by comparisons alone, because every run makes some; the rest is for messages.
         most, target, reserve = self.max_tokens, self.target_tokens, self.output_reserve
-        if not (type(most) is type(target) is type(reserve) is int and 0 <= target <= most and 0 <= reserve <= most):
+        is_whole = type(most) is type(target) is type(reserve) is int
+        if not (is_whole and 0 <= target <= most <= MOST_TOKENS and 0 <= reserve <= most):
             for field, value in _checked(max_tokens=most, target_tokens=target, output_reserve=reserve).items():
                 force_setattr(self, field, value)
         if self.reserved_slots is not EMPTY:
@@ -155,4 +156,4 @@ def _checked(**parts: object) -> dict[str, int]:
 
 
 def _whole(field: str, value: object) -> int:
-    return as_integer(field, value, least=0, error=InvalidBudgetError)
+    return as_integer(field, value, least=0, most=MOST_TOKENS, error=InvalidBudgetError)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec.structs import force_setattr
 
-from cupel._checks import as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
+from cupel._checks import MOST_TOKENS, as_flag, as_integer, as_mapping, as_number, as_text, as_tuple, wrong_type
 from cupel._counter import TokenCounter, as_counter, count_tokens
 from cupel._frozen import EMPTY, FrozenDict
 from cupel._portable import Portable
@@ -29,15 +29,11 @@ SOURCE_TYPE_KEY = "cupel:source-type"
 PRIORITY_KEY = "cupel:priority"
 """Metadata key: a priority label such as `high`; meant for `MetadataKeyScorer`."""
 ID_KEY = "cupel:id"
-"""Metadata key: the name of the thing that the item is a form of; set by `forms`."""
+"""Metadata key: the name of the entity that the item is a form of; set by `forms`."""
 WORTH_KEY = "cupel:worth"
-"""Metadata key: the share of its thing's score that a form keeps, from 0 to 1; set by `forms`."""
-REQUIRES_KEY = "cupel:requires"
-"""Metadata key: a list of ids, each of which must be in, in any form, for the item to be in."""
+"""Metadata key: the share of its entity's score that a form keeps, from 0 to 1; set by `forms`."""
 GROUP_KEY = "cupel:group"
-"""Metadata key: a label; all things that carry it are in, or none is."""
-EXCLUSIVE_KEY = "cupel:exclusive"
-"""Metadata key: a label; at most one of the things that carry it is in."""
+"""Metadata key: a label; all entities that carry it are in, or none is."""
 
 
 class _Required(msgspec.Struct, frozen=True, gc=False):
@@ -50,10 +46,10 @@ class _Required(msgspec.Struct, frozen=True, gc=False):
 class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
     """One piece of context that may enter the window; frozen, validated once.
 
-    `tokens` is the caller's count; negative counts are legal here and dropped by the pipeline. `timestamp` must be
-    aware and becomes UTC. `metadata` is copied (one level) and read-only; keys that start with `cupel:` are reserved.
-    Strings, numbers and timestamps of other libraries' types become plain ones. Two items are equal when all fields
-    are, but the pipeline tells items apart by position, never by equality.
+    `tokens` is the caller's count, at most 2^53; negative counts are legal here and dropped by the pipeline.
+    `timestamp` must be aware and becomes UTC. `metadata` is copied (one level) and read-only; keys that start with
+    `cupel:` are reserved. Strings, numbers and timestamps of other libraries' types become plain ones. Two items are
+    equal when all fields are, but the pipeline tells items apart by position, never by equality.
 
     >>> item = ContextItem("The build failed on step 3.", 7, kind="ToolOutput", tags=["ci"])
     >>> item.kind == ContextKind.TOOL_OUTPUT, item.tags
@@ -92,8 +88,8 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         # Each test is on the exact type first, so that a well-formed item costs one comparison a field.
         if type(self.content) is not str or not self.content:
             force_setattr(self, "content", _content(self.content))
-        if type(self.tokens) is not int:
-            force_setattr(self, "tokens", as_integer("tokens", self.tokens))
+        if type(self.tokens) is not int or not -MOST_TOKENS <= self.tokens <= MOST_TOKENS:
+            force_setattr(self, "tokens", _count("tokens", self.tokens))
         if type(self.kind) is not ContextKind:
             force_setattr(self, "kind", ContextKind.of(self.kind))
         if type(self.source) is not ContextSource:
@@ -114,8 +110,8 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
             )
         if self.pinned is not False and self.pinned is not True:
             as_flag("pinned", self.pinned)
-        if self.original_tokens is not None and type(self.original_tokens) is not int:
-            force_setattr(self, "original_tokens", as_integer("original_tokens", self.original_tokens))
+        if self.original_tokens is not None:
+            force_setattr(self, "original_tokens", _count("original_tokens", self.original_tokens))
 
     @classmethod
     def counted(cls, content: str, counter: TokenCounter, **fields: Any) -> Self:
@@ -163,6 +159,10 @@ def _content(content: object) -> str:
         msg = "content must not be empty, got ''"
         raise InvalidItemError(msg)
     return text
+
+
+def _count(field: str, tokens: object) -> int:
+    return as_integer(field, tokens, least=-MOST_TOKENS, most=MOST_TOKENS, error=InvalidItemError)
 
 
 def _are_plain(strings: Any) -> bool:

@@ -12,19 +12,16 @@ from typing import Any, Final
 import msgspec
 
 import cupel.policy
-from cupel._columns import Candidates, descending
+from cupel._columns import Candidates, densities, descending, scaled_score
 from cupel._documents import plain_number
-from cupel._ratios import ceil_quotient, scaled_score
-from cupel._relations import are_related, marks_of
+from cupel._relations import are_related, relation_of
 from cupel._text import CONTENT_LIMIT
 from cupel._version import __version__
 from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport, vocabulary
 from cupel.errors import PolicyConfigError, SelectionError
 from cupel.model import (
-    EXCLUSIVE_KEY,
     GROUP_KEY,
     ID_KEY,
-    REQUIRES_KEY,
     WORTH_KEY,
     ContextBudget,
     ContextItem,
@@ -35,7 +32,16 @@ from cupel.page._answers import Positions, answer, check, excluded_rows
 from cupel.page._scoring import scoring
 from cupel.pipeline import Pipeline, PreparedSelection
 from cupel.placers import ChronologicalPlacer, Placer, SystemFirst, UShapedPlacer
-from cupel.slicers import GreedySlice
+from cupel.slicers import (
+    BestFirstSlice,
+    CountConstrainedKnapsackSlice,
+    CountQuotaSlice,
+    GreedySlice,
+    KnapsackSlice,
+    QuotaSlice,
+    Slicer,
+    StreamSlice,
+)
 
 
 def distinct(items: Iterable[ContextItem]) -> list[ContextItem]:
@@ -68,7 +74,7 @@ class Probes:
         sizes = [item.tokens for item in items if item.tokens > 0]
         everything = max(sum(-(-size // bucket) * bucket for size in sizes) for bucket in {1, *buckets})
         share = 1.0 - budget.estimation_safety_margin_percent / 100.0
-        needed = ceil_quotient(everything, share) if share > 0 else everything
+        needed = math.ceil(everything / share) if share > 0 else everything
         needed = max(needed + budget.total_reserved, budget.target_tokens, 100)
         step = 10 ** max(0, len(str(needed)) - 2)  # a round number reads better at the end of a scale
         return cls(budget, fixed_window, budget.output_reserve, -(-needed // step) * step)
@@ -97,6 +103,7 @@ class Probes:
 
 
 _PLACERS: Final[dict[type[Placer], str]] = {ChronologicalPlacer: "chronological", UShapedPlacer: "u_shaped"}
+_IN_ORDER: Final[dict[type[Slicer], str]] = {GreedySlice: "greedy", StreamSlice: "greedy", BestFirstSlice: "best_first"}
 _BEFORE_SLICING: Final = (NegativeTokens.__name__, Deduplicated.__name__)
 _SAFE_INTEGER: Final = 2**53
 _MOST_CELLS: Final = 2**31
@@ -106,7 +113,7 @@ def replayable(
     policy: Pipeline, prepared: PreparedSelection, kinds: dict[str, int], highest: int
 ) -> dict[str, Any] | None:
     """Describe the slicer to the script, if the script can do exactly what the policy does up to the highest budget."""
-    form, candidates = prepared.chooser.replay(kinds), prepared.candidates
+    form, candidates = slicing(prepared, kinds), prepared.candidates
     if form is None or placing(policy.placer, kinds) is None:
         return None
     if not _has_knapsack(form):
@@ -114,6 +121,58 @@ def replayable(
     fits_a_double = sum(_values(candidates)) < _SAFE_INTEGER
     fits_an_index = len(prepared.items) * (highest // bucket_size(form) + 1) < _MOST_CELLS
     return form if fits_a_double and fits_an_index else None
+
+
+def slicing(prepared: PreparedSelection, kinds: Mapping[str, int]) -> dict[str, Any] | None:
+    """Describe the slicer to the script; None if only Python can run it."""
+    return None if prepared.candidates.relations is not None else _slicing(prepared.pipeline.slicer, kinds)
+
+
+def _slicing(slicer: Slicer, kinds: Mapping[str, int]) -> dict[str, Any] | None:
+    # Subclasses may choose in another way, so that types are compared exactly.
+    kind = type(slicer)
+    if kind in _IN_ORDER:
+        return {"type": _IN_ORDER[kind]}
+    if isinstance(slicer, KnapsackSlice) and kind is KnapsackSlice and slicer.bucket_size != "auto":
+        return {"type": "knapsack", "bucket_size": slicer.bucket_size, "max_cells": slicer.max_cells}
+    if isinstance(slicer, QuotaSlice) and kind is QuotaSlice and slicer.leftover == "leave":
+        inner = _slicing(slicer.inner, kinds)
+        quotas = [
+            {"kind": kinds.get(entry.kind.key, -1 - number), "require": entry.require, "cap": entry.cap}
+            for number, entry in enumerate(slicer.quotas)
+        ]
+        return inner and {"type": "quota", "quotas": quotas, "inner": inner}
+    if isinstance(slicer, CountQuotaSlice) and kind is CountQuotaSlice:
+        return _counting(slicer, _slicing(slicer.inner, kinds), kinds, resort=False)
+    if isinstance(slicer, CountConstrainedKnapsackSlice) and kind is CountConstrainedKnapsackSlice:
+        return _counting(slicer, _slicing(slicer.knapsack, kinds), kinds, resort=True)
+    return None
+
+
+def _counting(
+    slicer: CountQuotaSlice | CountConstrainedKnapsackSlice,
+    inner: dict[str, Any] | None,
+    kinds: Mapping[str, int],
+    *,
+    resort: bool,
+) -> dict[str, Any] | None:
+    entries = [
+        {
+            "kind": kinds.get(entry.kind.key, -1 - number),
+            "name": entry.kind.value,
+            "require_count": entry.require_count,
+            "cap_count": entry.cap_count,
+        }
+        for number, entry in enumerate(slicer.entries)
+    ]
+    return inner and {
+        "type": "count_quota",
+        "label": type(slicer).__name__,
+        "entries": entries,
+        "inner": inner,
+        "scarcity": slicer.scarcity.value,
+        "resort": resort,
+    }
 
 
 def placing(placer: Placer, kinds: Mapping[str, int]) -> dict[str, Any] | None:
@@ -142,7 +201,7 @@ def ranks(
     dropped = [row for row in excluded_rows(everything, positions) if row["reason"] in _BEFORE_SLICING]
     return {
         "sorted": positions.all(candidates.items),
-        "density": GreedySlice().fit(Candidates(candidates.items, candidates.scores, candidates.tokens)).order,
+        "density": descending(densities(candidates.scores, candidates.tokens)),
         "values": _values(candidates),
         "score_rank": _score_ranks(scores),
         # In the order of exclusion: stage by stage, and within a stage as the items came in (ruling 7.27).
@@ -264,7 +323,7 @@ def _stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str
 
 GENERATOR: Final = f"cupel {__version__}"
 _METADATA_LIMIT: Final = 2_000
-_RELATIONS: Final = (ID_KEY, WORTH_KEY, REQUIRES_KEY, GROUP_KEY, EXCLUSIVE_KEY)
+_RELATIONS: Final = (ID_KEY, WORTH_KEY, GROUP_KEY)
 """Metadata that the page says in words of its own."""
 _USUAL: Final = (
     ContextKind.SYSTEM_PROMPT,
@@ -302,7 +361,7 @@ def page_payload(
     kinds = _kinds(candidates)
     numbers = {key: position for position, key in enumerate(kinds)}
     prepared = [variant.policy.prepare(candidates) for variant in variants]
-    buckets = (bucket_size(one.chooser.replay(numbers)) for one in prepared)
+    buckets = (bucket_size(slicing(one, numbers)) for one in prepared)
     probes = Probes.covering(candidates, budget, buckets, fixed_window=fixed_window)
     policies: list[dict[str, Any]] = []
     for variant, one in zip(variants, prepared, strict=True):
@@ -370,10 +429,10 @@ def _item(item: ContextItem, kinds: dict[str, int]) -> dict[str, Any]:
 
 
 def _relations(item: ContextItem) -> dict[str, Any]:
-    """Return the thing an item stands for, and what must or must not be in with it."""
+    """Return the entity and the group of an item."""
     if not are_related([item]):
         return {}
-    marks = marks_of(item)
-    found = {"thing": marks.id, "requires": list(marks.requires), "group": marks.group, "exclusive": marks.exclusive}
-    worth = {"worth": marks.worth} if marks.worth != 1 else {}
-    return {name: value for name, value in found.items() if value} | worth
+    relation = relation_of(item)
+    worth = None if relation.worth == 1 else relation.worth
+    found = {"entity": relation.id, "group": relation.group, "worth": worth}
+    return {name: value for name, value in found.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_integer, as_mapping, as_text, shown, wrong_type
 from cupel._frozen import EMPTY, FrozenDict
-from cupel._relations import are_related, marks_of
+from cupel._relations import are_related, relation_of
 from cupel.errors import InvalidItemError, PipelineConfigError
 from cupel.model import SOURCE_TYPE_KEY, ContextKind, ContextSource
 
@@ -25,8 +25,8 @@ class PinRule:
     """Pins the items that meet all its conditions, as if they had been given with `pinned=True`.
 
     `newest` limits them to this many: the latest by timestamp, undated ones before all others, and of equals those
-    that come last. `metadata` names keys and the values they must have. What an item is incomplete without, its group
-    and what it requires, is pinned with it; of a thing in several forms, the fullest.
+    that come last. `metadata` names keys and the values they must have. The group of an item is pinned with it; of an
+    entity in several forms, the fullest.
 
     >>> from cupel import ContextItem, Pipeline, RecencyScorer
     >>> rules = [PinRule.system_prompts(), PinRule.newest_tool_result()]
@@ -85,7 +85,7 @@ class PinRule:
         return cls(kind=ContextKind.TOOL_OUTPUT, newest=1)
 
     def positions(self, items: Sequence[ContextItem]) -> Iterable[int]:
-        """Return where the items stand that the rule pins."""
+        """Return the positions of the items that the rule pins."""
         found = [position for position, item in enumerate(items) if self._holds(item)]
         if self.newest is None:
             return found
@@ -111,25 +111,20 @@ def pinned_positions(items: Sequence[ContextItem], rules: tuple[PinRule, ...]) -
 
 
 def _complete(items: Sequence[ContextItem], ruled: set[int]) -> set[int]:
-    """Add the groups of what a rule pins and what it requires: one form of each thing, a pinned one if there is any."""
-    marks = [marks_of(item) for item in items]
+    """Add the groups of the items that a rule pins: one form of each entity, a pinned one if there is any."""
+    relations = [relation_of(item) for item in items]
     forms: dict[str, int] = {}
     groups: dict[str, list[int]] = {}
     for position in sorted(range(len(items)), key=lambda at: (items[at].pinned, items[at].tokens, -at)):
-        if (thing := marks[position].id) is not None:
-            forms[thing] = position
-        if (group := marks[position].group) is not None:
+        if (entity := relations[position].id) is not None:
+            forms[entity] = position
+        if (group := relations[position].group) is not None:
             groups.setdefault(group, []).append(position)
     found: set[int] = set()
-    waiting = sorted(ruled)
-    while waiting:
-        position = waiting.pop()
-        mark = marks[position]
-        position = position if mark.id is None else forms[mark.id]
-        if position not in found:
-            found.add(position)
-            waiting += groups.get(mark.group or "", ())
-            waiting += (forms[thing] for thing in mark.requires if thing in forms)
+    for position in ruled:
+        for member in (position, *groups.get(relations[position].group or "", ())):
+            entity = relations[member].id
+            found.add(member if entity is None else forms[entity])
     return found
 
 
@@ -150,5 +145,5 @@ def _values(metadata: object) -> Mapping[str, Any]:
 
 
 def _same(found: object, wanted: object) -> bool:
-    # A flag is no number here, and whatever else stands in the metadata is not asked how it compares.
+    # A flag is no number here, and other values in the metadata are not asked how they compare.
     return isinstance(found, _PLAIN) and isinstance(found, bool) == isinstance(wanted, bool) and found == wanted

@@ -16,7 +16,7 @@ from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._observer import NULL_OBSERVER, Observer, Recorder
 from cupel.pipeline._stages import Classified, check_pinned, classify, effective_budget, merge, place, rank
 from cupel.scorers import ScoreBreakdown
-from cupel.slicers import Chooser
+from cupel.slicers import Chooser, enforce_relations
 
 if TYPE_CHECKING:
     import os
@@ -158,7 +158,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
             msg = "with_pipeline takes the same scorer, deduplication and pins; call prepare on this pipeline instead"
             raise PipelineConfigError(msg)
         observer = self._observer.resumed()
-        chooser = pipeline.slicer.fit(self.candidates).within(self.candidates.relations)
+        chooser = enforce_relations(pipeline.slicer.prepare(self.candidates), self.candidates.relations)
         observer.paused()
         return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _observer=observer)
 
@@ -206,7 +206,7 @@ def prepare(
 def _fitted(pipeline: Pipeline, classified: Classified, pinned_tokens: int, observer: Observer) -> PreparedSelection:
     observer.classified(classified)
     candidates = rank(pipeline, classified, observer)
-    chooser = pipeline.slicer.fit(candidates).within(candidates.relations)
+    chooser = enforce_relations(pipeline.slicer.prepare(candidates), candidates.relations)
     return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, observer)
 
 

@@ -366,7 +366,7 @@ class StreamSelection:
     def _fitting(self, candidates: Candidates) -> list[int]:
         if candidates.relations is None:
             return fill(candidates.scores, candidates.tokens, self.remaining)
-        return BestFirstSlice().fit(candidates)(ContextBudget(self.remaining, self.remaining)).chosen
+        return BestFirstSlice().prepare(candidates)(ContextBudget(self.remaining, self.remaining)).chosen
 
     def place(self) -> list[ContextItem]:
         """Handle overflow and put the selection in its final order, as a run does."""
@@ -403,7 +403,7 @@ class StreamSelection:
 def _batch_size(pipeline: Pipeline, batch_size: int | None) -> int:
     slicer = pipeline.slicer
     # A subclass with a `slice` of its own would not be asked.
-    if not isinstance(slicer, (StreamSlice, GreedySlice)) or type(slicer).fit is Slicer.fit:
+    if not isinstance(slicer, (StreamSlice, GreedySlice)) or type(slicer).prepare is Slicer.prepare:
         msg = (
             f"a stream is chosen from a batch at a time, which {type(slicer).__name__} cannot do: "
             "use StreamSlice or GreedySlice, or read the sources whole with arun"

@@ -5,6 +5,7 @@ Stages are pure functions. They return what they kept and what they dropped; `_o
 
 from __future__ import annotations
 
+from math import floor
 from operator import countOf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -12,8 +13,7 @@ import msgspec
 
 from cupel._checks import as_tuple
 from cupel._columns import Candidates, descending
-from cupel._ratios import floor_share
-from cupel._relations import are_related, lawful, marks_of, read_relations
+from cupel._relations import are_related, drop_violations, read_relations, relation_of
 from cupel.diagnostics import OverflowEvent
 from cupel.errors import BudgetOverflowError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
@@ -129,8 +129,8 @@ def find_copies(candidates: Candidates, known: Collection[str] = (), *, related:
 
 
 def _identity(item: ContextItem) -> _Identity:
-    marks = marks_of(item)
-    return item.content if marks.id is marks.group is None else (item.content, marks.id, marks.group)
+    relation = relation_of(item)
+    return item.content if relation.id is relation.group is None else (item.content, relation.id, relation.group)
 
 
 # --- 4. Sort ----------------------------------------------------------------------------------------------------------
@@ -165,8 +165,8 @@ def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget
     target = min(max(0, budget.target_tokens - committed), maximum)
     if margin > 0:
         share = 1.0 - margin / 100.0
-        maximum = floor_share(maximum, share)
-        target = min(floor_share(target, share), maximum)
+        maximum = floor(maximum * share)
+        target = min(floor(target * share), maximum)
     return ContextBudget(maximum, target)
 
 
@@ -247,7 +247,7 @@ def _truncated(everything: Candidates, chosen: Candidates, target_tokens: int) -
             kept.append(position)
             used += cost
     if chosen.relations is not None:
-        staying = lawful(chosen.relations, [position - pinned_count for position in kept[pinned_count:]])
+        staying = drop_violations(chosen.relations, [position - pinned_count for position in kept[pinned_count:]])
         kept = [*range(pinned_count), *(position + pinned_count for position in staying)]
     remaining = set(kept)
     return kept, [position for position in range(len(everything)) if position not in remaining]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cupel._checks import as_text, shown
 from cupel._columns import descending
 from cupel._planning import MOST_TOKENS, Action, Bill, Candidate, Change, FormOption, turn_html
-from cupel._relations import Marks, marks_of
+from cupel._relations import Relation, relation_of
 from cupel.diagnostics import (
     BudgetExceeded,
     ExcludedItem,
@@ -26,7 +26,7 @@ from cupel.diagnostics import (
     SelectionReport,
 )
 from cupel.errors import InvalidItemError
-from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, ContextItem
+from cupel.model import GROUP_KEY, ID_KEY, ContextItem
 from cupel.pipeline import ContextResult
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def entities_of(items: Sequence[ContextItem], scores: Sequence[float], new: rang
     found: dict[str, Entity] = {}
     seen: dict[str, int] = {}
     for position, item in enumerate(items):
-        marks = marks_of(item)
+        marks = relation_of(item)
         _check(item, marks)
         name = key(item)
         if marks.id is not None or marks.group is not None:
@@ -132,16 +132,16 @@ def entities_of(items: Sequence[ContextItem], scores: Sequence[float], new: rang
     return list(found.values())
 
 
-def _check(item: ContextItem, marks: Marks) -> None:
+def _check(item: ContextItem, marks: Relation) -> None:
     if item.tokens > MOST_TOKENS:
         msg = f"item {shown(item.content)}: a session counts at most 2**53 tokens, got {shown(item.tokens)}"
         raise InvalidItemError(msg)
-    unknown = {EXCLUSIVE_KEY: marks.exclusive, REQUIRES_KEY: marks.requires, GROUP_KEY: marks.id and marks.group}
-    for key, value in unknown.items():
-        if value:
-            beside = f" beside metadata[{ID_KEY!r}]" if key == GROUP_KEY else ""
-            msg = f"item {shown(item.content)}: a session knows forms and groups, but not metadata[{key!r}]{beside}"
-            raise InvalidItemError(msg)
+    if marks.id is not None and marks.group is not None:
+        msg = (
+            f"item {shown(item.content)}: a session takes forms or groups, "
+            f"but not metadata[{GROUP_KEY!r}] beside metadata[{ID_KEY!r}]"
+        )
+        raise InvalidItemError(msg)
 
 
 class ItemTurn:

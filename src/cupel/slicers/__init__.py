@@ -1,6 +1,6 @@
 """Slicers decide what fits the budget."""
 
-from cupel.slicers._base import Chooser, Reach, Selection, Slicer, Span
+from cupel.slicers._base import Chooser, Selection, Slicer, Span, enforce_relations
 from cupel.slicers._counts import CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, ScarcityBehavior
 from cupel.slicers._greedy import BestFirstSlice, GreedySlice, StreamSlice
 from cupel.slicers._knapsack import KnapsackSlice
@@ -19,10 +19,10 @@ __all__ = [
     "OptimalSlice",
     "QuotaEntry",
     "QuotaSlice",
-    "Reach",
     "ScarcityBehavior",
     "Selection",
     "Slicer",
     "Span",
     "StreamSlice",
+    "enforce_relations",
 ]

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from cupel._checks import as_instance, as_integer, as_tuple, shown, wrong_type
 from cupel._columns import descending
-from cupel._relations import closure, lawful
+from cupel._relations import drop_violations
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.errors import InvalidItemError, ScarcityError, SlicerConfigError
 from cupel.model import ContextBudget, ContextKind
-from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Slicer, Span
+from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Slicer, Span
 from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._knapsack import KnapsackSlice
-from cupel.slicers._related import Ladders, StepChooser
+from cupel.slicers._related import UpgradeChooser, Upgrades
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from cupel._columns import Candidates
     from cupel._relations import Relations
-    from cupel._targets import Targets, Wanted, Work
     from cupel.diagnostics import ExclusionReason
 
 
@@ -100,7 +97,7 @@ class CountQuotaEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class CountQuotaSlice(FittingSlicer):
+class CountQuotaSlice(PreparingSlicer):
     """Commits the required number of items of each kind, lets `inner` fill the rest, then enforces the caps.
 
     Required items are taken even when they exceed the budget; the pipeline's overflow strategy deals with that. The
@@ -135,13 +132,13 @@ class CountQuotaSlice(FittingSlicer):
             )
             raise SlicerConfigError(msg)
 
-    def _fit(self, candidates: Candidates) -> CountChooser:
+    def _prepare(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
         return count_chooser(self, candidates, self.inner, resort=False)
 
 
 @dataclass(frozen=True, slots=True)
-class CountConstrainedKnapsackSlice(FittingSlicer):
+class CountConstrainedKnapsackSlice(PreparingSlicer):
     """Commits the required number of items of each kind, fills the rest with a knapsack, then enforces the caps.
 
     The caps keep the highest scores. The knapsack does not know about them, so room it spent on items that a cap then
@@ -171,7 +168,7 @@ class CountConstrainedKnapsackSlice(FittingSlicer):
             raise wrong_type("knapsack", "a KnapsackSlice", self.knapsack)
         as_instance("scarcity", self.scarcity, ScarcityBehavior)
 
-    def _fit(self, candidates: Candidates) -> CountChooser:
+    def _prepare(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
         # The knapsack returns items from last to first; the caps must see the highest scores first (ruling 5.27).
         return count_chooser(self, candidates, self.knapsack, resort=True)
@@ -198,7 +195,7 @@ class CountChooser(Chooser):
         self._commit()
         # Negative counts take no part (ruling 5.4).
         self._rest = [place for place, cost in enumerate(candidates.tokens) if place not in self._gone and cost >= 0]
-        self._inner = inner.fit(candidates.part(self._rest))
+        self._inner = inner.prepare(candidates.part(self._rest))
 
     def _commit(self) -> None:
         """Take the best of each kind that is required, whatever the budget."""
@@ -217,7 +214,7 @@ class CountChooser(Chooser):
         self._gone = set(self._committed)
 
     def _best(self, missing: dict[str, int]) -> dict[str, list[int]]:
-        """Find so many of each kind, from the highest score down; negative counts take no part (ruling 5.4)."""
+        """Find the missing number of each kind, from the highest score down, without negative counts (ruling 5.4)."""
         keys, tokens = self._keys, self._candidates.tokens
         best: dict[str, list[int]] = {key: [] for key in missing}
         for position in descending(self._candidates.scores) if missing else ():
@@ -249,9 +246,14 @@ class CountChooser(Chooser):
             chosen.append(position)
         return Selection(chosen, self._shortfalls, lambda position: self._cap_reached(position, room, budget))
 
+    @property
+    def _is_refused(self) -> bool:
+        """Whether a shortfall raises, for every positive target."""
+        return bool(self._shortfalls) and self._scarcity is ScarcityBehavior.THROW and len(self._candidates) > 0
+
     def _check_supply(self) -> None:
-        """Make sure that there are as many candidates as required, where that is a must."""
-        if self._shortfalls and self._scarcity is ScarcityBehavior.THROW:
+        """Raise if there are fewer candidates than required and scarcity is not tolerated."""
+        if self._is_refused:
             short = self._shortfalls[0]
             raise ScarcityError(self._name, short.kind, short.satisfied_count, short.required_count)
 
@@ -283,200 +285,94 @@ class CountChooser(Chooser):
         target = budget.target_tokens
         if target <= 0:
             return Span(target, 1 if self._candidates.items else None)
+        if self._is_refused:
+            return Span(1, None)
         inner = self._inner.span(self._rest_budget(budget))
         start = max(1, inner.start + self._committed_tokens) if target > self._committed_tokens else 1
         return Span(start, None if inner.stop is None else inner.stop + self._committed_tokens)
 
-    @property
-    def order(self) -> list[int] | None:
-        """What is committed, then the rest as the inner slicer, or the score, has it."""
-        inner = self._inner.order
-        return None if inner is None else self._committed + [self._rest[index] for index in self._ranked(inner)]
-
-    def reach(self) -> Reach | None:
-        """Follow the inner slicer, shifted by what is committed, which smaller targets choose all the same."""
-        inner = self._inner.reach()
-        if inner is None or inner.within > 0:
-            return None
-        if not self._committed:
-            return inner
-        committed = self._committed_tokens
-        return Reach(inner.settled + committed, committed + 1, frozenset(self._committed), inner.sure)
-
-    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets | None:
-        """Follow the inner slicer, with those of the kind that come first as rivals for the room under the cap."""
-        from cupel._targets import NEVER, Shifted, Stretches, Wanted
-
-        committed = wanted.rivals.intersection(self._committed)
-        room = wanted.room - len(committed)
-        if room <= 0:
-            return NEVER
-        if wanted.position in self._committed:
-            return Stretches([1])
-        place, *rivals = (bisect_left(self._rest, one) for one in (wanted.position, *wanted.rivals - committed))
-        of_rest = self._under_cap(Wanted(place, frozenset(rivals), room), self._room.get(self._keys[wanted.position]))
-        if of_rest is None:
-            return None
-        if of_rest.room <= 0:
-            return NEVER
-        inner = self._inner.targets(of_rest, max(1, highest - self._committed_tokens), work)
-        return None if inner is None else Shifted(inner, self._committed_tokens)
-
-    def _under_cap(self, wanted: Wanted, cap: int | None) -> Wanted | None:
-        """Count as rivals those whom the cap of the kind meets first; None where that cannot be said."""
-        if cap is None:
-            return wanted
-        if self._lines is None:
-            return None
-        line, place = self._lines.get(wanted.position, ([], 0))  # what no target chooses stands in no line
-        if place < cap:
-            return wanted
-        room = min(cap, wanted.room) if wanted.rivals else cap  # rivals under another cap are the same line
-        return wanted._replace(rivals=frozenset(line[:place]), room=room)
-
-    @cached_property
-    def _lines(self) -> dict[int, tuple[list[int], int]] | None:
-        """For each of the rest its line and its place there: in which order the cap of a kind meets those of it.
-
-        None if the order depends on the target.
-        """
-        order = self._inner.order
-        if order is None:
-            return None
-        places: dict[int, tuple[list[int], int]] = {}
-        lines: dict[str, list[int]] = {}
-        for index in self._ranked(order):
-            line = lines.setdefault(self._keys[self._rest[index]], [])
-            places[index] = (line, len(line))
-            line.append(index)
-        return places
-
-    def refused(self, work: Work) -> Targets | None:
-        """A shortfall refuses every target there is; otherwise the inner slicer's refusals are shifted."""
-        from cupel._targets import Shifted, Stretches
-
-        if self._shortfalls and self._scarcity is ScarcityBehavior.THROW and self._candidates.items:
-            return Stretches([1])
-        inner = self._inner.refused(work)
-        return None if inner is None else Shifted(inner, self._committed_tokens)
-
-    def effort(self, target: int) -> int:
-        """Filling the rest is most of it."""
-        return self._inner.effort(max(0, target - self._committed_tokens))
-
-    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any] | None:
-        """The script commits, fills and counts."""
-        inner = self._inner.replay(kinds)
-        if inner is None:
-            return None
-        entries = [
-            {
-                "kind": kinds.get(entry.kind.key, -1 - number),
-                "name": entry.kind.value,
-                "require_count": entry.require_count,
-                "cap_count": entry.cap_count,
-            }
-            for number, entry in enumerate(self._entries)
-        ]
-        return {
-            "type": "count_quota",
-            "label": self._name,
-            "entries": entries,
-            "inner": inner,
-            "scarcity": self._scarcity.value,
-            "resort": self._resort,
-        }
-
 
 def count_chooser(slicer: CountSlicer, candidates: Candidates, inner: Slicer, *, resort: bool) -> CountChooser:
-    """See the candidates of a count slicer once; with `resort` the caps see the highest scores first."""
+    """Return the chooser of a count slicer; with `resort` the caps see the highest scores first."""
     if candidates.relations is None:
         return CountChooser(slicer, candidates, inner, resort=resort)
     return RelatedCountChooser(slicer, candidates, inner, candidates.relations, resort=resort)
 
 
 class RelatedCountChooser(CountChooser):
-    """Counts a thing once, in whichever form, and takes units whole.
+    """Counts an entity once, in whichever form, and takes groups whole.
 
-    Required things are committed in their smallest useful forms, with whatever they require; what the inner slicer
-    leaves of the target goes into larger forms. A unit that would exceed any kind's cap stays out.
+    Required entities are committed in their smallest useful forms, with their groups; the tokens that the inner slicer
+    leaves go into larger forms. A group that would exceed any kind's cap stays out.
     """
 
     def __init__(
         self, slicer: CountSlicer, candidates: Candidates, inner: Slicer, relations: Relations, *, resort: bool
     ) -> None:
         self._relations = relations
-        self._ladders = Ladders(relations)
-        self._steps = StepChooser(self._ladders, self._ladders.by_density())
+        self._upgrades = Upgrades(relations)
+        self._chooser = UpgradeChooser(self._upgrades, self._upgrades.by_density())
         super().__init__(slicer, candidates, inner, resort=resort)
 
     def _commit(self) -> None:
-        """Take the best units with a kind that is required, whatever the budget."""
+        """Take the best groups with a kind that is required, whatever the budget."""
         missing = {entry.kind.key: entry.require_count for entry in self._entries}
         self._room = dict(self._caps)
-        taken: set[int] = set()
-        claimed: set[str] = set()
-        for unit in self._ladders.units_by_score():
-            new = [place for place in closure(self._relations, unit) if place not in taken]
-            counts, labels = self._counts(new), self._labels(new)
-            wanted = any(missing.get(kind, 0) > 0 for kind in self._counts([unit]))
-            if wanted and new and claimed.isdisjoint(labels) and _has_room(counts, self._room):
-                taken.update(new)
-                claimed.update(labels)
+        taken: list[int] = []
+        for group in self._upgrades.groups_by_score():
+            counts = self._counts(group)
+            if any(missing.get(kind, 0) > 0 for kind in counts) and _has_room(counts, self._room):
+                taken.append(group)
                 _take(counts, self._room)
                 _take(counts, missing)
-        things = [thing for unit in sorted(taken) for thing in self._relations.units[unit].things]
-        self._committed = [self._ladders.forms[thing][0].position for thing in things]
-        self._committed_tokens = sum(self._ladders.least[unit] for unit in taken)
+        entities = [entity for group in sorted(taken) for entity in self._relations.groups[group].entities]
+        self._committed = [self._upgrades.forms[entity][0].position for entity in entities]
+        self._committed_tokens = sum(self._upgrades.least[group] for group in taken)
         self._shortfalls = tuple(
             CountRequirementShortfall(entry.kind.value, entry.require_count, entry.require_count - left)
             for entry in self._entries
             if (left := missing[entry.kind.key]) > 0
         )
-        rivals = [thing for label in claimed for thing in self._relations.exclusive[label]]
-        self._gone = {position for thing in (*things, *rivals) for position in self._relations.things[thing].positions}
+        self._gone = {position for entity in entities for position in self._relations.entities[entity].positions}
 
     def __call__(self, budget: ContextBudget) -> Selection:
-        """Choose for one budget; what is left over goes into larger forms."""
-        if budget.target_tokens <= 0:
+        """Choose for one budget; tokens that are left go into larger forms."""
+        if not self._candidates.items or budget.target_tokens <= 0:
             return super().__call__(budget)
         self._check_supply()
         room = dict(self._room)
-        units: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for position in self._filled(budget):
-            unit = self._relations.unit_of[self._relations.thing_of[position]]
-            units.setdefault(unit, []).append(position)
+            group = self._relations.group_of[self._relations.entity_of[position]]
+            groups.setdefault(group, []).append(position)
         chosen = list(self._committed)
-        for unit, positions in units.items():
-            counts = self._counts([unit])
+        for group, positions in groups.items():
+            counts = self._counts(group)
             if _has_room(counts, room):
                 _take(counts, room)
                 chosen += positions
-        chosen = lawful(self._relations, chosen)
+        chosen = drop_violations(self._relations, chosen)
         left = budget.target_tokens - sum(self._candidates.tokens[position] for position in chosen)
         return Selection(
-            self._steps.improved(chosen, left),
+            self._chooser.improved(chosen, left),
             self._shortfalls,
             lambda position: self._cap_reached(position, room, budget),
         )
 
     def span(self, budget: ContextBudget) -> Span:
-        """Promise nothing: every token may go into a larger form."""
+        """Know only the targets that hold all forms or are refused: before, a token more may go into a larger form."""
+        target = budget.target_tokens
+        if target > 0 and self._is_refused:
+            return Span(1, None)
+        if target >= max(1, self._committed_tokens + self._upgrades.everything):
+            stop = self._inner.span(self._rest_budget(budget)).stop
+            return Span(target, None if stop is None else stop + self._committed_tokens)
         return Chooser.span(self, budget)
 
-    def reach(self) -> Reach | None:
-        """Follow the inner slicer; beyond, what it leaves is enough for the largest forms."""
-        inner = self._inner.reach()
-        return None if inner is None else Reach(inner.settled + self._committed_tokens + self._ladders.everything)
-
-    def _counts(self, units: Iterable[int]) -> Counter[str]:
-        """Count the things of some units by kind."""
-        things = (thing for unit in units for thing in self._relations.units[unit].things)
-        return Counter(self._keys[self._relations.things[thing].positions[0]] for thing in things)
-
-    def _labels(self, units: Iterable[int]) -> set[str]:
-        things = (self._relations.things[thing] for unit in units for thing in self._relations.units[unit].things)
-        return {thing.exclusive for thing in things if thing.exclusive is not None}
+    def _counts(self, group: int) -> Counter[str]:
+        """Count the entities of a group by kind."""
+        entities = self._relations.groups[group].entities
+        return Counter(self._keys[self._relations.entities[entity].positions[0]] for entity in entities)
 
 
 def _has_room(counts: Counter[str], room: dict[str, int]) -> bool:

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from functools import cached_property
-from sys import float_info
 from typing import TYPE_CHECKING, Any, overload
 
 from cupel._checks import as_integer
-from cupel._columns import Candidates, descending
-from cupel._ratios import quotient
+from cupel._columns import Candidates, densities, descending
 from cupel._relations import check_batch
 from cupel._streams import fill, next_batch, opened
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextBudget
-from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
-from cupel.slicers._related import Ladders, StepChooser
+from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
+from cupel.slicers._related import UpgradeChooser, Upgrades
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Sequence
 
-    from cupel._targets import Targets, Wanted, Work
+    from cupel._intervals import BackwardFill, IntervalSet, Work
     from cupel.model import ContextItem, ScoredItem
-    from cupel.slicers._targets import BackwardFill
 
 
 @dataclass(frozen=True, slots=True)
-class GreedySlice(FittingSlicer):
+class GreedySlice(PreparingSlicer):
     """Takes items by score per token, highest first, skipping what no longer fits; items without tokens always fit.
 
     Fast, and usually close to the best: `cupel.analytics.optimality_gap` says how close in a given case.
@@ -39,42 +36,25 @@ class GreedySlice(FittingSlicer):
     ['small']
     """
 
-    def _fit(self, candidates: Candidates) -> GreedyChooser | StepChooser:
-        """See the candidates once; related ones are taken in steps."""
+    def _prepare(self, candidates: Candidates) -> GreedyChooser | UpgradeChooser:
+        """Order the candidates once; related ones are taken in upgrades."""
         if candidates.relations is not None:
-            ladders = Ladders(candidates.relations)
-            return StepChooser(ladders, ladders.by_density())
-        return GreedyChooser(candidates.scores, candidates.tokens)
+            upgrades = Upgrades(candidates.relations)
+            return UpgradeChooser(upgrades, upgrades.by_density())
+        return GreedyChooser(densities(candidates.scores, candidates.tokens), candidates.tokens)
 
 
 class GreedyChooser(Chooser):
-    """Fills budgets in one fixed order."""
+    """Fills budgets in one fixed order, by descending merit."""
 
-    def __init__(self, scores: list[float], tokens: list[int]) -> None:
-        self._scores = scores
+    def __init__(self, merits: list[float], tokens: list[int]) -> None:
         self._tokens = tokens
         self._smallest = min(tokens, default=0)
-        ranking = descending(self._merits())
+        order = descending(merits)
         if self._smallest < 0:
             # Called outside the pipeline, it may meet negative counts; no built-in takes them (ruling 5.4).
-            ranking = [position for position in ranking if tokens[position] >= 0]
-        self._ranking = ranking
-
-    @property
-    def order(self) -> list[int]:
-        """Positions in the order in which they are tried."""
-        return self._ranking
-
-    @cached_property
-    def _backward(self) -> tuple[BackwardFill, dict[int, int]]:
-        """The fill from its end, and the rank of each position."""
-        from cupel.slicers._targets import BackwardFill  # brings NumPy
-
-        fill = BackwardFill([self._tokens[position] for position in self._ranking])
-        return fill, {position: rank for rank, position in enumerate(self._ranking)}
-
-    def _merits(self) -> list[float]:
-        return _densities(self._scores, self._tokens)
+            order = [position for position in order if tokens[position] >= 0]
+        self._order = order
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take in order whatever still fits."""
@@ -83,7 +63,7 @@ class GreedyChooser(Chooser):
         if remaining <= 0:
             return Selection(chosen)
         tokens, smallest = self._tokens, self._smallest
-        for position in self._ranking:
+        for position in self._order:
             cost = tokens[position]
             if cost <= remaining:
                 chosen.append(position)
@@ -96,10 +76,10 @@ class GreedyChooser(Chooser):
         """Reach down to the tokens used, and up to where the first skipped item would have fitted."""
         target = budget.target_tokens
         if target <= 0:
-            return Span(target, 1 if self.order else None)
+            return Span(target, 1 if self._order else None)
         remaining = target
         missing: int | None = None
-        for position in self.order:
+        for position in self._order:
             cost = self._tokens[position]
             if cost <= remaining:
                 remaining -= cost
@@ -107,33 +87,22 @@ class GreedyChooser(Chooser):
                 missing = cost - remaining
         return Span(max(target - remaining, 1), None if missing is None else target + missing)
 
-    def reach(self) -> Reach:
-        """Everything fits into the sum."""
-        return Reach(sum(self._tokens[position] for position in self.order))
-
-    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets:
-        """Work back from the item to what may be left before the first."""
+    def intervals(self, position: int, highest: int, work: Work) -> IntervalSet:
+        """Work back from the item to the amounts that lead to it."""
         fill, ranks = self._backward
-        rivals = {ranks[position] for position in wanted.rivals}
-        return fill.targets(ranks[wanted.position], rivals, wanted.room, highest, work)
+        return fill.targets(ranks[position], highest, work)
 
-    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
-        """The script has the order."""
-        del kinds
-        return {"type": "greedy"}
+    @cached_property
+    def _backward(self) -> tuple[BackwardFill, dict[int, int]]:
+        """The fill from its end, and the rank of each position."""
+        from cupel._intervals import BackwardFill  # brings NumPy
 
-
-def _densities(scores: list[float], tokens: list[int]) -> list[float]:
-    pairs = zip(scores, tokens, strict=True)
-    try:
-        return [score / cost if cost else float_info.max for score, cost in pairs]
-    except OverflowError:  # somebody counts more tokens than a double can say
-        pairs = zip(scores, tokens, strict=True)
-        return [quotient(score, cost) if cost else float_info.max for score, cost in pairs]
+        fill = BackwardFill([self._tokens[position] for position in self._order])
+        return fill, {position: rank for rank, position in enumerate(self._order)}
 
 
 @dataclass(frozen=True, slots=True)
-class BestFirstSlice(FittingSlicer):
+class BestFirstSlice(PreparingSlicer):
     """Takes items from the best score down, each one that still fits; size does not count against an item.
 
     The choice for scores that already speak of the whole item, such as relevance to a query or recency. `GreedySlice`
@@ -145,28 +114,16 @@ class BestFirstSlice(FittingSlicer):
     ['long and new']
     """
 
-    def _fit(self, candidates: Candidates) -> BestFirstChooser | StepChooser:
-        """See the candidates once; related ones are taken in steps: all in their smallest forms before larger ones."""
+    def _prepare(self, candidates: Candidates) -> GreedyChooser | UpgradeChooser:
+        """Order the candidates once; of related ones, all groups in their smallest forms come before larger forms."""
         if candidates.relations is not None:
-            ladders = Ladders(candidates.relations)
-            return StepChooser(ladders, ladders.by_score())
-        return BestFirstChooser(candidates.scores, candidates.tokens)
-
-
-class BestFirstChooser(GreedyChooser):
-    """Fills budgets in the order of the scores."""
-
-    def _merits(self) -> list[float]:
-        return self._scores
-
-    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
-        """The script's candidates are in this order."""
-        del kinds
-        return {"type": "best_first"}
+            upgrades = Upgrades(candidates.relations)
+            return UpgradeChooser(upgrades, upgrades.by_score())
+        return GreedyChooser(candidates.scores, candidates.tokens)
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSlice(FittingSlicer):
+class StreamSlice(PreparingSlicer):
     """Takes scored items as they come, `batch_size` at a time, and stops reading once the budget is full.
 
     Each batch is taken by score, highest first, skipping what no longer fits; items without tokens always fit, but no
@@ -203,17 +160,17 @@ class StreamSlice(FittingSlicer):
             return self._read(scored, budget)
         return GreedySlice().slice(scored, budget)
 
-    fit = FittingSlicer.fit  # its own `slice` chooses the same
+    prepare = PreparingSlicer.prepare  # its own `slice` chooses the same
 
-    def _fit(self, candidates: Candidates) -> Chooser:
-        """See the candidates once; with all of them at hand there is nothing to wait for (ruling 14.2)."""
-        return GreedySlice().fit(candidates)
+    def _prepare(self, candidates: Candidates) -> Chooser:
+        """Choose as `GreedySlice` does: with all candidates at hand there is nothing to wait for (ruling 14.2)."""
+        return GreedySlice().prepare(candidates)
 
     async def _read(self, scored: AsyncIterable[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
         remaining = budget.target_tokens
         chosen: list[ContextItem] = []
         async with opened(scored) as entries:
-            # A last, partial batch is not looked at when the budget is full; items without tokens alone never fill it.
+            # A last, partial batch is not read when the budget is full; items without tokens alone never fill it.
             seen: set[tuple[str, str]] = set()
             while remaining > 0 and len(chosen) < budget.target_tokens:
                 batch = await next_batch(entries, self.batch_size)
@@ -231,4 +188,4 @@ def _fitting(candidates: Candidates, remaining: int) -> list[int]:
     """Return the positions of one batch that fit, from the highest score down."""
     if candidates.relations is None:
         return fill(candidates.scores, candidates.tokens, remaining)
-    return BestFirstSlice().fit(candidates)(ContextBudget(remaining, remaining)).chosen
+    return BestFirstSlice().prepare(candidates)(ContextBudget(remaining, remaining)).chosen

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import fsum, gcd, inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cupel._checks import as_integer
-from cupel._ratios import scaled_score
-from cupel._relations import lawful
+from cupel._columns import scaled_score
 from cupel.errors import SlicerConfigError, TableTooLargeError
-from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
+from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
 from cupel.slicers._greedy import GreedySlice
-from cupel.slicers._related import Ladders, StepChooser, total
+from cupel.slicers._related import UpgradeChooser, Upgrades, total
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
 
     from cupel._columns import Candidates
     from cupel._relations import Form, Relations
-    from cupel._targets import Stretches, Targets, Wanted, Work
     from cupel.model import ContextBudget
-    from cupel.slicers._knapsack_core import CapacityTable
 
 
 def solve(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[int]:
@@ -132,11 +128,10 @@ def _worth(scores: Sequence[float]) -> tuple[int, float]:
 
 DEFAULT_BUCKET_SIZE = 100
 DEFAULT_MAX_CELLS = 50_000_000
-_REDUCTION = 500  # roughly; ties and few items leave more
 
 
 @dataclass(frozen=True, slots=True)
-class KnapsackSlice(FittingSlicer):
+class KnapsackSlice(PreparingSlicer):
     """Chooses the items with the greatest total score that fit, counting tokens in steps of `bucket_size`.
 
     Token counts are rounded up and the target down to whole buckets, so a coarse bucket leaves room unused; an item
@@ -166,7 +161,7 @@ class KnapsackSlice(FittingSlicer):
         whole = as_integer(name, value, least=1, error=SlicerConfigError, expected=expected)
         object.__setattr__(self, name, whole)
 
-    def _fit(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser | RelatedKnapsackChooser:
+    def _prepare(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser | RelatedKnapsackChooser:
         """Scale scores and discretise token counts once."""
         if candidates.relations is not None:
             return RelatedKnapsackChooser(candidates.relations, self.bucket_size, self.max_cells)
@@ -178,7 +173,7 @@ class KnapsackSlice(FittingSlicer):
 class KnapsackChooser(Chooser):
     """Solves the knapsack in buckets of one size, for one target at a time."""
 
-    __slots__ = ("_table", "bucket_size", "free", "max_cells", "positions", "rows", "values", "weights")
+    __slots__ = ("bucket_size", "free", "max_cells", "positions", "rows", "values", "weights")
 
     def __init__(self, candidates: Candidates, bucket_size: int, max_cells: int | None) -> None:
         tokens = candidates.tokens
@@ -195,7 +190,6 @@ class KnapsackChooser(Chooser):
         """Positions that cost something and are worth something, with `values`, and `weights` in buckets."""
         self.values = [value for value in values if value > 0]
         self.weights = [-(-tokens[position] // bucket_size) for position in self.positions]
-        self._table: CapacityTable | None = None
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the zero-token items, then the best of the others from the last to the first (ruling 5.13)."""
@@ -217,78 +211,37 @@ class KnapsackChooser(Chooser):
         return capacity
 
     def span(self, budget: ContextBudget) -> Span:
-        """Cover the whole bucket the target lies in."""
-        target = budget.target_tokens
+        """Cover the whole bucket the target lies in, all targets that hold everything, or all that are refused."""
+        target, bucket = budget.target_tokens, self.bucket_size
         if target <= 0:
             return Span(target, 1 if self.rows or self.free else None)
-        bucket = self.bucket_size
-        capacity = target // bucket
-        everything = sum(self.weights)
+        refused = self._refused_from()
+        if refused is not None and target >= refused:
+            return Span(refused, None)
+        capacity, everything = target // bucket, sum(self.weights)
         if capacity < everything:
             return Span(max(1, capacity * bucket), (capacity + 1) * bucket)
-        return Span(max(1, everything * bucket), self._refused_from())
-
-    @property
-    def order(self) -> list[int]:
-        """Zero-token items, then the others from the last to the first."""
-        return self.free + self.positions[::-1]
-
-    def reach(self) -> Reach:
-        """Everything fits into the sum of the buckets."""
-        return Reach(sum(self.weights) * self.bucket_size)
-
-    def targets(self, wanted: Wanted, highest: int, work: Work) -> Stretches:
-        """Read the specification's table back from every capacity at the same time."""
-        from cupel._targets import Stretches
-        from cupel.slicers._knapsack_core import CapacityTable  # brings NumPy
-
-        refused = self._refused_from()
-        needed = highest if refused is None else min(highest, refused - 1)
-        if self._table is None or not self._table.answers(needed):
-            self._table = CapacityTable.of(self, needed, work)
-        edges = self._table.edges(wanted, work)
-        if refused is not None and refused <= highest:
-            edges = [edge for edge in edges if edge < refused]
-            edges += [refused] * (len(edges) % 2)
-        return Stretches(edges)
-
-    def refused(self, work: Work) -> Stretches | None:
-        """Every table from a certain size on is too large."""
-        del work
-        from cupel._targets import Stretches
-
-        refused = self._refused_from()
-        return None if refused is None else Stretches([refused])
+        return Span(max(1, everything * bucket), refused)
 
     def _refused_from(self) -> int | None:
+        """Return the least target whose table is too large."""
         if self.max_cells is None or not self.rows:
             return None
         return max(1, self.max_cells // self.rows) * self.bucket_size
 
-    def effort(self, target: int) -> int:
-        """The reductions leave a small part of the table."""
-        return len(self.weights) * min(target // self.bucket_size, sum(self.weights)) // _REDUCTION
-
-    def replay(self, kinds: Mapping[str, int]) -> dict[str, Any]:
-        """The script fills the table itself."""
-        del kinds
-        return {"type": "knapsack", "bucket_size": self.bucket_size, "max_cells": self.max_cells}
-
 
 class FinestKnapsackChooser(Chooser):
-    """Solves the knapsack in the finest buckets that keep the work small, which each target decides anew."""
+    """Solves the knapsack in the finest buckets that keep the work small, chosen for each target."""
 
-    __slots__ = ("_costly", "_free", "_greedy", "_knapsacks", "_positions", "_scores", "_tokens", "_values")
+    __slots__ = ("_free", "_greedy", "_positions", "_scores", "_tokens", "_values")
 
     def __init__(self, candidates: Candidates) -> None:
         self._free = [position for position, cost in enumerate(candidates.tokens) if cost == 0]
         self._positions = [position for position, cost in enumerate(candidates.tokens) if cost > 0]
         costly = candidates.at(self._positions)
-        self._costly = costly
         self._scores, self._tokens = costly.scores, costly.tokens
         self._values = [scaled_score(score) for score in costly.scores]
-        self._greedy = GreedySlice().fit(costly)
-        self._knapsacks: list[KnapsackChooser] = []
+        self._greedy = GreedySlice().prepare(costly)
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the zero-token items, then the best of the others from the last to the first (ruling 5.13)."""
@@ -300,31 +253,13 @@ class FinestKnapsackChooser(Chooser):
         best = solve_finest(self._scores, self._values, self._tokens, target, self._greedy(budget).chosen)
         return Selection(self._free + [self._positions[index] for index in reversed(best)])
 
-    @property
-    def order(self) -> list[int]:
-        """Zero-token items, then the others from the last to the first."""
-        return self._free + self._positions[::-1]
-
-    def reach(self) -> Reach:
-        """Everything fits into the sum of the coarsest buckets; before, it takes a run to tell which size it is."""
-        return Reach(sum(-(-cost // COARSEST) * COARSEST for cost in self._tokens), sure=False)
-
-    def targets(self, wanted: Wanted, highest: int, work: Work) -> Targets:
-        """Return where any size of bucket, or greedy, takes the item: whatever none of them takes is not taken."""
-        from cupel._targets import AnyOf, Stretches, Wanted
-
-        at = bisect_left(self._positions, wanted.position)
-        if at == len(self._positions) or self._positions[at] != wanted.position:
-            return Stretches([1])  # it costs nothing
-        alone = Wanted(at)
-        if not self._knapsacks:
-            self._knapsacks += [KnapsackChooser(self._costly, size, None) for size in (*BUCKETS, COARSEST)]
-        sets = [chooser.targets(alone, highest, work) for chooser in (self._greedy, *self._knapsacks)]
-        return AnyOf([found for found in sets if found is not None])
+    def span(self, budget: ContextBudget) -> Span:
+        """Know only that nothing changes once everything fits in the coarsest buckets."""
+        everything = max(1, sum(-(-cost // COARSEST) * COARSEST for cost in self._tokens))
+        return Span(everything, None) if budget.target_tokens >= everything else super().span(budget)
 
 
 _LARGEST_SUM = 2**62
-_ROW, _CELL = 12_000, 3  # nanoseconds
 _MOST_AUTOMATIC = 50_000_000
 """Cells of the largest table that is filled without being asked for by its bucket size."""
 
@@ -335,58 +270,52 @@ Table: TypeAlias = "np.ndarray[Any, Any]"
 class RelatedKnapsackChooser(Chooser):
     """Finds the forms and groups of the greatest total value.
 
-    Requirements and exclusive sets are not in the table: what they do not allow is left out of its answer, and the
-    greedy choice is taken where it is worth more. Buckets that fit the work are compared with greedy as well; where not
-    even the coarsest do, greedy's choice is the answer.
+    With automatic buckets the greedy choice is taken where it is worth more, or where even the coarsest table would be
+    too large.
     """
 
     def __init__(self, relations: Relations, bucket_size: int | Literal["auto"], max_cells: int | None) -> None:
-        ladders = Ladders(relations)
-        self._relations = relations
+        upgrades = Upgrades(relations)
         self._bucket_size: int | None = None if bucket_size == "auto" else bucket_size
         self._max_cells = None if bucket_size == "auto" else max_cells
-        self._forms = {form.position: form for thing in relations.things for form in thing.forms}
+        self._forms = {form.position: form for entity in relations.entities for form in entity.forms}
         self._rows = sum(form.tokens > 0 for form in self._forms.values())
-        self._greedy = StepChooser(ladders, ladders.by_density())
-        self._is_loose = bool(relations.exclusive) or any(unit.requires for unit in relations.units)
+        self._greedy = UpgradeChooser(upgrades, upgrades.by_density())
+        self._groups = [
+            [relations.entities[entity].forms for entity in group.entities]
+            for group in relations.groups
+            if group.is_open
+        ]
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the best choice; of equal ones the table's."""
         target = budget.target_tokens
         if target <= 0:
             return Selection([])
-        choices = [lawful(self._relations, self._solved(target, bucket)) for bucket in self._buckets(target)]
-        if self._is_loose or self._bucket_size is None:
+        choices = [self._solved(target, bucket) for bucket in self._buckets(target)]
+        if self._bucket_size is None:
             choices.append(self._greedy(budget).chosen)
-        best = max(choices, key=lambda chosen: total(self._forms[position] for position in chosen))
-        return Selection(best)
+        return Selection(max(choices, key=lambda chosen: total(self._forms[position] for position in chosen)))
 
     def span(self, budget: ContextBudget) -> Span:
-        """Cover the whole bucket the target lies in, unless greedy has a say."""
-        target, bucket = budget.target_tokens, self._bucket_size
-        if bucket is None or self._is_loose or target < bucket:
+        """Cover the whole bucket the target lies in, all targets that hold everything, or all that are refused."""
+        target, bucket = budget.target_tokens, self._bucket_size or COARSEST
+        refused = self._refused_from()
+        if refused is not None and target >= refused:
+            return Span(refused, None)
+        largest = (max(form.tokens for form in forms) for group in self._groups for forms in group)
+        everything = max(1, sum(-(-tokens // bucket) * bucket for tokens in largest))
+        if target >= everything:
+            return Span(everything, refused)
+        if self._bucket_size is None or target < bucket:
             return super().span(budget)
         return Span(target // bucket * bucket, (target // bucket + 1) * bucket)
 
-    def reach(self) -> Reach:
-        """Everything fits into the sum of the largest forms in whole buckets."""
-        bucket = self._bucket_size or COARSEST
-        largest = (max((form.tokens for form in thing.forms), default=0) for thing in self._relations.things)
-        return Reach(sum(-(-tokens // bucket) * bucket for tokens in largest))
-
-    def refused(self, work: Work) -> Stretches | None:
-        """Every table from a certain size on is too large."""
-        del work
+    def _refused_from(self) -> int | None:
+        """Return the least target whose table is too large."""
         if self._bucket_size is None or self._max_cells is None or not self._rows:
             return None
-        from cupel._targets import Stretches
-
-        return Stretches([max(1, self._max_cells // self._rows) * self._bucket_size])
-
-    def effort(self, target: int) -> int:
-        """Each form goes over the table once, in a few steps."""
-        cells = max((target // bucket for bucket in self._buckets(target)), default=0)
-        return self._rows * (_ROW + _CELL * cells)
+        return max(1, self._max_cells // self._rows) * self._bucket_size
 
     def _buckets(self, target: int) -> list[int]:
         if self._bucket_size is not None:
@@ -404,17 +333,14 @@ class RelatedKnapsackChooser(Chooser):
         cells = self._cells(target, bucket)
         if capacity > 0 and self._max_cells is not None and cells > self._max_cells:
             raise TableTooLargeError(self._rows, capacity, cells, self._max_cells)
-        things, units = self._relations.things, self._relations.units
-        return solve_related(
-            [[things[thing].forms for thing in unit.things] for unit in units if unit.is_open], bucket, capacity
-        )
+        return solve_related(self._groups, bucket, capacity)
 
 
-def solve_related(units: list[list[tuple[Form, ...]]], bucket: int, capacity: int) -> list[int]:
-    """Return the positions of the best choice: of each unit nothing, or one form of each of its things.
+def solve_related(groups: list[list[tuple[Form, ...]]], bucket: int, capacity: int) -> list[int]:
+    """Return the positions of the best choice: of each group nothing, or one form of each of its entities.
 
-    Tokens are rounded up to buckets. A unit that costs nothing is always in; among equal choices the one that leaves
-    later units out, or has smaller forms, wins.
+    Tokens are rounded up to buckets. A group that costs nothing is always in; among equal choices the one that leaves
+    later groups out, or has smaller forms, wins.
 
     >>> from cupel._relations import Form
     >>> solve_related([[(Form(1, 2, 0.3), Form(0, 9, 0.9))], [(Form(2, 5, 0.5),)]], 1, 8)
@@ -422,26 +348,26 @@ def solve_related(units: list[list[tuple[Form, ...]]], bucket: int, capacity: in
     """
     import numpy as np  # only where there is a table
 
-    every = [forms for things in units for forms in things]
+    every = [forms for entities in groups for forms in entities]
     capacity = min(capacity, sum(max(_weight(form, bucket) for form in forms) for forms in every))
     most = sum(max(scaled_score(form.value) for form in forms) for forms in every)
     kind: Any = np.int64 if most < _LARGEST_SUM else object  # beyond, Python's own integers
     best: Table = np.zeros(capacity + 1, kind)
     rows: list[tuple[Table, list[Table]]] = []
-    for things in units:
+    for entities in groups:
         reached = best
         picks: list[Table] = []
-        for forms in things:
+        for forms in entities:
             reached, pick = _with_one_of(reached, forms, bucket, most)
             picks.append(pick)
-        taken: Table = reached >= best if all(forms[0].tokens == 0 for forms in things) else reached > best
+        taken: Table = reached >= best if all(forms[0].tokens == 0 for forms in entities) else reached > best
         best = np.where(taken, reached, best)
         rows.append((taken, picks))
-    return _traced(units, rows, bucket, capacity)
+    return _traced(groups, rows, bucket, capacity)
 
 
 def _with_one_of(before: Table, forms: tuple[Form, ...], bucket: int, most: int) -> tuple[Table, Table]:
-    """Add exactly one form of a thing; what cannot be reached is below zero."""
+    """Add exactly one form of an entity; values that cannot be reached are below zero."""
     import numpy as np
 
     after: Table = np.full_like(before, -most - 1)
@@ -457,13 +383,13 @@ def _with_one_of(before: Table, forms: tuple[Form, ...], bucket: int, most: int)
 
 
 def _traced(
-    units: list[list[tuple[Form, ...]]], rows: list[tuple[Table, list[Table]]], bucket: int, left: int
+    groups: list[list[tuple[Form, ...]]], rows: list[tuple[Table, list[Table]]], bucket: int, left: int
 ) -> list[int]:
-    """Read the choice for so many buckets back from the last unit to the first."""
+    """Read the choice for a capacity back from the last group to the first."""
     chosen: list[int] = []
-    for things, (taken, picks) in zip(reversed(units), reversed(rows), strict=True):
+    for entities, (taken, picks) in zip(reversed(groups), reversed(rows), strict=True):
         if taken[left]:
-            for forms, pick in zip(reversed(things), reversed(picks), strict=True):
+            for forms, pick in zip(reversed(entities), reversed(picks), strict=True):
                 form = forms[int(pick[left])]
                 chosen.append(form.position)
                 left -= _weight(form, bucket)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
 
 from cupel._checks import as_finite, as_flag, as_instance, as_integer, shown
-from cupel._ratios import scaled_score
+from cupel._columns import scaled_score
 from cupel.diagnostics import (
     Certificate,
     CountCapExceeded,
@@ -16,9 +17,9 @@ from cupel.diagnostics import (
 )
 from cupel.errors import ScarcityError, SlicerConfigError
 from cupel.model import ContextKind
-from cupel.slicers._base import Chooser, FittingSlicer, Reach, Selection, Span
+from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
 from cupel.slicers._counts import ScarcityBehavior, as_amount, as_kind, checked_entries
-from cupel.slicers._optimum import Block, Cap, Effort, Floor, Member, Option, Problem, solve
+from cupel.slicers._optimizer import Effort, Problem, ScaledForm, load_solver, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from cupel._relations import Form, Relations
     from cupel.diagnostics import ExclusionReason, Proof
     from cupel.model import ContextBudget
-    from cupel.slicers._optimum import Answer
+    from cupel.slicers._optimizer import ScaledEntity, ScaledGroup, Solution
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +71,16 @@ class KindLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class OptimalSlice(FittingSlicer):
-    """Chooses the greatest total score under forms, groups, requirements, exclusive sets and limits for each kind.
+class OptimalSlice(PreparingSlicer):
+    """Chooses the greatest total score under forms, groups and limits for each kind.
 
     The report's `certificate` says how good the selection is at least: within `gap` of the best, a share of the total,
     unless branch and bound would have to decide on more than `max_core` candidates. Scores count in steps of 0.0001.
-    `limits` apply to what is chosen, not to pinned items; minima are kept in the order of the list, each as far as the
-    ones before it allow, and `scarcity` decides what happens when one is not reached.
+    `limits` do not count pinned items; minima are met in the order of the list, each if the ones before it allow, and
+    `scarcity` decides what happens when one is not reached.
 
     It needs the extra `optimal`. `exact=False` does not: it follows the price of a token instead, which is close
-    to the best for plain items and forms, while groups, requirements and limits are kept but may cost a few percent.
+    to the best for plain items and forms, while groups and limits are kept but may cost a few percent.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem
     >>> rows = (("a", 300, 0.9), ("b", 200, 0.5), ("c", 100, 0.45))
@@ -117,17 +118,19 @@ class OptimalSlice(FittingSlicer):
         object.__setattr__(self, "exact", as_flag("exact", self.exact))
         as_instance("scarcity", self.scarcity, ScarcityBehavior)
         if self.exact:
-            from cupel.slicers._optimum import check_solver  # brings the solver, which few need
+            load_solver()
 
-            check_solver()
-
-    def _fit(self, candidates: Candidates) -> OptimalChooser:
+    def _prepare(self, candidates: Candidates) -> OptimalChooser:
         """Write the candidates as a problem in which only the capacity is open."""
         return OptimalChooser(self, candidates)
 
 
-_NANOSECONDS = 20_000
-"""For each candidate, in a pool with relations."""
+class _Minimum(NamedTuple):
+    """The least of one kind, by its limit, counted in entities or in tokens."""
+
+    limit: KindLimit
+    amount: int
+    in_tokens: bool
 
 
 class OptimalChooser(Chooser):
@@ -137,55 +140,58 @@ class OptimalChooser(Chooser):
         self._slicer = slicer
         self._candidates = candidates
         self._effort = Effort(slicer.gap, slicer.max_core, slicer.exact)
-        self._kinds = {limit.kind.key: place for place, limit in enumerate(slicer.limits)}
-        self._caps = [Cap(limit.max_count, limit.max_tokens) for limit in slicer.limits]
-        self._floors = [floor for place, limit in enumerate(slicer.limits) for floor in _floors(place, limit)]
-        self._exclusive: list[tuple[int, ...]] = []
-        kinds = [self._kinds.get(item.kind.key, -1) for item in candidates.items]
-        if candidates.relations is None:
-            self._blocks = list(self._plain(kinds))
-        else:
-            self._blocks = self._related(kinds, candidates.relations)
-        largest = (
-            max(option.tokens for option in member.options) for block in self._blocks for member in block.members
-        )
+        self._limits = {limit.kind.key: limit for limit in slicer.limits}
+        maxima = [
+            (limit, most, in_tokens)
+            for limit in slicer.limits
+            for most, in_tokens in ((limit.max_count, False), (limit.max_tokens, True))
+            if most is not None
+        ]
+        self._minima = [minimum for limit in slicer.limits for minimum in _minima(limit)]
+        self._bounds = [most for _, most, _ in maxima] + [-minimum.amount for minimum in self._minima]
+        self._maxima = 1 + len(maxima)
+        # The kind of each limit, its sign, and whether it counts tokens.
+        self._rows = [(limit.kind.key, 1, in_tokens) for limit, _, in_tokens in maxima]
+        self._rows += [(minimum.limit.kind.key, -1, minimum.in_tokens) for minimum in self._minima]
+        self._groups = list(self._plain() if candidates.relations is None else self._related(candidates.relations))
+        largest = (max(form.amounts[0] for form in entity) for group in self._groups for entity in group)
         self._everything = max(1, sum(largest))
-        """What all candidates need in their largest forms; more room changes nothing."""
+        """The tokens of all candidates in their largest forms; more room changes nothing."""
 
-    def _plain(self, kinds: list[int]) -> Iterator[Block]:
-        """Make a block of each candidate that a choice may gain from."""
-        needed = {floor.kind for floor in self._floors}
+    def _plain(self) -> Iterator[ScaledGroup]:
+        """Make a group of each candidate that a choice may gain from."""
+        wanted = {minimum.limit.kind.key for minimum in self._minima}
         tokens, scores = self._candidates.tokens, self._candidates.scores
-        for position, (cost, score, kind) in enumerate(zip(tokens, scores, kinds, strict=True)):
+        for position, (cost, score, item) in enumerate(zip(tokens, scores, self._candidates.items, strict=True)):
             value = scaled_score(score)
-            if cost == 0 or (cost > 0 and (value or kind in needed)):
-                yield Block((Member((Option(value, cost, position),), kind),))
+            if cost == 0 or (cost > 0 and (value or item.kind.key in wanted)):
+                yield ((self._form(value, cost, position, item.kind.key),),)
 
-    def _related(self, kinds: list[int], relations: Relations) -> list[Block]:
-        """Make a block of each unit that can be in; what a unit requires comes before it."""
-        blocks: list[Block] = []
-        place_of: dict[int, int] = {}
-        for number, unit in enumerate(relations.units):
-            if unit.is_open:
-                place_of[number] = len(blocks)
-                things = [relations.things[thing] for thing in unit.things]
-                members = tuple(self._member(thing.forms, kinds[thing.positions[0]]) for thing in things)
-                blocks.append(Block(members, tuple(place_of[other] for other in unit.requires)))
-        for rivals in relations.exclusive.values():
-            units = (relations.unit_of[thing] for thing in rivals)
-            self._exclusive.append(tuple(place_of[unit] for unit in units if unit in place_of))
-        return blocks
+    def _related(self, relations: Relations) -> Iterator[ScaledGroup]:
+        """Make a group of each that can be in; its entities with a single form count as one form together."""
+        items = self._candidates.items
+        for group in relations.groups:
+            if group.is_open:
+                members = [relations.entities[entity] for entity in group.entities]
+                entities = [self._entity(entity.forms, items[entity.positions[0]].kind.key) for entity in members]
+                single = [entity[0] for entity in entities if len(entity) == 1]
+                joined = [(reduce(ScaledForm.joined, single),)] if single else []
+                yield (*joined, *(entity for entity in entities if len(entity) > 1))
 
-    def _member(self, forms: Iterable[Form], kind: int) -> Member:
-        """Leave out options that cost no less than another and are worth no more, unless tokens are wanted."""
-        options = [Option(scaled_score(form.value), form.tokens, form.position) for form in forms]
-        if any(floor.in_tokens and floor.kind == kind for floor in self._floors):
-            return Member(tuple(options), kind)
-        kept: list[Option] = []
-        for option in sorted(options, key=lambda one: (one.tokens, -one.value, one.position)):
-            if not kept or option.value > kept[-1].value:
-                kept.append(option)
-        return Member(tuple(kept), kind)
+    def _entity(self, forms: Iterable[Form], kind: str) -> ScaledEntity:
+        """Leave out forms that cost no less than another and are worth no more, unless tokens are wanted."""
+        scaled = [self._form(scaled_score(form.value), form.tokens, form.position, kind) for form in forms]
+        if any(minimum.in_tokens and minimum.limit.kind.key == kind for minimum in self._minima):
+            return tuple(scaled)
+        kept: list[ScaledForm] = []
+        for form in sorted(scaled, key=lambda form: (form.amounts[0], -form.value, form.positions)):
+            if not kept or form.value > kept[-1].value:
+                kept.append(form)
+        return tuple(kept)
+
+    def _form(self, value: int, tokens: int, position: int, kind: str) -> ScaledForm:
+        amounts = [sign * (tokens if in_tokens else 1) if kind == of else 0 for of, sign, in_tokens in self._rows]
+        return ScaledForm(value, (tokens, *amounts), (position,))
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Solve for one target; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
@@ -194,8 +200,8 @@ class OptimalChooser(Chooser):
             return Selection(
                 [], explain=lambda position: self._limit_reached(position, [], budget), certificate=_NOTHING
             )
-        answer = solve(Problem(self._blocks, target, self._exclusive, self._caps, self._floors), self._effort)
-        chosen = sorted(option.position for option in answer.taken)
+        answer = solve(Problem(self._groups, [target, *self._bounds], self._maxima), self._effort)
+        chosen = sorted(answer.chosen)
         counts, tokens = self._shortfalls(answer)
         return Selection(
             chosen,
@@ -204,7 +210,7 @@ class OptimalChooser(Chooser):
             Certificate(answer.value, answer.bound, self._proof(answer), tokens),
         )
 
-    def _proof(self, answer: Answer) -> Proof:
+    def _proof(self, answer: Solution) -> Proof:
         if not answer.is_settled:
             return "limit"
         if answer.value == answer.bound:
@@ -212,31 +218,30 @@ class OptimalChooser(Chooser):
         return "within gap" if answer.bound <= self._effort.reach(answer.value) else "limit"
 
     def _shortfalls(
-        self, answer: Answer
+        self, answer: Solution
     ) -> tuple[tuple[CountRequirementShortfall, ...], tuple[TokenRequirementShortfall, ...]]:
         """Return the minima that were not reached; raise if that is not allowed."""
         counts: list[CountRequirementShortfall] = []
         tokens: list[TokenRequirementShortfall] = []
-        for floor, got in zip(self._floors, answer.reached, strict=True):
-            if got < floor.amount:
-                kind = self._slicer.limits[floor.kind].kind.value
+        for minimum, got in zip(self._minima, answer.reached, strict=True):
+            if got < minimum.amount:
+                kind = minimum.limit.kind.value
                 if self._slicer.scarcity is ScarcityBehavior.THROW:
-                    field = "min_tokens" if floor.in_tokens else "min_count"
-                    raise ScarcityError("OptimalSlice", kind, got, floor.amount, field)
-                if floor.in_tokens:
-                    tokens.append(TokenRequirementShortfall(kind, floor.amount, got))
+                    field = "min_tokens" if minimum.in_tokens else "min_count"
+                    raise ScarcityError("OptimalSlice", kind, got, minimum.amount, field)
+                if minimum.in_tokens:
+                    tokens.append(TokenRequirementShortfall(kind, minimum.amount, got))
                 else:
-                    counts.append(CountRequirementShortfall(kind, floor.amount, got))
+                    counts.append(CountRequirementShortfall(kind, minimum.amount, got))
         return tuple(counts), tuple(tokens)
 
     def _limit_reached(self, position: int, chosen: list[int], budget: ContextBudget) -> ExclusionReason | None:
         """Blame the limit of the kind when it leaves no room and the item is not too large by itself."""
         candidates = self._candidates
         kind, cost = candidates.items[position].kind, candidates.tokens[position]
-        place = self._kinds.get(kind.key)
-        if place is None or cost > budget.target_tokens:
+        limit = self._limits.get(kind.key)
+        if limit is None or cost > budget.target_tokens:
             return None
-        limit = self._slicer.limits[place]
         costs = [candidates.tokens[one] for one in chosen if candidates.items[one].kind.key == kind.key]
         if limit.max_count is not None and len(costs) >= limit.max_count:
             return CountCapExceeded(kind.value, limit.max_count, len(costs))
@@ -250,21 +255,12 @@ class OptimalChooser(Chooser):
             return Span(self._everything, None)
         return super().span(budget)
 
-    def reach(self) -> Reach:
-        """Settle where everything fits; a choice never costs more than its target."""
-        return Reach(self._everything)
-
-    def effort(self, target: int) -> int:
-        """Count on a relaxation, which is most of the time unless there is a core to search."""
-        del target
-        return _NANOSECONDS * len(self._candidates)
-
 
 _NOTHING = Certificate(0, 0, "optimal")
 
 
-def _floors(place: int, limit: KindLimit) -> Iterator[Floor]:
+def _minima(limit: KindLimit) -> Iterator[_Minimum]:
     if limit.min_count:
-        yield Floor(place, limit.min_count)
+        yield _Minimum(limit, limit.min_count, in_tokens=False)
     if limit.min_tokens:
-        yield Floor(place, limit.min_tokens, in_tokens=True)
+        yield _Minimum(limit, limit.min_tokens, in_tokens=True)

@@ -16,9 +16,9 @@ from hypothesis.errors import Flaky, Unsatisfiable, UnsatisfiedAssumption
 
 from cupel._columns import Candidates
 from cupel.errors import SelectionError, StrategyContractError
-from cupel.model import EXCLUSIVE_KEY, GROUP_KEY, ID_KEY, REQUIRES_KEY, ContextBudget, ScoredItem
+from cupel.model import GROUP_KEY, ID_KEY, ContextBudget, ScoredItem
 from cupel.placers import Placer
-from cupel.slicers import Slicer
+from cupel.slicers import Slicer, enforce_relations
 from cupel.testing import strategies
 from cupel.testing._assertions import ContractViolation
 
@@ -174,7 +174,7 @@ def search_slicer(
         if leftover := answer(reused):
             found = f"for the same list, emptied, {_referred(case.given, returned=leftover)}"
             raise _violation(slicer, law, case, found)
-        if type(slicer).fit is not Slicer.fit:
+        if type(slicer).prepare is not Slicer.prepare:
             _prepares_as_it_slices(slicer, case, chosen)
 
     lists = strategies.scored_lists(items, scores=strategies.scores(non_finite=non_finite_scores), max_size=8)
@@ -211,34 +211,34 @@ def _stays_within_the_target(slicer: Slicer, case: _Case, chosen: list[ContextIt
 
 def _prepares_as_it_slices(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
     candidates = Candidates.of(case.given)
-    choose = _attempt(slicer, case, lambda: slicer.fit(candidates))
+    choose = _attempt(slicer, case, lambda: slicer.prepare(candidates))
     _attempt(slicer, case, lambda: choose(case.other_budget))
-    fitted = [candidates.items[position] for position in _attempt(slicer, case, lambda: choose(case.budget)).chosen]
-    if not _same(chosen, fitted):
-        found = _referred(case.given, slice_returned=chosen, fit_chose=fitted)
-        raise _violation(slicer, "fit chooses what slice returns", case, found)
+    prepared = [candidates.items[position] for position in _attempt(slicer, case, lambda: choose(case.budget)).chosen]
+    if not _same(chosen, prepared):
+        found = _referred(case.given, slice_returned=chosen, chooser_chose=prepared)
+        raise _violation(slicer, "a prepared chooser chooses what slice returns", case, found)
     span = choose.span(case.budget)
     if not span.start <= case.budget.target_tokens or (
         span.stop is not None and not case.budget.target_tokens < span.stop
     ):
         raise _violation(slicer, "a span holds the target it was asked for", case, f"span: {span!r}")
     # The far ends of the span are where a mistake shows.
-    _same_at(slicer, case, choose, fitted, max(0, span.start))
-    _same_at(slicer, case, choose, fitted, case.budget.target_tokens + _FAR if span.stop is None else span.stop - 1)
+    _same_at(slicer, case, choose, prepared, max(0, span.start))
+    _same_at(slicer, case, choose, prepared, case.budget.target_tokens + _FAR if span.stop is None else span.stop - 1)
 
 
-def _same_at(slicer: Slicer, case: _Case, choose: Chooser, fitted: list[ContextItem], target: int) -> None:
+def _same_at(slicer: Slicer, case: _Case, choose: Chooser, prepared: list[ContextItem], target: int) -> None:
     budget = ContextBudget(max(case.budget.max_tokens, target), target)
     there = [case.given[position].item for position in _attempt(slicer, case, lambda: choose(budget)).chosen]
-    if not _same(fitted, there):
-        found = _referred(case.given, chosen=fitted, **{f"chosen for a target of {target}": there})
+    if not _same(prepared, there):
+        found = _referred(case.given, chosen=prepared, **{f"chosen for a target of {target}": there})
         raise _violation(slicer, "all targets of a span give the same selection", case, found)
 
 
 def _keeps_to_relations(slicer: Slicer, case: _Case) -> None:
     """See that what a pipeline would select holds together, reading the metadata anew."""
     candidates = Candidates.of(case.given)
-    choose = _attempt(slicer, case, lambda: slicer.fit(candidates).within(candidates.relations))
+    choose = _attempt(slicer, case, lambda: enforce_relations(slicer.prepare(candidates), candidates.relations))
     chosen = [case.given[position].item for position in _attempt(slicer, case, lambda: choose(case.budget)).chosen]
     for breach in _breaches([entry.item for entry in case.given], chosen):
         raise _violation(slicer, f"a selection has no {breach}", case, _referred(case.given, chosen=chosen))
@@ -246,14 +246,9 @@ def _keeps_to_relations(slicer: Slicer, case: _Case) -> None:
 
 def _breaches(items: list[ContextItem], chosen: list[ContextItem]) -> Iterator[str]:
     ids = Counter(item.metadata[ID_KEY] for item in chosen)
-    labels = Counter(item.metadata[EXCLUSIVE_KEY] for item in chosen if EXCLUSIVE_KEY in item.metadata)
     groups = {item.metadata[GROUP_KEY] for item in chosen if GROUP_KEY in item.metadata}
     if any(count > 1 for count in ids.values()):
-        yield "two forms of one thing"
-    if any(count > 1 for count in labels.values()):
-        yield "two things of one exclusive set"
-    if any(one not in ids for item in chosen for one in item.metadata.get(REQUIRES_KEY, ())):
-        yield "thing without what it requires"
+        yield "two forms of one entity"
     if any(item.metadata.get(GROUP_KEY) in groups and item.metadata[ID_KEY] not in ids for item in items):
         yield "part of a group without the rest"
 

@@ -91,7 +91,7 @@ function detailRow(row, columns) {
   fact(facts, "Priority", item.priority);
   fact(facts, "Tags", (item.tags ?? []).join(", "));
   fact(facts, "Future relevance", item.hint);
-  fact(facts, "Stands for", item.thing);
+  fact(facts, "A form of", item.entity);
   fact(facts, "Worth of this form", item.worth === undefined ? null : percent(item.worth, 1));
   fact(facts, "Metadata", item.metadata);
   if (item.clipped) fact(facts, "Shown", `the first ${number(item.content.length)} of ${number(item.clipped)} characters`);

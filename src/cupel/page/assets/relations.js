@@ -1,27 +1,20 @@
-// Forms of one thing, groups, requirements and exclusions: in words, with the way to each item that is meant.
+// Forms of one entity and groups: in words, with a link to each item that is meant.
 
-const things = new Map();
+const entities = new Map();
 const groups = new Map();
-const exclusives = new Map();
-const dependents = new Map();
 
 items.forEach((item, position) => {
   const enter = (index, label) => { if (label !== undefined) index.set(label, [...(index.get(label) ?? []), position]); };
-  enter(things, item.thing);
+  enter(entities, item.entity);
   enter(groups, item.group);
-  enter(exclusives, item.exclusive);
-  for (const thing of item.requires ?? []) enter(dependents, thing);
 });
 
-const formsOf = (position) => things.get(items[position].thing) ?? [position];
-const hasForms = [...things.values()].some((positions) => positions.length > 1);
+const formsOf = (position) => entities.get(items[position].entity) ?? [position];
+const hasForms = [...entities.values()].some((positions) => positions.length > 1);
 const longest = (position) => Math.max(...formsOf(position).map((other) => items[other].tokens));
 
-// The other things under one label; the forms of one thing are no company to each other.
-const company = (index, label, position) => (index.get(label) ?? []).filter((other) => other !== position && (items[other].thing === undefined || items[other].thing !== items[position].thing));
-
-// Whether a thing is in, in some form.
-const standsIn = (position) => formsOf(position).some((form) => current.holds(state.policy, form));
+// The other entities under one label; the forms of one entity are no company to each other.
+const company = (index, label, position) => (index.get(label) ?? []).filter((other) => other !== position && (items[other].entity === undefined || items[other].entity !== items[position].entity));
 
 // An item's relations in a few words, for its row.
 function relationWords(position) {
@@ -31,9 +24,6 @@ function relationWords(position) {
   if (forms > 1) words.push(item.tokens < longest(position) ? `short form, ${number(item.tokens)} of ${plural(longest(position), "token")}` : `the longest of ${forms} forms`);
   const beside = company(groups, item.group, position).length;
   if (beside) words.push(`in or out with ${plural(beside, "other")}`);
-  if (item.requires) words.push(`needs ${plural(item.requires.length, "other")}`);
-  const rivals = company(exclusives, item.exclusive, position).length;
-  if (rivals) words.push(`instead of ${plural(rivals, "other")}`);
   if (!words.length) return "";
   return make("span", { class: "relations", text: ` ${capital(words.join(" · "))}` });
 }
@@ -64,16 +54,8 @@ function relationLists(position) {
   const item = items[position];
   const lists = [];
   const forms = formsOf(position).filter((other) => other !== position);
-  if (forms.length) lists.push(relatedList(`One of ${forms.length + 1} forms of ${item.thing}: at most one is in`, forms));
+  if (forms.length) lists.push(relatedList(`One of ${forms.length + 1} forms of ${item.entity}: at most one is in`, forms));
   const beside = company(groups, item.group, position);
   if (beside.length) lists.push(relatedList(`In or out together with ${plural(beside.length, "other")} (${item.group})`, beside));
-  for (const thing of item.requires ?? []) {
-    const inside = standsIn((things.get(thing) ?? [])[0] ?? position) ? "which is in" : "which is not in";
-    lists.push(relatedList(`Needs ${thing}, ${inside}`, things.get(thing) ?? []));
-  }
-  const needed = dependents.get(item.thing) ?? [];
-  if (item.thing !== undefined && needed.length) lists.push(relatedList(`Needed by ${plural(needed.length, "other")}`, needed));
-  const rivals = company(exclusives, item.exclusive, position);
-  if (rivals.length) lists.push(relatedList(`At most one of these and ${plural(rivals.length, "other")} is in (${item.exclusive})`, rivals));
   return lists;
 }

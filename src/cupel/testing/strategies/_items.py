@@ -199,27 +199,23 @@ _MOST_FORMS: Final = 3
 
 
 @st.composite
-def related_lists(draw: DrawFn, *, max_things: int = 4) -> list[ContextItem]:
-    """Return candidates with forms, groups, requirements (circles among them) and exclusive sets, none of them pinned.
+def related_lists(draw: DrawFn, *, max_entities: int = 4) -> list[ContextItem]:
+    """Return candidates with forms and groups, none of them pinned.
 
-    Every thing has an id, and a hint for `ReflexiveScorer`; contents are distinct.
+    Every entity has an id, and a hint for `ReflexiveScorer`; contents are distinct.
 
     >>> from hypothesis import find
     >>> found = find(related_lists(), lambda items: len(items) == 2)
     >>> sorted(item.content for item in found)
     ['a0', 'a1']
     """
-    names = "abcdefghijklmnopqrstuvwxyz"[: draw(st.integers(1, max_things))]
+    names = "abcdefghijklmnopqrstuvwxyz"[: draw(st.integers(1, max_entities))]
     found: list[ContextItem] = []
     for name in names:
         shared: dict[str, Any] = draw(
             st.fixed_dictionaries(
                 {"cupel:id": st.just(name)},
-                optional={
-                    "cupel:group": st.sampled_from("gh"),
-                    "cupel:exclusive": st.sampled_from("ef"),
-                    "cupel:requires": st.lists(st.sampled_from(names), min_size=1, max_size=2),
-                },
+                optional={"cupel:group": st.sampled_from("gh")},
             )
         )
         kind, hint = draw(st.sampled_from(["Message", "ToolOutput"])), draw(st.sampled_from(_HINTS))
