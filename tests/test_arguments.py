@@ -8,6 +8,7 @@ import os
 from datetime import timedelta
 from enum import Enum
 
+import msgspec
 import pytest
 
 import cupel
@@ -165,7 +166,7 @@ def call(function, takes, wrong, value) -> None:
     """Call with one wrong argument and the sound ones that are required."""
     positional, named = [], {}
     for one in takes:
-        if one is not wrong and one.default is not one.empty:
+        if one is not wrong and one.default not in (one.empty, msgspec.UNSET):
             continue
         given = value if one is wrong else SOUND[one.name]
         if one is not wrong and one.name in {"source", "sources"}:

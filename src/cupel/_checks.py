@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from math import inf, isfinite
 from numbers import Integral, Real
 from reprlib import Repr
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 MOST_TOKENS: Final = 2**53
 """The largest token count and budget: doubles hold every integer up to here."""
 _LONGEST: Final = 200
 _SMALL_BITS: Final = 256
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -213,3 +216,29 @@ def as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
         raise wrong_type(name, "a mapping", found)
     return found
+
+
+def suggesting(**hints: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make the error for an unknown keyword argument say what to write instead.
+
+    Args:
+        hints: for arguments that callers are known to try, what to write.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        code = function.__code__
+        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in known:
+                    called = function.__qualname__.removesuffix(".__init__")
+                    hint = f": {hints[name]}" if name in hints else did_you_mean(name, known)
+                    msg = f"{called}() got an unexpected keyword argument {name!r}{hint}"
+                    raise TypeError(msg)
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate

@@ -271,6 +271,9 @@ def anthropic_code(draw: st.DrawFn) -> list[Message]:
     return messages
 
 
+COMPACTION = {"type": "compaction"}
+"""The provider's summary of everything before it."""
+
 ANTHROPIC = st.lists(
     st.one_of(
         anthropic_user(),
@@ -285,10 +288,17 @@ ANTHROPIC = st.lists(
         TEXT.map(lambda text: [{"role": "assistant", "content": [THINKING, {"type": "text", "text": text}]}]),
         st.just([{"role": "assistant", "content": [THINKING]}]),
         MAYBE_EMPTY.map(lambda text: [{"role": "system", "content": text}]),
+        TEXT.map(lambda text: [{"role": "assistant", "content": [{**COMPACTION, "content": text}]}]),
         IDS.map(lambda call: [{"role": "user", "content": [_anthropic_result(call, "orphan", False)]}]),
     ),
     max_size=10,
-).map(lambda groups: [message for group in groups for message in group])
+).map(lambda groups: without_leading_system([message for group in groups for message in group]))
+
+
+def without_leading_system(messages: list[Message]) -> list[Message]:
+    """Anthropic's messages without system prompts in front, which are an error."""
+    start = next((at for at, message in enumerate(messages) if message["role"] != "system"), len(messages))
+    return messages[start:]
 
 
 def _own_objects(messages: list[Message]) -> list[Message]:

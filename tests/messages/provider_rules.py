@@ -202,6 +202,7 @@ def _anthropic(messages: list[Message], original: list[Message]):
         if text and text[0]["type"] == "text" and text[0]["text"] != text[0]["text"].rstrip():
             yield "final assistant content cannot end with trailing whitespace"
     yield from _anthropic_blocks(messages)
+    yield from _anthropic_compactions(messages)
     yield from _anthropic_systems(messages)
     yield from _anthropic_pairs(messages)
     yield from _anthropic_server_tools(messages)
@@ -210,6 +211,19 @@ def _anthropic(messages: list[Message], original: list[Message]):
     uses_tools = any(block["type"] == "tool_use" for message in running for block in _blocks(message))
     if uses_tools and any(id(message) in thoughtful for message in running) and not _thinks(running[0]):
         yield "the final assistant turn must start with a thinking block"
+
+
+def _anthropic_compactions(messages: list[Message]):
+    """A compaction is the first block of an assistant message, and only one of a request carries content."""
+    found = 0
+    for index, message in enumerate(messages):
+        for at, block in enumerate(_blocks(message)):
+            if block["type"] == "compaction":
+                found += 1
+                if at or message["role"] != "assistant":
+                    yield f"{index}: a compaction block must be the first of an assistant message"
+    if found > 1:
+        yield "only one compaction block may carry content"
 
 
 def _anthropic_blocks(messages: list[Message]):

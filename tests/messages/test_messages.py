@@ -170,7 +170,6 @@ def test_the_format_is_recognised(history: list[Any], provider: str):
     "history",
     [
         [user([used("a")]), result("b")],
-        [{"role": "system", "content": "Be brief."}, user([used("a")])],
         [{"type": "reasoning", "id": "rs_1", "summary": []}, result("a")],
     ],
 )

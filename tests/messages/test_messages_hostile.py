@@ -3,11 +3,12 @@
 import traceback
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cupel.errors import CupelError
-from cupel.messages import fit
+from cupel.errors import ConfigurationError, CupelError, InvalidItemError
+from cupel.messages import MessageSession, fit
 from tests.messages.provider_rules import Message
 
 JUNK = st.sampled_from(
@@ -99,3 +100,54 @@ def test_only_errors_of_ours_escape(messages: list[Message], provider: Any, tool
         raised = traceback.extract_tb(refused.__traceback__)[-1]
         assert (raised.line or "").startswith("raise"), "an accident, not a judgement"
         assert len(str(refused)) < 500
+
+
+@pytest.mark.parametrize(
+    ("messages", "options", "said"),
+    [
+        (
+            [{"role": "user", "contents": "hi"}],
+            {},
+            "has no content but 'contents'; did you mean 'content'?",
+        ),
+        ([{"role": "user", "contnet": "hi"}], {"provider": "anthropic"}, "did you mean 'content'?"),
+        ([{"type": "message", "role": "user", "text": "hi"}], {}, "messages[0] has no content but 'text'"),
+        ([{"role": "user", "parts": [{"text": "hi"}]}], {}, "messages[0].parts belongs to Gemini's format"),
+        (
+            [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+            {"provider": "anthropic"},
+            "messages[0].role must not be system: pass the prompt as system=",
+        ),
+        (
+            [{"role": "system", "content": "x"}, {"role": "user", "content": [{"type": "document", "source": {}}]}],
+            {},
+            "pass the prompt as system=",
+        ),
+    ],
+)
+def test_a_message_in_the_wrong_shape_is_an_error_and_not_a_smaller_request(messages, options, said):
+    for send in (lambda: fit(messages, 1000, **options), lambda: MessageSession(1000, **options).fit(messages)):
+        with pytest.raises(InvalidItemError) as caught:
+            send()
+        assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: MessageSession(max_tokens=100), "the budget is the first argument, MessageSession(8000)"),
+        (lambda: fit([], max_tokens=10), "the budget is the second argument, fit(messages, 8000)"),
+        (lambda: fit([], 10, alternat=True), "unexpected keyword argument 'alternat'; did you mean 'alternate'?"),
+        (lambda: fit([], 10, wrong=1), "fit() got an unexpected keyword argument 'wrong'"),
+        (lambda: MessageSession(10).fit([], tools=[]), "pass it to MessageSession(...), for all turns"),
+    ],
+)
+def test_an_unknown_argument_is_answered_with_the_right_one(call, said):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert said in str(caught.value)
+
+
+def test_a_misspelt_provider_is_refused_at_once():
+    with pytest.raises(ConfigurationError, match="got 'OpenAI'; did you mean 'openai'"):
+        MessageSession(1000, provider="OpenAI")

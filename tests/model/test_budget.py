@@ -140,3 +140,8 @@ def test_an_integer_stands_for_a_window_that_is_used_whole():
         ContextBudget.of("7", name="limit")  # type: ignore[arg-type]
     with pytest.raises(InvalidBudgetError, match=r"^budget must be >= 0, got -7$"):
         ContextBudget.of(-7)
+
+
+def test_the_target_is_the_whole_window_unless_it_is_given() -> None:
+    assert ContextBudget(2000) == ContextBudget(2000, 2000)
+    assert ContextBudget(2000, output_reserve=100).target_tokens == 2000

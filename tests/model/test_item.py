@@ -272,3 +272,8 @@ def test_reserved_metadata_keys() -> None:
 def test_the_garbage_collector_has_nothing_to_look_at() -> None:
     """A million tracked items would slow every collection down."""
     assert not gc.is_tracked(ContextItem("x", 1, tags=["a"]))
+
+
+def test_an_item_without_tokens_says_how_to_count_them() -> None:
+    with pytest.raises(TypeError, match=r"tokens is missing: .*with_token_count"):
+        ContextItem("The build failed.")  # type: ignore[call-arg]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from cupel._checks import as_flag
+from cupel._checks import as_flag, suggesting
 from cupel._columns import descending
 from cupel.diagnostics import (
     BudgetExceeded,
@@ -45,6 +45,12 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 
 
+@suggesting(
+    max_tokens="the budget is the second argument, fit(messages, 8000)",
+    model="pass counter= to count tokens as a model does",
+    keep="only a MessageSession has it",
+    note="only a MessageSession has it; notes=False adds no notes",
+)
 def fit(
     messages: Sequence[M],
     budget: int | ContextBudget,
@@ -142,6 +148,7 @@ def fit_history(
     pipeline = Pipeline.of(newest_first() if policy is None else policy).bind(
         history.asked() if query is None else query
     )
+    history.drop_stale(task.room)
     cuts = Cuts(history, task.room, forms, parts)
     items = history.items(task.room)
     pinned = task.with_pins(items, pipeline)

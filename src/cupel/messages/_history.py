@@ -16,7 +16,7 @@ from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._memory import Memory, ParsedMessage, message_tokens
 from cupel.messages._notes import OmittedStep, Slot, can_hold_note, note_message, slots, step_of, with_note, write_notes
 from cupel.messages._plain import JSON, compact_json, is_sequence, merged_users, plain, sendable
-from cupel.messages._rules import Ends, Loops, Rules, SystemMessages, keep_system, pin_units
+from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, SystemMessages, keep_system, outdate, pin_units
 from cupel.messages._units import alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
 from cupel.tokens import TokenCounter, counter_or_default
@@ -105,6 +105,16 @@ class History:
             self.memory.items[key] = members, item
             items.append(item)
         return items
+
+    def drop_stale(self, room: int) -> None:
+        """Reject the units that a compaction replaces if not everything fits."""
+        if not any(unit.is_stale for unit in self.units):
+            return
+        sendable = [unit for unit in self.units if unit.rejection is None]
+        if sum(self.parsed[at].tokens for unit in sendable for at in unit.positions) > room:
+            for unit in sendable:
+                if unit.is_stale and not unit.pinned:
+                    unit.reject(COMPACTED)
 
     def describe(self, index: int) -> str:
         """Return a unit in words, for an error."""
@@ -267,6 +277,7 @@ def _grouped(infos: Sequence[MessageInfo], fmt: Format, options: Options) -> tup
     """Return the units, those rejected that can never be sent, and the rules for a sequence of them."""
     units = fmt.group(infos)
     keep_system(units, infos, options.system_messages)
+    outdate(units, infos)
     if options.alternate:
         merges = options.framework is None
         units = alternating(units, infos, results_are_user=fmt.results_are_user, merges=merges)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import msgspec
 
-from cupel._checks import shown, wrong_type
+from cupel._checks import did_you_mean, shown, wrong_type
 from cupel.errors import InvalidItemError
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 JSON = Mapping[str, Any]
 """A message, item or content block as plain data."""
+_MEANT = frozenset(("body", "contents", "message", "text"))
+"""Keys that were meant to be `content`."""
+_LONGEST_KEY = 12
 MAX_DEPTH: Final = 100
 """How deeply a message may be nested; what providers accept is far less."""
 
@@ -79,6 +82,23 @@ def role_of(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
         msg = f"{path}.role must be one of {', '.join(roles)}, got {shown(name)}"
         raise InvalidItemError(msg)
     return roles[name]
+
+
+def check_keys(message: JSON, path: str) -> None:
+    """Raise if a message has no content but a key that was meant to be it."""
+    if "content" in message:
+        return
+    if "parts" in message:
+        msg = f"{path}.parts belongs to Gemini's format, which is not read: convert the message to one with content"
+        raise InvalidItemError(msg)
+    close = next((key for key in message if key in _MEANT or _is_close(key)), None)
+    if close is not None:
+        msg = f"{path} has no content but {close!r}; did you mean 'content'?"
+        raise InvalidItemError(msg)
+
+
+def _is_close(key: str) -> bool:
+    return len(key) <= _LONGEST_KEY and did_you_mean(key, ("content",)) != ""
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[object]]:

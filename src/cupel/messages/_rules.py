@@ -243,6 +243,7 @@ def _is_border(between: Sequence[MessageInfo]) -> bool:
 SystemMessages = Literal["keep", "compete"] | int
 """Which system messages after the opening ones stay: all, those that win a place, or this number of the newest."""
 
+COMPACTED = "a later compaction replaces it"
 EXPIRED = "a system message that newer ones have replaced"
 
 
@@ -279,10 +280,30 @@ def _check(which: object) -> None:
         raise ConfigurationError(msg)
 
 
+def outdate(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
+    """Pin the newest compaction and mark the units before it as stale, but for the nearest message of the user.
+
+    Older compactions are rejected: only one of a request may carry content.
+    """
+    sendable = [unit for unit in units if unit.rejection is None]
+    compactions = [unit for unit in sendable if any(infos[at].is_compaction for at in unit.positions)]
+    if not compactions:
+        return
+    *older, newest = sorted(compactions, key=lambda unit: unit.positions[-1])
+    newest.pin("the newest compaction")
+    for unit in older:
+        unit.pinned = False
+        unit.reject(COMPACTED)
+    before = [unit for unit in units if unit.positions[-1] < newest.positions[0] and unit.role != "system"]
+    opening = next((unit for unit in reversed(before) if unit.opens == "user" and unit.rejection is None), None)
+    for unit in before:
+        unit.is_stale = unit is not opening
+
+
 def pin_units(units: Sequence[Unit], infos: Sequence[MessageInfo], asked: Sequence[bool]) -> None:
     """Pin the messages that the model has yet to answer and those that the caller asked for."""
     sendable = [unit for unit in units if unit.rejection is None]
-    holder = holders(sendable)
+    holder = holders(unit for unit in sendable if not unit.is_stale)
     spoken = [at for at in holder if infos[at].speaks and infos[at].role in ("user", "tool")]
     if spoken:
         holder[max(spoken)].pin("the newest user message")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec import structs
 
-from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text
+from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text, suggesting
 from cupel._planning import Answer, BaseSession, Opening, Prices, TurnStart, conclude
 from cupel.errors import ConfigurationError, CupelError
 from cupel.messages._fit import FitTask, PinnedMessagesExceedBudgetError
@@ -82,6 +82,12 @@ class MessageSession(BaseSession, Generic[M]):
     14
     """
 
+    @suggesting(
+        max_tokens="the budget is the first argument, MessageSession(8000)",
+        model="pass counter= to count tokens as a model does",
+        recent="the newest steps are always held",
+        notes="note= takes a function that writes them",
+    )
     def __init__(
         self,
         budget: int | ContextBudget,
@@ -138,6 +144,12 @@ class MessageSession(BaseSession, Generic[M]):
         self._memory = Memory(observation=self._observation)
         self._archive = Archive()
 
+    @suggesting(
+        tools="pass it to MessageSession(...), for all turns",
+        system="pass it to MessageSession(...), for all turns",
+        budget="pass it to MessageSession(...), for all turns",
+        query="pass it to MessageSession(...), for all turns",
+    )
     def fit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
         """Return the next request, and remember it as sent.
 
@@ -195,6 +207,7 @@ class MessageSession(BaseSession, Generic[M]):
             self._prices = _prices_of(history.format.name)
         window = self._window(self._budget)
         task = FitTask(history, ContextBudget(window, window))
+        history.drop_stale(task.room)
         segments = source.follow(history, active.origin)
         start = TurnStart.of(self._state, self._prices, _opening(history.fixed), idle)
         last = grown(self._state.last, segments, history)

@@ -22,6 +22,8 @@ class MessageInfo:
     """It holds words of the user or the assistant; a message of results, if there are words beside them."""
     is_setting: bool = False
     """It holds for the rest of the conversation, whatever becomes of system messages."""
+    is_compaction: bool = False
+    """It holds the provider's summary of everything before it, which the provider no longer reads."""
     calls: list[str] = field(default_factory=list[str])
     """Ids of the calls that must be answered."""
     results: list[str] = field(default_factory=list[str])
@@ -88,6 +90,8 @@ class Unit:
     waiting: bool = False
     """It ends in work on the provider's side that goes on with the next request."""
     pinned: bool = False
+    is_stale: bool = False
+    """A later compaction replaces it: it goes first where not everything fits, and leaves no note."""
     rejection: str | None = None
     """Why it can never be sent."""
     pin_reason: str | None = None
@@ -101,6 +105,7 @@ class Unit:
         self.requires = tuple(sorted({*self.requires, *other.requires} - {*self.positions}))
         self.waiting = self.waiting or other.waiting
         self.pinned = self.pinned or other.pinned
+        self.is_stale = self.is_stale and other.is_stale
         self.rejection = self.rejection or other.rejection
         if "exchange" in (self.role, other.role):
             self.role = "exchange"

@@ -28,16 +28,16 @@ class _Required(msgspec.Struct, frozen=True):
     """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
 
     max_tokens: int
-    target_tokens: int
+    target_tokens: int = msgspec.UNSET  # type: ignore[assignment]  (then all of the window)
 
 
 class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The token budget of a selection; frozen, validated once.
 
-    `max_tokens` is the model's window, `target_tokens` what the selection aims for, `output_reserve` what the answer
-    needs. `reserved_slots` are token amounts held back per kind; they shrink the budget even if no such item exists.
-    They may exceed the window: then nothing but pinned items is selected.
-    `estimation_safety_margin_percent` shrinks what is left, for token counts that are estimates.
+    `max_tokens` is the model's window, `target_tokens` the size that the selection aims for, by default the whole
+    window, `output_reserve` the tokens that the answer needs. `reserved_slots` are token amounts held back per kind;
+    they shrink the budget even if no such item exists. They may exceed the window: then nothing but pinned items is
+    selected. `estimation_safety_margin_percent` shrinks the rest, for token counts that are estimates.
 
     >>> ContextBudget(8000, 6000, output_reserve=1000).unreserved_capacity
     7000
@@ -52,7 +52,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
         def __init__(
             self,
             max_tokens: int,
-            target_tokens: int,
+            target_tokens: int = ...,
             *,
             output_reserve: int = ...,
             reserved_slots: Mapping[ContextKind, int] | Mapping[str, int] = ...,
@@ -61,6 +61,8 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     def __post_init__(self) -> None:
         # A well-formed budget passes by comparisons alone, because every run makes some; the rest is for messages.
+        if self.target_tokens is msgspec.UNSET:
+            force_setattr(self, "target_tokens", self.max_tokens)
         most, target, reserve = self.max_tokens, self.target_tokens, self.output_reserve
         is_whole = type(most) is type(target) is type(reserve) is int
         if not (is_whole and 0 <= target <= most <= MOST_TOKENS and 0 <= reserve <= most):

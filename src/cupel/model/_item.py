@@ -40,7 +40,7 @@ class _Required(msgspec.Struct, frozen=True, gc=False):
     """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
 
     content: str
-    tokens: int
+    tokens: int = msgspec.UNSET  # type: ignore[assignment]  (an error that says how to count them)
 
 
 class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
@@ -89,7 +89,7 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         if type(self.content) is not str or not self.content:
             force_setattr(self, "content", _content(self.content))
         if type(self.tokens) is not int or not -MOST_TOKENS <= self.tokens <= MOST_TOKENS:
-            force_setattr(self, "tokens", _count("tokens", self.tokens))
+            force_setattr(self, "tokens", _tokens(self.tokens))
         if type(self.kind) is not ContextKind:
             force_setattr(self, "kind", ContextKind.of(self.kind))
         if type(self.source) is not ContextSource:
@@ -151,6 +151,14 @@ def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
 
 # NumPy's strings and numbers, pandas' timestamps, members of an enum are taken for the plain values they are: whatever
 # they override has no say in a selection, and everything else may rely on exact types.
+
+
+def _tokens(value: object) -> int:
+    if value is msgspec.UNSET:
+        hint = "count them, or use cupel.tokens.with_token_count(ContextItem(content, 0), counter)"
+        msg = f"tokens is missing: {hint}"
+        raise TypeError(msg)
+    return _count("tokens", value)
 
 
 def _content(content: object) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
-from cupel.messages._plain import JSON, blocks, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import (
     EMPTY_CONTENT,
     NO_CALL,
@@ -36,6 +37,7 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "
 _THINKING = ("thinking", "redacted_thinking")
 _BLOCKS = frozenset(
     (
+        "compaction",
         "container_upload",
         "document",
         "image",
@@ -55,6 +57,10 @@ _MARK = {CACHE_KEY: {"type": "ephemeral"}}
 def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     """Read one message."""
     role = role_of(message, path, _ROLES)
+    if role == "system" and path == "messages[0]":
+        msg = f"{path}.role must not be system: pass the prompt as system=, Anthropic's messages begin with the user"
+        raise InvalidItemError(msg)
+    check_keys(message, path)
     info = MessageInfo(role, speaks=role != "system", extra=MESSAGE_FRAME)
     content = message.get("content")
     if isinstance(content, str):
@@ -74,6 +80,8 @@ def _read_blocks(content: list[dict[str, Any]], info: MessageInfo, path: str, im
     for index, block in enumerate(content):
         if block["type"] == "tool_result" and len(info.results) < index:
             info.reject("a tool result after other content")
+        if block["type"] == "compaction":
+            _add_compaction(block, index, info)
         _read_block(block, info, f"{path}[{index}]", images)
     info.opens_thinking = content[0]["type"] in _THINKING
     info.ends_thinking = content[-1]["type"] in _THINKING
@@ -104,6 +112,12 @@ def _read_block(block: JSON, info: MessageInfo, path: str, images: media.ImageRu
             info.texts += [str(part.get("text", "")) for part in objects(parts, f"{path}.content")]
         case _:
             info.texts.append(compact_json({k: v for k, v in block.items() if k not in _UNCOUNTED}))
+
+
+def _add_compaction(block: JSON, index: int, info: MessageInfo) -> None:
+    if index or info.role != "assistant":
+        info.reject("a compaction block that is not the first of an assistant message")
+    info.is_compaction = info.is_compaction or block.get("content") is not None
 
 
 def _add_text(text: str, info: MessageInfo) -> None:

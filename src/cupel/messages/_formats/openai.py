@@ -8,7 +8,7 @@ from cupel._checks import wrong_type
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
-from cupel.messages._plain import JSON, blocks, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, MessageInfo, Role, Unit, unit_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _PARTS = ("file", "image_url")
 def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     """Read one chat-completions message."""
     role = role_of(message, path, _ROLES)
+    check_keys(message, path)
     info = MessageInfo(role, speaks=role in ("user", "assistant"), extra=MESSAGE_FRAME)
     if name := message.get("name"):
         info.texts.append(str(name))

@@ -10,7 +10,7 @@ from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format
 from cupel.messages._formats.openai import CALL_FRAME, MESSAGE_FRAME, tool_tokens
-from cupel.messages._plain import JSON, blocks, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import (
     EMPTY_CONTENT,
     NO_CALL,
@@ -43,7 +43,8 @@ ANSWERED_BY = {
 }
 """Items that ask for an output, and the only kind of item that is one; the other calls carry theirs."""
 _ANSWERS = {output: call for call, output in ANSWERED_BY.items()}
-SETTINGS = frozenset(("additional_tools", "compaction", "compaction_trigger", "configuration_update"))
+COMPACTIONS = frozenset(("compaction", "compaction_summary"))
+SETTINGS = COMPACTIONS | {"additional_tools", "compaction_trigger", "configuration_update"}
 """Items that state what holds for the rest of the conversation: kept as a system prompt is."""
 _PARTS = ("input_file", "input_image", "input_text", "output_text")
 """Types of parts that only this format has."""
@@ -72,6 +73,7 @@ def _read_kind(kind: str, item: JSON, path: str, images: media.ImageRule) -> Mes
     if kind in _ANSWERS and _call_id(item) is not None:
         return _read_output(kind, item, path, images)
     info = MessageInfo("system" if kind in SETTINGS else "assistant", is_setting=kind in SETTINGS, extra=CALL_FRAME)
+    info.is_compaction = kind in COMPACTIONS
     info.extra += media.opaque_tokens(str(item.get("encrypted_content") or ""))
     if kind in ANSWERED_BY and (call_id := _call_id(item)) is not None:
         info.calls.append(f"{kind}:{call_id}")
@@ -111,6 +113,7 @@ def _payload(item: JSON) -> str:
 
 def _read_message(item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     role = role_of(item, path, _ROLES)
+    check_keys(item, path)
     info = MessageInfo(role, speaks=role != "system", extra=MESSAGE_FRAME)
     content = item.get("content")
     if not content:

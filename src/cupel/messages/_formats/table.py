@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from cupel._checks import as_text, shown, wrong_type
+from cupel._checks import as_text, did_you_mean, shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.messages._formats import anthropic, openai, responses
 from cupel.messages._formats.media import ImageRule
@@ -66,10 +66,13 @@ def detect_format(messages: Sequence[JSON], provider: str | None, *, system: obj
     """Return the format that a caller named, or else that of the messages, or else that of the tools."""
     if provider is not None:
         if as_text("provider", provider) not in FORMATS:
-            msg = f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}"
+            hint = did_you_mean(provider, FORMATS)
+            msg = f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}{hint}"
             raise ConfigurationError(msg)
         return FORMATS[provider]
     found = {name for name, one in FORMATS.items() if any(map(one.recognises, messages))}
+    if found == {"anthropic"} and messages[0].get("role") == "system" and not _are_openai(messages[1:]):
+        return FORMATS["anthropic"]  # whose reader says where the system prompt belongs
     if (found <= {"anthropic"} and _are_openai(messages)) or (not found and system is None and _have_system(messages)):
         found.add("openai")
     if len(found) > 1:

@@ -1,0 +1,54 @@
+"""Histories that the provider has compacted: its summary stays, and everything before it goes first."""
+
+from typing import Any
+
+import pytest
+
+from cupel.messages import MessageSession, fit
+from tests.messages.chat import COUNTER, assistant, kept, rules, user
+
+REPLACED = "a later compaction replaces it"
+OLD = [user("old task " * 50), assistant("old answer " * 80), user("more " * 60), assistant("again " * 90)]
+BLOCK = {"type": "compaction", "content": "Summary: all is fine."}
+ITEM = {"type": "compaction", "id": "cmp_1", "encrypted_content": "A" * 200}
+NEW = [user("Next?"), assistant("ok " * 60), user("And now?")]
+HISTORIES: dict[str, list[Any]] = {
+    "anthropic": [*OLD, user("Go on."), assistant([BLOCK, {"type": "text", "text": "Going on."}]), *NEW],
+    "openai-responses": [*OLD, user("Go on."), ITEM, *NEW],
+}
+
+
+@pytest.mark.parametrize("provider", sorted(HISTORIES))
+def test_a_compacted_history_that_fits_is_sent_whole(provider: str) -> None:
+    history = HISTORIES[provider]
+    assert fit(history, 2000, counter=COUNTER).messages == history
+    assert fit(history, 2000, counter=COUNTER).provider == provider
+
+
+@pytest.mark.parametrize("provider", sorted(HISTORIES))
+def test_messages_before_a_compaction_go_first_and_leave_no_note(provider: str) -> None:
+    history = HISTORIES[provider]
+    for made in (
+        fit(history, 250, counter=COUNTER),
+        MessageSession[Any](250, counter=COUNTER, provider=provider).fit(history),  # type: ignore[arg-type]
+    ):
+        assert made.positions == (4, 5, 6, 7, 8), "with the message of the user that the conversation begins with"
+        assert made.notes == ()
+        assert made.shortened == ()
+
+
+@pytest.mark.parametrize("provider", sorted(HISTORIES))
+def test_a_compaction_is_pinned(provider: str) -> None:
+    assert 5 in kept(HISTORIES[provider], 100, forms=False)
+
+
+def test_only_the_newest_compaction_is_sent() -> None:
+    newer = [user("Again."), assistant([{**BLOCK, "content": "Newer."}]), user("So?")]
+    history = [*HISTORIES["anthropic"], *newer]
+    assert rules(history) == {(5,): REPLACED}
+
+
+def test_a_compaction_must_be_the_first_block() -> None:
+    late = assistant([{"type": "text", "text": "Well."}, BLOCK])
+    named = "a compaction block that is not the first of an assistant message"
+    assert rules([user("Hi"), late, user("So?")]) == {(1,): named}
