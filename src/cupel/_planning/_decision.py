@@ -204,11 +204,15 @@ def _changes(
     turns = terms.turns(tokens)
     for key, entry in (before | after).items() if last else ():
         index = planner.places.get(key)
-        if index is None or planner.candidates[index].new:
-            continue  # the caller took it away, or brought it
+        if index is None:
+            continue  # the caller took it away
         candidate = planner.candidates[index]
         what: What
-        if key not in after:
+        if candidate.new:
+            if not candidate.cut:
+                continue
+            what = "shortened"
+        elif key not in after:
             what = "evicted"
         elif key not in before:
             what = "recalled"

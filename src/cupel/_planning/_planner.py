@@ -45,6 +45,8 @@ class Candidate(msgspec.Struct, frozen=True):
     """It has no place of its own and may be sent after newer candidates."""
     begun: int = 0
     """Tokens of this new candidate that the last request already contained."""
+    cut: bool = False
+    """Its longest form is shorter than it was when it came."""
     preferred: bool = False
     """It is taken before all candidates that are not."""
     trace: int = 0

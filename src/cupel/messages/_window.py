@@ -508,7 +508,15 @@ class _Turn:
         if at in held:
             option = FormOption(held[at], self.tokens(at, held[at]), 1.0)
             begun = plan.begun(at) if at in self.new else 0
-            return Candidate(segment.key, value, (option,), held=True, new=at in self.new, begun=begun)
+            return Candidate(
+                segment.key,
+                value,
+                (option,),
+                held=True,
+                new=at in self.new,
+                begun=begun,
+                cut=option.form != WHOLE,
+            )
         names = {self.form(at), *self._shorter(at)}
         options = [FormOption(name, self.tokens(at, name), self._share(at, name)) for name in names]
         options.sort(key=lambda option: (option.tokens, option.form))
