@@ -15,9 +15,8 @@ INTRODUCTION = """\
 
 <!-- Written by scripts/cli_reference.py; change the commands, not this page. -->
 
-`cupel COMMAND --help` prints the same. Exit codes are the same for every command: **0** done; **1** no, there is no
-selection at this budget, or a check failed; **2** the arguments or the input cannot be used, and nothing was written;
-**130** interrupted.
+`cupel COMMAND --help` prints the same. Every command ends with **0** when it is done, with **2** when the arguments or
+the input cannot be used and nothing was written, and with **130** when it is interrupted; other exit codes are listed.
 """
 
 
@@ -26,8 +25,18 @@ def page() -> str:
     parts = [INTRODUCTION]
     for name in COMMANDS:
         parser = parser_of(name)
-        parts.append(f"\n## cupel {name}\n\n{(parser.description or '').strip()}\n\n{options(parser)}")
+        parts.append(
+            f"\n## cupel {name}\n\n{(parser.description or '').strip()}\n{exit_codes(parser)}\n{options(parser)}"
+        )
     return "".join(parts)
+
+
+def exit_codes(parser: argparse.ArgumentParser) -> str:
+    """The exit codes that not every command has."""
+    listing = (parser.epilog or "").partition("exit codes:\n")[2]
+    codes = dict(line.split(None, 1) for line in listing.splitlines())
+    own = [f"**{code}** {meaning}" for code, meaning in codes.items() if code not in {"0", "2", "130"}]
+    return f"\nExit codes: {'; '.join(own)}.\n" if own else ""
 
 
 def options(parser: argparse.ArgumentParser) -> str:

@@ -145,7 +145,7 @@ def cut(file):
     file.write_bytes(file.read_bytes()[:-9])
 
 
-def spoil(file):
+def corrupt(file):
     file.write_bytes(file.read_bytes().replace(b'"selected"', b'"selectee"').replace(b'"written"', b'"wrottin"'))
 
 
@@ -153,7 +153,7 @@ def empty(file):
     file.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [cut, spoil, empty, Path.unlink])
+@pytest.mark.parametrize("damage", [cut, corrupt, empty, Path.unlink])
 @pytest.mark.parametrize("suffix", ["jsonl", "done.json"])
 def test_a_damaged_part_is_noticed_and_done_again(path, out, requests, damage, suffix):
     stopped(path, out, 12)
@@ -375,7 +375,7 @@ def test_resuming_a_finished_job_does_nothing_and_says_so(path, out, capsys):
     assert (out.stat().st_ino, out.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("change", [lambda out: out.write_text("spoilt"), Path.unlink])
+@pytest.mark.parametrize("change", [lambda out: out.write_text("other"), Path.unlink])
 def test_an_output_that_is_no_longer_what_the_job_wrote_is_written_again(path, out, requests, change):
     run_batch(path, out, POLICY, workers=1)
     change(out)
