@@ -41,9 +41,7 @@ from cupel.diagnostics import (
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy, ScoredItem
 from cupel.pipeline import Pipeline
-from cupel.placers import Placer
 from cupel.policy import registered
-from cupel.scorers import Scorer
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, Slicer, StreamSlice
 
 _PUBLIC: Final = {
@@ -53,28 +51,20 @@ _PUBLIC: Final = {
     "max_age_seconds": "max_age_secs",
     "scarcity": "scarcity_behavior",
 }
-"""What the public format calls a key of a policy document."""
+"""The public format's names of keys of a policy document."""
 _ABSENT: Final[dict[str, Any]] = {"array": [], "object": {}}
-"""What is absent is empty (ruling 11.2)."""
+"""An absent array or table is empty (ruling 11.2)."""
 
 
-def build_scorer(owner: TomlTable, key: str, options: TomlTable) -> Scorer:
-    """Build the scorer that a field names, with options from a table."""
-    return _policy(options, {"scorer": _document("scorer", owner, key, options)}).scorer
+def build_strategy(family: str, document: TomlTable) -> Any:
+    """Build the strategy that the table `test` names, with options from the table `config`."""
+    config = document.table("config")
+    policy = {"scorer": "recency", family: _document(family, document.table("test"), family, config)}
+    return getattr(_policy(config, policy), family)
 
 
-def build_slicer(owner: TomlTable, key: str, options: TomlTable) -> Slicer:
-    """Build the slicer that a field names, with options from a table."""
-    return _policy(options, {"scorer": "recency", "slicer": _document("slicer", owner, key, options)}).slicer
-
-
-def build_placer(owner: TomlTable, key: str, options: TomlTable) -> Placer:
-    """Build the placer that a field names, with options from a table."""
-    return _policy(options, {"scorer": "recency", "placer": _document("placer", owner, key, options)}).placer
-
-
-def build_policy(config: TomlTable) -> Pipeline:
-    """Build the policy of a pipeline: one scorer stands for itself, several for their weighted average."""
+def build_pipeline(config: TomlTable) -> Pipeline:
+    """Build the pipeline that a vector configures: one scorer is used as it is, several as their weighted average."""
     overflow = config.option("overflow_strategy", "overflow", default="throw")
     document = {
         "overflow": overflow.lower() if isinstance(overflow, str) else overflow,
@@ -92,7 +82,7 @@ def build_policy(config: TomlTable) -> Pipeline:
 
 
 def _policy(config: TomlTable, document: Mapping[str, Any]) -> Pipeline:
-    """Read a policy; what a strategy refuses is its own error, as if it had been built without a document."""
+    """Read a policy; a strategy raises its own error, as if it had been built without a document."""
     try:
         return cupel.policy.from_dict(document)
     except PolicyConfigError as error:
@@ -102,7 +92,7 @@ def _policy(config: TomlTable, document: Mapping[str, Any]) -> Pipeline:
 
 
 def _document(family: str, owner: TomlTable, key: str, options: TomlTable) -> dict[str, Any]:
-    """Return the document of the strategy that a field names, whether with hyphens, underscores or capitals."""
+    """Return the document of the strategy that a field names; hyphens, underscores and capitals make no difference."""
     name, known = owner.text(key), registered()[family]
     spelled = {tag.replace("_", ""): tag for tag in known}
     tag = spelled.get(name.replace("_", "").replace("-", "").lower())
@@ -111,7 +101,7 @@ def _document(family: str, owner: TomlTable, key: str, options: TomlTable) -> di
     document = {"type": tag, **dict(_members(known[tag].schema(), options, tag, family))}
     if tag == "kind" and options.option("use_default_weights", default=False):
         document.pop("weights", None)
-    if tag == "decay" and "now" not in document:  # or the system's clock would decide
+    if tag == "decay" and "now" not in document:  # without it the system clock would decide
         raise options.error("reference_time", "is missing")
     if tag == "embedding":
         document["embed"] = _embedding(options.table("vectors"))
@@ -122,21 +112,23 @@ def _embedding(vectors: TomlTable) -> Callable[[list[str]], list[Any]]:
     return lambda texts: [vectors.need(text) for text in texts]
 
 
-def _members(form: Mapping[str, Any], table: TomlTable, tag: str = "", family: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of an object that a table sets; a name may say whose it is (`tag_weights`, `inner_slicer`)."""
-    properties: Mapping[str, Any] = form["properties"]
+def _members(
+    described: Mapping[str, Any], table: TomlTable, tag: str = "", family: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object that a table sets; a name may carry the tag or the family (`tag_weights`)."""
+    properties: Mapping[str, Any] = described["properties"]
     for key, schema in properties.items():
         names = (f"{tag}_{key}", f"{key}_{family}", _PUBLIC.get(key, key), key)
         name = next((name for name in names if table.option(name) is not None), None)
         if key != "type" and name is not None:
             named = TomlTable({name: table.option(name)}, table.file, table.path)
             yield key, _value(schema, named, name, _without(table, names), tag)
-        elif key in form["required"] and schema.get("type") in _ABSENT:
+        elif key in described["required"] and schema.get("type") in _ABSENT:
             yield key, _ABSENT[schema["type"]]
 
 
 def _value(schema: Mapping[str, Any], owner: TomlTable, name: str, rest: TomlTable, tag: str) -> Any:
-    """Return a field as a policy document has it; `rest` is where strategies within it find their options."""
+    """Return a field as a policy document has it; strategies within it find their options in `rest`."""
     value = owner.values[name]
     if "$ref" in schema:
         family = schema["$ref"].rpartition("/")[2]
@@ -168,14 +160,14 @@ def _sharing(child: TomlTable, table: TomlTable) -> TomlTable:
 
 
 def _without(table: TomlTable, names: tuple[str, ...]) -> TomlTable:
-    """Return the table without the fields that name the strategies within, or they would be within themselves."""
+    """Return the table without the fields that name nested strategies, which would otherwise contain themselves."""
     shared = table.shared and _without(table.shared, names)
     return TomlTable({k: v for k, v in table.values.items() if k not in names}, table.file, table.path, shared)
 
 
 def scoring(document: TomlTable) -> Check:
-    """Build a scorer and its items; the check compares both of the scorer's faces with every expected score."""
-    scorer = build_scorer(document.table("test"), "scorer", document.table("config"))
+    """Build a scorer and its items; the check compares both of its methods with every expected score."""
+    scorer = build_strategy("scorer", document)
     items = build_items(document.tables("items"))
     epsilon = epsilon_of(document)
     wanted = [(find_item(row, items), row.number("score_approx")) for row in document.tables("expected")]
@@ -183,18 +175,18 @@ def scoring(document: TomlTable) -> Check:
     def check() -> Mismatch | None:
         pass_scores = {id(item): score for item, score in zip(items, scorer.score_all(items), strict=True)}
         for item, expected in wanted:
-            faces = (("score", scorer.score(item, items)), ("score_all", pass_scores[id(item)]))
-            for face, actual in faces:
+            methods = (("score", scorer.score(item, items)), ("score_all", pass_scores[id(item)]))
+            for method, actual in methods:
                 if not same_score(actual, expected, epsilon):
-                    return Mismatch(f"{face} of {item.content!r}", expected, actual)
+                    return Mismatch(f"{method} of {item.content!r}", expected, actual)
         return None
 
     return check
 
 
 def slicing(document: TomlTable) -> Check:
-    """Build a slicer and its input; the check compares the selection and what the vector says about counts."""
-    slicer = build_slicer(document.table("test"), "slicer", document.table("config"))
+    """Build a slicer and its input; the check compares the selection and the counts that the vector states."""
+    slicer = build_strategy("slicer", document)
     scored = build_scored(document.tables("scored_items"))
     budget = build_budget(document.table("budget"))
     expected = document.table("expected")
@@ -224,8 +216,8 @@ def _slicing_differences(
 
 
 def _read_stream(slicer: StreamSlice, scored: list[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
-    """Offer the items one after the other, as a stream does."""
-    import asyncio  # a vector in a thousand streams; the others should not wait for this
+    """Offer the items one by one, as a stream does."""
+    import asyncio  # few vectors need it
 
     async def stream() -> AsyncIterator[ScoredItem]:
         for candidate in scored:
@@ -240,7 +232,7 @@ def _read_stream(slicer: StreamSlice, scored: list[ScoredItem], budget: ContextB
 def _count_cap_drops(
     slicer: Slicer, scored: list[ScoredItem], budget: ContextBudget, selected: list[ContextItem]
 ) -> int:
-    """Count what the inner slicer returned and a count cap then dropped (ruling 7.22): what is in without caps."""
+    """Count the items that only a count cap excludes (ruling 7.22), by a selection without caps."""
     if not isinstance(slicer, CountQuotaSlice | CountConstrainedKnapsackSlice):
         return 0
     entries = [replace(entry, cap_count=entry.cap_count + len(scored)) for entry in slicer.entries]
@@ -249,7 +241,7 @@ def _count_cap_drops(
 
 def placing(document: TomlTable) -> Check:
     """Build a placer and its input; the check compares the order."""
-    placer = build_placer(document.table("test"), "placer", document.table("config"))
+    placer = build_strategy("placer", document)
     scored = build_scored(document.tables("items"))
     expected = document.table("expected")
 
@@ -274,18 +266,14 @@ def _by_position(
     return wanted, [index[id(item)] for item in actual]
 
 
-def build_pipeline(config: TomlTable, on_overflow: Callable[[OverflowEvent], None] | None = None) -> Pipeline:
-    """Build the pipeline a vector configures; the listener is used only where the strategy is to proceed."""
-    policy = build_policy(config)
-    return replace(policy, on_overflow=on_overflow) if policy.overflow is OverflowStrategy.PROCEED else policy
-
-
 def pipeline(document: TomlTable) -> Check:
     """Build a pipeline with its items and budget; the check compares every list and table the vector expects."""
     if not document.has("config"):
         raise document.error("config", "is missing")
     notices: list[OverflowEvent] = []
-    built = build_pipeline(document.table("config"), notices.append)
+    built = build_pipeline(document.table("config"))
+    if built.overflow is OverflowStrategy.PROCEED:
+        built = replace(built, on_overflow=notices.append)
     items = build_items(document.tables("items"))
     budget = build_budget(document.table("budget"))
     expected = document.table("expected")
@@ -371,7 +359,7 @@ def _exclusion(reason: ExclusionReason) -> dict[str, Any]:
 
 
 def simulation(document: TomlTable) -> Check:
-    """Build what a simulation needs; the check runs the method that the `simulation` table names."""
+    """Build a pipeline and its items; the check runs the method that the table `simulation` names."""
     pipeline = build_pipeline(document.table("config"))
     items = build_items(document.tables("items"))
     asked = document.table("simulation")

@@ -60,7 +60,7 @@ class VectorLevel(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """A TOML table together with its file and its path in it, so that every complaint can name the field."""
+    """A TOML table with its file and its path in it, so that every error can name the field."""
 
     values: Mapping[str, Any]
     file: str
@@ -69,7 +69,7 @@ class TomlTable:
     """Where an option is looked up when the table itself does not have it."""
 
     def error(self, key: str, problem: str) -> VectorError:
-        """Return the complaint about one field of this table."""
+        """Return the error for one field of this table."""
         return VectorError(self.file, ".".join(filter(None, (self.path, key))), problem)
 
     def has(self, key: str) -> bool:
@@ -122,7 +122,7 @@ class TomlTable:
         return self._child(self.option(key, default={}), key)
 
     def tables(self, key: str, *, short: str | None = None) -> list[TomlTable]:
-        """Return an array of tables; with `short`, a bare string stands for the table that has just this field."""
+        """Return an array of tables; with `short`, a bare string means a table with only this field."""
         rows = [{short: entry} if short and isinstance(entry, str) else entry for entry in self.array(key)]
         return [self._child(row, f"{key}[{position}]") for position, row in enumerate(rows)]
 
@@ -220,9 +220,9 @@ def _build_item(table: TomlTable) -> ContextItem:
     return ContextItem(**{"content": table.need("content"), "tokens": table.need("tokens"), **fields})
 
 
-def _fields(form: PackedRecord[Any], table: TomlTable) -> dict[str, Any]:
-    """Return the fields that a table has of a form, in either spelling; what they hold is for the class to judge."""
-    return {field.name: value for field, value in form.named(table.values, partial=True)}
+def _fields(record: PackedRecord[Any], table: TomlTable) -> dict[str, Any]:
+    """Return the fields of a record that a table has, in either spelling; the class checks their values."""
+    return {field.name: value for field, value in record.named(table.values, partial=True)}
 
 
 def build_scored(tables: list[TomlTable]) -> list[ScoredItem]:
@@ -254,12 +254,12 @@ def check_position(table: TomlTable, key: str, position: Any, items: list[Contex
 
 
 def first_positions(items: list[ContextItem]) -> dict[int, int]:
-    """Number the items by identity; an object listed twice goes by its first position."""
+    """Number the items by identity; an object listed twice has its first position."""
     return {id(item): position for position, item in reversed(list(enumerate(items)))}
 
 
 def find_item(table: TomlTable, items: list[ContextItem]) -> ContextItem:
-    """Return the item that an expectation means: the one at `index` if given, else the first with its content."""
+    """Return the item that an expectation refers to: the one at `index` if given, else the first with its content."""
     content = table.text("content")
     candidates = [items[position_of(table, "index", items)]] if table.has("index") else items
     for item in candidates:
@@ -281,7 +281,7 @@ class Mismatch:
 
 
 Check: TypeAlias = Callable[[], Mismatch | None]
-"""Runs what a vector describes, which has been built by then."""
+"""Runs what a vector describes, once that is built."""
 
 
 def same_score(actual: float, expected: float, epsilon: float) -> bool:
