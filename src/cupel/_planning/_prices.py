@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from html import escape
-from math import inf
 from typing import TYPE_CHECKING, Final
 
-from cupel._checks import as_finite, as_integer
+from cupel._checks import as_finite, as_integer, shown
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cupel._planning._decision import Change
 
 _THOUSAND: Final = 1000
+_PRINTABLE: Final = 2**53
 _ROWS: Final = 8
 _COLOURS: Final = {"read from the cache": "#93a6c4", "written again": "#c8641c", "new": "#2f7d4a"}
 _SHELL: Final = "display:flex;height:12px;max-width:720px;background:#8883;border-radius:4px;overflow:hidden"
@@ -168,6 +168,6 @@ def turn_html(bill: Bill, reason: str, changes: Sequence[Change]) -> str:
 
 
 def _k(tokens: float) -> str:
-    if not -inf < tokens < inf:
-        return str(tokens)
+    if not 0 <= tokens <= _PRINTABLE:
+        return shown(tokens)
     return f"{tokens:.0f}" if tokens < _THOUSAND else f"{tokens / _THOUSAND:,.1f}k"
