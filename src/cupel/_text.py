@@ -33,6 +33,17 @@ def escape_json(text: str, *, ascii_only: bool = False) -> str:
     return (_NOT_ASCII if ascii_only else _UNSEEN).sub(_escaped, text)
 
 
+def escape_toml(text: str, *, ascii_only: bool = False) -> str:
+    r"""Return the same TOML, whose strings are in double quotes, with escapes as `escape_json` makes them.
+
+    >>> escape_toml('name = "é😀"', ascii_only=True)
+    'name = "\\u00e9\\U0001f600"'
+    """
+    return (_NOT_ASCII if ascii_only else _UNSEEN).sub(
+        lambda match: f"\\u{ord(match[0]):04x}" if match[0] <= "\uffff" else f"\\U{ord(match[0]):08x}", text
+    )
+
+
 def _escaped(match: re.Match[str]) -> str:
     char = match[0]
     if char < " ":  # JSON text has no others than the spaces of its layout

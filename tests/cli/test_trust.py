@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from cupel import policy as policies
 from tests.evaluation import recordings
 
 EVIL = "a\x1b[2Jb\x9bc\u202ed\u2066e"
@@ -57,6 +58,7 @@ LINES = [
     "policy describe policy.json",
     "policy describe policy.json --format json",
     "policy show policy.json",
+    "policy show policy.json --format toml",
     "select items.jsonl --budget 4 --policy policy.json --format json",
     "select items.jsonl --budget 4 --policy policy.json --format jsonl",
     f"select {EVIL} --budget 4",
@@ -118,6 +120,14 @@ def test_json_is_json_whatever_the_encoding(folder, encoding, form):
     text = done.stdout.decode("utf-8" if encoding == "utf-8" else encoding)
     document = json.loads(text)
     assert (document["items"][0] if form == "json" else document)["content"] == "é 日本 😀 \u202e"
+
+
+@pytest.mark.parametrize("form", ["json", "toml"])
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+def test_a_policy_is_shown_whatever_the_encoding(folder, encoding, form):
+    write(folder, "policy.json", {"scorer": "recency", "name": "é 日本 😀 \u202e"})
+    done = run("policy", "show", "policy.json", "--format", form, PYTHONIOENCODING=encoding)
+    assert policies.loads(done.stdout.decode(), format=form).name == "é 日本 😀 \u202e"
 
 
 def test_json_of_another_encoding_can_be_read_back(folder):

@@ -87,8 +87,12 @@ def to_json(value: Any, indent: int | None = None) -> str:
     The result is valid JSON in the encoding of standard output and in UTF-8, and harmless on a terminal.
     """
     text = json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
-    utf8 = (sys.stdout.encoding or "").replace("-", "").lower().startswith("utf8")
-    return escape_json(text, ascii_only=not utf8)
+    return escape_json(text, ascii_only=needs_ascii())
+
+
+def needs_ascii() -> bool:
+    """Tell whether standard output has an encoding other than UTF-8."""
+    return not (sys.stdout.encoding or "").replace("-", "").lower().startswith("utf8")
 
 
 _NOT_ON_DISK: Final = ("/dev/", "/proc/")

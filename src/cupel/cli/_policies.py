@@ -15,9 +15,9 @@ import cupel.policy
 from cupel import presets
 from cupel._checks import did_you_mean, shown
 from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
-from cupel._text import escape_json
+from cupel._text import escape_json, escape_toml
 from cupel.cli._arguments import Command, Parser, add_files, add_format, add_import, add_overrides
-from cupel.cli._output import print_json, say
+from cupel.cli._output import needs_ascii, print_json, say
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.page import Variant
 from cupel.pipeline import Pipeline
@@ -265,7 +265,8 @@ def _run_policy(args: argparse.Namespace) -> int:
             _describe(read_policy(args.policy, args.overrides), args.format)
         case _:
             text = document_of(read_policy(args.policy, args.overrides).policy, args.format)
-            sys.stdout.write(escape_json(text) if args.format == "json" else text)
+            escape = escape_toml if args.format == "toml" else escape_json
+            sys.stdout.write(escape(text, ascii_only=needs_ascii()))
     return 0
 
 
