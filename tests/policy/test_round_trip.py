@@ -3,12 +3,13 @@
 import copy
 import json
 import pickle
+import sys
 
 import pytest
 from hypothesis import given, settings
 
 import cupel.policy
-from cupel import CupelError, presets
+from cupel import CupelError, MissingExtraError, PolicyConfigError, RecencyScorer, presets
 from tests.policy.random_policies import budgets, items, policies
 
 PRESETS = [getattr(presets, name)() for name in presets.__all__]
@@ -39,15 +40,36 @@ def test_random_policies_survive_every_document_and_select_the_same(policy, cand
         assert outcome(read, candidates, budget) == before
 
 
+@pytest.mark.parametrize("name", ["p.json", "p.toml"])
 @pytest.mark.parametrize("policy", PRESETS, ids=lambda policy: policy.name)
-def test_presets_survive_every_document(policy, tmp_path):
-    for name, text in (
-        ("p.json", cupel.policy.dumps(policy, indent=2)),
-        ("p.toml", cupel.policy.dumps(policy, format="toml")),
-    ):
-        file = tmp_path / name
-        file.write_text(text, encoding="utf-8")
-        assert cupel.policy.load(file) == policy
+def test_presets_survive_every_file(policy, name, tmp_path):
+    cupel.policy.dump(policy, tmp_path / name)
+    assert cupel.policy.load(tmp_path / name) == policy
+    assert (tmp_path / name).read_text(encoding="utf-8").endswith("\n")
+
+
+def test_a_file_with_another_suffix_is_not_written(tmp_path):
+    with pytest.raises(PolicyConfigError, match=r"a policy file ends in \.json or \.toml, not '\.yaml'"):
+        cupel.policy.dump(presets.chat(), tmp_path / "p.yaml")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "use", [lambda: cupel.policy.loads("", format="yaml"), lambda: cupel.policy.dumps(presets.chat(), format="yaml")]
+)
+def test_another_format_is_refused(use):
+    with pytest.raises(PolicyConfigError, match="format must be 'json' or 'toml', got 'yaml'"):
+        use()
+
+
+def test_toml_is_read_from_bytes():
+    assert cupel.policy.loads(b'scorer = "recency"', format="toml").scorer == RecencyScorer()
+
+
+def test_without_tomli_w_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tomli_w", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'cupel-context\[cli\]'"):
+        cupel.policy.dumps(presets.chat(), format="toml")
 
 
 @settings(max_examples=50)

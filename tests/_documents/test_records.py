@@ -88,7 +88,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_each_part_has_its_form(name) -> None:
+def test_each_part_has_its_document(name) -> None:
     value, form = PARTS[name]
     assert value.to_dict() == form
     assert json.loads(value.to_json(indent=2)) == form
