@@ -19,7 +19,7 @@ from cupel.messages._plain import JSON, compact_json, is_sequence, merged_users,
 from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, SystemMessages, keep_system, outdate, pin_units
 from cupel.messages._units import alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
-from cupel.tokens import TokenCounter, counter_or_default
+from cupel.tokens import CachedCounter, TokenCounter, counter_or_default
 
 if TYPE_CHECKING:
     from cupel.messages._framework import Framework
@@ -248,11 +248,13 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
     framework, tools = options.framework, plain(options.tools, "tools")
     parsed = memory.recall(messages if framework is None else framework.translated(messages), messages)
     if framework is None:
-        views = [one.view for one in parsed]
-        fmt = detect_format(views, options.provider, system=options.system, tools=tools)
+        traits = [one.traits for one in parsed] if options.provider is None else []
+        fmt = detect_format(traits, options.provider, system=options.system, tools=tools)
     else:
         fmt = framework.rules
     images, counter = ImageRule(options.image_tokens), counter_or_default(options.counter)
+    if not memory.lasts:
+        counter = CachedCounter(counter)  # a long text is counted to be read, to be cut, and to be shortened
     infos = [one.read(f"messages[{index}]", fmt, images, counter) for index, one in enumerate(parsed)]
     units, rules = _grouped(infos, fmt, options)
     pin = options.pin

@@ -10,7 +10,7 @@ import msgspec
 
 from cupel._counter import count_tokens
 from cupel.errors import InvalidItemError
-from cupel.messages._formats import unmarked
+from cupel.messages._formats import traits_of, unmarked
 from cupel.messages._notes import cleaned
 from cupel.messages._plain import JSON, compact_json, fields, is_sequence, plain_message
 
@@ -28,7 +28,7 @@ _RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed", "status"))
 class ParsedMessage:
     """A message as plain data, and everything that was found out about it."""
 
-    __slots__ = ("_digest", "_format", "_info", "is_note", "is_output", "raw", "tokens", "view")
+    __slots__ = ("_digest", "_format", "_info", "_traits", "is_note", "is_output", "raw", "tokens", "view")
 
     def __init__(self, raw: JSON, *, view: JSON | None = None, is_output: bool = False) -> None:
         self.raw = raw
@@ -42,11 +42,19 @@ class ParsedMessage:
         self._format: Format | None = None
         self._info: MessageInfo | None = None
         self._digest = b""
+        self._traits: frozenset[str] | None = None
 
     @property
     def is_altered(self) -> bool:
         """Whether the message is sent in another wording than it came."""
         return self.view is not self.raw
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """The traits by which the format of a history is detected."""
+        if self._traits is None:
+            self._traits = traits_of(self.view)
+        return self._traits
 
     @property
     def digest(self) -> bytes:
@@ -144,7 +152,7 @@ class Memory:
     """The messages of the last turn, and the items that represented its units."""
 
     def __init__(self, *, lasts: bool = True, observation: Callable[[Any], bool] | None = None) -> None:
-        self._lasts = lasts
+        self.lasts = lasts
         """Whether there will be another turn."""
         self._observation = observation
         self._before: list[ParsedMessage] = []
@@ -158,7 +166,7 @@ class Memory:
             messages: a provider's messages, or a framework's translated ones.
             originals: the caller's own.
         """
-        if not self._lasts:
+        if not self.lasts:
             return [
                 self._parsed(plain_message(one, f"messages[{index}]"), originals[index])
                 for index, one in enumerate(messages)

@@ -10,6 +10,7 @@ from cupel.messages._formats.table import (
     detect_format,
     provider_of,
     read_message,
+    traits_of,
 )
 from cupel.messages._formats.texts import OUTPUTS, Part, checked_parts, texts_in, thinks, with_texts
 
@@ -29,6 +30,7 @@ __all__ = [
     "read_message",
     "texts_in",
     "thinks",
+    "traits_of",
     "unmarked",
     "with_texts",
 ]

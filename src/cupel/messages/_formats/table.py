@@ -35,6 +35,8 @@ PLAIN = replace(anthropic.FORMAT, tool_tokens=anthropic.schema_tokens)
 
 _OPENAI_PARTS = frozenset(("input_audio", "refusal"))
 """Parts that both of OpenAI's formats have."""
+_OPENAI, _SYSTEM = "one of OpenAI's", "system role"
+"""Traits of messages that are no format's own."""
 
 
 def provider_of(
@@ -47,8 +49,8 @@ def provider_of(
     """
     if not is_sequence(messages):
         raise wrong_type("messages", "a list of messages", messages)
-    views = [plain_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
-    return cast("Provider", detect_format(views, None, system=system, tools=plain(tools, "tools")).name)
+    traits = [traits_of(plain_message(message, f"messages[{index}]")) for index, message in enumerate(messages)]
+    return cast("Provider", detect_format(traits, None, system=system, tools=plain(tools, "tools")).name)
 
 
 def read_message(message: object, provider: Provider, *, path: str = "message") -> MessageInfo:
@@ -62,7 +64,19 @@ def read_message(message: object, provider: Provider, *, path: str = "message") 
     return FORMATS[provider].read(plain_message(message, path), path, ImageRule(None))
 
 
-def detect_format(messages: Sequence[JSON], provider: str | None, *, system: object, tools: object) -> Format:
+def traits_of(message: JSON) -> frozenset[str]:
+    """Return the formats that a message belongs to, and the traits that say which it does not belong to."""
+    role, content = message.get("role"), message.get("content")
+    found = {name for name, one in FORMATS.items() if one.recognises(message)}
+    parts = content if is_sequence(content) else ()
+    if role == "developer" or any(fields(part).get("type") in _OPENAI_PARTS for part in parts):
+        found.add(_OPENAI)
+    if role == "system":
+        found.add(_SYSTEM)
+    return frozenset(found)
+
+
+def detect_format(traits: Sequence[frozenset[str]], provider: str | None, *, system: object, tools: object) -> Format:
     """Return the format that a caller named, or else that of the messages, or else that of the tools."""
     if provider is not None:
         if as_text("provider", provider) not in FORMATS:
@@ -70,10 +84,14 @@ def detect_format(messages: Sequence[JSON], provider: str | None, *, system: obj
             msg = f"provider must be one of {', '.join(get_args(Provider))}, got {shown(provider)}{hint}"
             raise ConfigurationError(msg)
         return FORMATS[provider]
-    found = {name for name, one in FORMATS.items() if any(map(one.recognises, messages))}
-    if found == {"anthropic"} and messages[0].get("role") == "system" and not _are_openai(messages[1:]):
+    everywhere = frozenset[str]().union(*traits)
+    found = set(everywhere & FORMATS.keys())
+    opens_with_system = bool(traits) and _SYSTEM in traits[0]
+    if found == {"anthropic"} and opens_with_system and _OPENAI not in everywhere:
         return FORMATS["anthropic"]  # whose reader says where the system prompt belongs
-    if (found <= {"anthropic"} and _are_openai(messages)) or (not found and system is None and _have_system(messages)):
+    if found <= {"anthropic"} and (_OPENAI in everywhere or opens_with_system):
+        found.add("openai")
+    if not found and system is None and _SYSTEM in everywhere:
         found.add("openai")
     if len(found) > 1:
         msg = f"messages mix the formats {' and '.join(sorted(found))}; convert them to one, or name it with provider="
@@ -84,18 +102,3 @@ def detect_format(messages: Sequence[JSON], provider: str | None, *, system: obj
     if not found and system is not None:
         found = {"anthropic"}
     return FORMATS[found.pop()] if len(found) == 1 else PLAIN
-
-
-def _are_openai(messages: Sequence[JSON]) -> bool:
-    """Return whether messages have a trait of both OpenAI formats that Anthropic's has not."""
-    for position, message in enumerate(messages):
-        role, content = message.get("role"), message.get("content")
-        if role == "developer" or (role == "system" and position == 0):
-            return True
-        if any(fields(part).get("type") in _OPENAI_PARTS for part in (content if is_sequence(content) else ())):
-            return True
-    return False
-
-
-def _have_system(messages: Sequence[JSON]) -> bool:
-    return any(message.get("role") == "system" for message in messages)
