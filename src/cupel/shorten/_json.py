@@ -196,8 +196,9 @@ class Node:
         self._children = list(_children(self._text, child, keyed=is_object(child.value)))
         weigh, text = self._context.weigh, self._text
         lengths = [weigh(text[one.start : one.end]) + 2 for one in self._children]
-        texts = [text[one.start : one.end] + "\n" for one in self._children] if self._context.query else []
-        wanted = rare_words([one.replace("\n", " ") + "\n" for one in texts], self._context.query) if texts else {}
+        query, wanted = self._context.query, dict[int, float]()
+        if query:
+            wanted = rare_words([text[one.start : one.end].replace("\n", " ") + "\n" for one in self._children], query)
         cutting = _MEMBERS if is_object(child.value) else _ROWS
         self._pieces = Pieces(lengths, ranked_children(child.value, lengths, wanted), cutting)
         self._lengths = lengths
@@ -335,26 +336,28 @@ def ranked_rows(rows: Sequence[Any], wanted: dict[int, float]) -> list[int]:
 
 def unusual(rows: Sequence[Any]) -> dict[int, float]:
     """Return the rows with a value other than the usual one of its column, each with the number of such values."""
-    objects = [(position, row) for position, row in enumerate(rows) if is_object(row)]
-    if len(objects) < _FEWEST_ROWS or len(objects) < len(rows):
+    if len(rows) < _FEWEST_ROWS or not all(map(is_object, rows)):
         return {}
-    names = dict.fromkeys(name for _, row in objects for name in row)
+    columns: dict[str, dict[int, Any]] = {}
+    for position, row in enumerate(rows):
+        for name, value in row.items():
+            if is_array(value) or is_object(value):  # containers are only told apart by being empty
+                columns.setdefault(name, {})[position] = len(value) > 0
+            else:
+                columns.setdefault(name, {})[position] = (type(value), value)
     scores: dict[int, float] = {}
-    for name in names:
-        kinds = [_kind(row.get(name, ...)) for _, row in objects]
-        usual, count = Counter(kinds).most_common(1)[0]
-        if _USUAL * len(objects) <= count < len(objects):
-            for (position, _), kind in zip(objects, kinds, strict=True):
-                if kind != usual:
-                    scores[position] = scores.get(position, 0.0) + count / len(objects)
+    for column in columns.values():
+        usual, count = Counter(column.values()).most_common(1)[0]
+        absent = len(rows) - len(column)
+        if max(count, absent) < _USUAL * len(rows) or count == len(rows):
+            continue
+        if absent > count:
+            others: Iterable[int] = column
+        else:
+            others = [at for at in range(len(rows)) if column.get(at) != usual]
+        for position in others:
+            scores[position] = scores.get(position, 0.0) + max(count, absent) / len(rows)
     return scores
-
-
-def _kind(value: Any) -> Any:
-    """Return the part of a value that is compared: itself, or whether a container is empty."""
-    if is_array(value) or is_object(value):
-        return (is_array(value), len(value) > 0)
-    return (type(value), value)
 
 
 def rows_of(lines: Iterable[str]) -> list[Any]:

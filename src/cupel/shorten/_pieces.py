@@ -154,7 +154,7 @@ class Pieces:
             has = kept.get(position, 0)
             more = room - (self._totals[count - 1] if count else MARKER) - self._added(position, has, kept)
             more -= 0 if position in kept else self._cutting.marker
-            is_worth_it = more >= max(_LEAST, room * self._cutting.spare)
+            is_worth_it = more >= (_LEAST if position in kept else max(_LEAST, room * self._cutting.spare))
             if is_worth_it and self._lengths[position] >= self._cutting.least and has + more < size:
                 kept[position] = has + more
         return kept
