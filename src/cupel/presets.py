@@ -21,14 +21,11 @@ from cupel.slicers import BestFirstSlice
 
 __all__ = ["agent", "chat", "code_review", "debugging", "document_qa", "long_running", "rag", "tool_use"]
 
-
-__all__ = ["agent", "chat", "code_review", "debugging", "document_qa", "long_running", "rag", "tool_use"]
-
 _PINS: Final = (PinRule.system_prompts(), PinRule.newest_user_message(), PinRule.newest_tool_result())
 
 
 def agent() -> Pipeline:
-    """For agents that work on a task with tools: what is relevant to the task first, then what is recent.
+    """For agents that work on a task with tools: items relevant to the task first, then recent ones.
 
     It keeps .96 of a coding agent's steps whole in 16,000 tokens, where the newest messages alone keep .93, and .98 of
     an airline agent's in 3,500, where those keep .73.
@@ -42,11 +39,11 @@ def agent() -> Pipeline:
 
 
 def chat() -> Pipeline:
-    """For conversations: what is relevant to the query, and what was said around it; without one, the newest first.
+    """For conversations: items relevant to the query and their neighbours; without a query, the newest first.
 
-    It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000;
+    It keeps .79 of the evidence for a question on a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000;
     without the question, .06 and .14.
-    It hurts when there is no query and something decisive was said long ago and not pinned.
+    It hurts when there is no query and a decisive message is old and not pinned.
 
     >>> from cupel import presets
     >>> presets.chat().name
@@ -73,7 +70,7 @@ def code_review() -> Pipeline:
 def rag() -> Pipeline:
     """For retrieval: the retriever's scores and the query's words together, the best passages at both ends.
 
-    It keeps .66 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .73 in 4,000,
+    It keeps .66 of the evidence for a question on a long conversation in 2,000 of its 20,000 tokens, and .73 in 4,000,
     by the words alone; a retriever's scores were not measured.
     It hurts when there is no query and `future_relevance_hint` is not filled in: then only the kinds differ. Not for
     conversations, since the U-shaped order is not chronological.
@@ -88,9 +85,9 @@ def rag() -> Pipeline:
 
 
 def document_qa() -> Pipeline:
-    """For questions about documents in pieces: the query's words, with the pieces beside, best pieces at both ends.
+    """For questions about documents in pieces: pieces relevant to the query and their neighbours, the best at the ends.
 
-    It keeps .75 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .65 of the
+    It keeps .75 of the evidence for a question on a long conversation in 2,000 of its 20,000 tokens, and .65 of the
     functions that a sentence describes in 2,000 of 200,000 tokens of code.
     It hurts when the pieces are not given in the order of their document, or not with one source for each document.
     """
@@ -105,7 +102,7 @@ def document_qa() -> Pipeline:
 
 
 def tool_use() -> Pipeline:
-    """For assistants that call tools for a user: what is relevant to the query, then recent turns and tool output.
+    """For assistants that call tools for a user: items relevant to the query, then recent turns and tool output.
 
     It keeps .98 of an airline agent's steps whole in 3,500 tokens, where the newest messages alone keep .73.
     It hurts when one tool returns a flood: nothing caps a kind. Wrap the slicer in a count quota then.
@@ -116,9 +113,9 @@ def tool_use() -> Pipeline:
 
 
 def long_running() -> Pipeline:
-    """For sessions of many hours: what is relevant to the query, then recent items and those whose tags recur.
+    """For sessions of many hours: items relevant to the query, then recent ones and those whose tags recur.
 
-    It keeps .79 of what answers a question about a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000.
+    It keeps .79 of the evidence for a question on a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000.
     It hurts when there is no query and items carry no tags: it then goes by age and kind alone.
     """
     return _preset(
@@ -127,9 +124,9 @@ def long_running() -> Pipeline:
 
 
 def debugging() -> Pipeline:
-    """For hunting a fault: what is relevant to the query and what the caller marked as important, then kind and age.
+    """For debugging: items relevant to the query or with a high priority, then kind and age.
 
-    It keeps .94 of a coding agent's steps whole in 16,000 tokens, and .76 of what answers a question about a long
+    It keeps .94 of a coding agent's steps whole in 16,000 tokens, and .76 of the evidence for a question on a long
     conversation in 2,000 of its 20,000.
     It hurts when there is no query and everything has the same priority: kinds decide then.
     """
@@ -143,15 +140,12 @@ def debugging() -> Pipeline:
 
 
 def _relevance(neighbours: float = 0.0) -> RelevanceScorer:
-    """Relevance that needs no extra and no query."""
+    """Return a relevance scorer that needs neither an extra nor a query."""
     return RelevanceScorer(neighbours=neighbours, stem=False, optional=True)
 
 
 def _preset(name: str, *scorers: tuple[Scorer, float], placer: Placer | None = None) -> Pipeline:
-    """Best score first, system prompts in front, and pinned what the next answer cannot do without.
-
-    Whatever is pinned may go over the target, up to the window.
-    """
+    """Return a pipeline: best score first, system prompts in front; pins may exceed the target, up to the window."""
     return Pipeline(
         scorer=CompositeScorer(scorers),
         slicer=BestFirstSlice(),
