@@ -19,7 +19,8 @@ from cupel import ContextBudget, ContextItem, GreedySlice, KindLimit, OptimalSli
 from cupel._columns import Candidates, scaled_score
 from cupel.slicers import Slicer
 from cupel.slicers import _optimal as chooser_module
-from cupel.slicers._optimizer import Core, Model, Problem, reduced, run_solver
+from cupel.slicers._highs import Model, run_solver
+from cupel.slicers._optimizer import Core, Problem, reduced
 
 SIZES = (200, 500, 2_000)
 SMALL = (30, 60, 200)

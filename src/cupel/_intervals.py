@@ -44,8 +44,8 @@ class IntervalSet:
 
     __slots__ = ("_edges",)
 
-    def __init__(self, edges: Sequence[int]) -> None:
-        self._edges = edges
+    def __init__(self, edges: Sequence[int] | Edges) -> None:
+        self._edges: Any = edges
 
     def next(self, target: int) -> int | None:
         """Return the least target from this one on that is in the set, or None."""

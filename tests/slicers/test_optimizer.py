@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cupel.slicers._highs import Model
 from cupel.slicers._optimizer import (
     SHIFT,
     Core,
     Effort,
-    Model,
     Problem,
     ScaledForm,
     by_capacity,

@@ -19,7 +19,8 @@ from cupel.errors import ScarcityError, SlicerConfigError
 from cupel.model import ContextKind
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
 from cupel.slicers._counts import ScarcityBehavior, as_amount, as_kind, checked_entries
-from cupel.slicers._optimizer import Effort, Problem, ScaledForm, load_solver, solve
+from cupel.slicers._highs import load_solver
+from cupel.slicers._optimizer import Effort, Problem, ScaledForm, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

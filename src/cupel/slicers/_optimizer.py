@@ -6,15 +6,17 @@ greedy filling; HiGHS branches only on the groups that stay undecided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from math import floor, inf
 from operator import add, itemgetter, mul, sub
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from cupel._relations import density, hull
-from cupel.errors import MissingExtraError
+from cupel.slicers._highs import Model, run_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SHIFT: Final = 20
 """Prices are whole multiples of 2^-20, so that bounds are exact."""
@@ -94,10 +96,9 @@ class _Filling:
         """Take each group that adds value or costs nothing, in this order, then the larger forms there is room for."""
         for number in order:
             group = self._groups[number]
-            is_useful = any(form.value for entity in group for form in entity) or not any(
-                min(form.amounts[0] for form in entity) for entity in group
-            )
-            if self.choice[number] is None and is_useful and not self._change(number, best(number)):
+            if self.choice[number] is not None or not _is_useful(group):
+                continue
+            if not self._change(number, best(number)):
                 cheapest = tuple(entity.index(min(entity, key=lambda form: form.amounts[0])) for entity in group)
                 if self._change(number, cheapest):
                     self._upgrade(number)
@@ -134,6 +135,12 @@ class _Filling:
                     break
                 if self._change(number, (*now[:at], place, *now[at + 1 :])):
                     break
+
+
+def _is_useful(group: ScaledGroup) -> bool:
+    """Tell whether a group adds value or costs nothing."""
+    is_free = not any(min(form.amounts[0] for form in entity) for entity in group)
+    return is_free or any(form.value for entity in group for form in entity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,21 +195,25 @@ def by_capacity(problem: Problem) -> Priced:
 
 def _steps(group: ScaledGroup) -> list[tuple[float, int]]:
     """Return density and tokens of the steps from nothing to a group in its largest useful forms."""
-    points: list[tuple[int, int]] = [(0, 0)]
+    if len(group) == 1 and len(group[0]) == 1:  # nearly always
+        (form,) = group[0]
+        return [(density(form.value, form.amounts[0]), form.amounts[0])]
+    least = value = 0
     upgrades: list[tuple[int, int]] = []
     for entity in group:
         rising: list[tuple[int, int]] = []
-        for value, (tokens, *_), _ in sorted(entity, key=lambda form: (form.amounts[0], -form.value)):
-            if not rising or value > rising[-1][1]:
-                rising.append((tokens, value))
-        corners = [rising[at] for at in hull(*map(list, zip(*rising, strict=True)))]
-        points.append((points[-1][0] + corners[0][0], points[-1][1] + corners[0][1]))
+        for form in sorted(entity, key=lambda form: (form.amounts[0], -form.value)):
+            if not rising or form.value > rising[-1][1]:
+                rising.append((form.amounts[0], form.value))
+        corners = [rising[at] for at in hull(*zip(*rising, strict=True))]
+        least, value = least + corners[0][0], value + corners[0][1]
         upgrades += ((high[0] - low[0], high[1] - low[1]) for low, high in pairwise(corners))
-    points = [(0, 0), points[-1]]
-    for tokens, value in sorted(upgrades, key=lambda step: density(step[1], step[0]), reverse=True):
-        points.append((points[-1][0] + tokens, points[-1][1] + value))
-    ends = (points[at] for at in hull([tokens for tokens, _ in points], [value for _, value in points]))
-    return [(density(high[1] - low[1], high[0] - low[0]), high[0] - low[0]) for low, high in pairwise(ends)]
+    upgrades.sort(key=lambda step: density(step[1], step[0]), reverse=True)
+    tokens = [0, *accumulate((step[0] for step in upgrades), initial=least)]
+    values = [0, *accumulate((step[1] for step in upgrades), initial=value)]
+    ends = pairwise(hull(tokens, values))
+    steps = [(values[end] - values[start], tokens[end] - tokens[start]) for start, end in ends]
+    return [(density(gain, cost), cost) for gain, cost in steps]
 
 
 class Core(NamedTuple):
@@ -231,136 +242,6 @@ def core(found: Priced, more_than: int, kept: Choice) -> Core:
             )
         )
     return Core(forms, [at is not None and surplus > slack for at, surplus in zip(kept, found.surplus, strict=True)])
-
-
-class Model:
-    """The open decisions as columns between 0 and 1, each a form; decided forms have none."""
-
-    def __init__(self, problem: Problem, core: Core) -> None:
-        self.columns: list[tuple[int, int, int]] = []
-        """The group, entity and place of each form."""
-        self.rows: list[tuple[list[int], list[int], float, float]] = []
-        """Columns, their factors, and the least and the most of the sum: first for entities, then for the limits."""
-        self._kept: Choice = [at and tuple(places[0] for places in at) for at in core.forms]
-        self._forced = core.forced
-        decided: list[ScaledForm] = []
-        for number, (places, is_in) in enumerate(zip(*core, strict=True)):
-            first: range | None = None
-            for at, own in enumerate(places or ()):
-                if is_in and len(own) == 1:
-                    decided.append(problem.groups[number][at][own[0]])
-                    continue
-                columns = range(len(self.columns), len(self.columns) + len(own))
-                self.columns += [(number, at, place) for place in own]
-                if is_in:
-                    self.rows.append(([*columns], [1] * len(own), 1, 1))
-                elif first is not None:  # every entity is in as much as the first
-                    self.rows.append(([*columns, *first], [1] * len(own) + [-1] * len(first), 0, 0))
-                elif len(own) > 1:
-                    self.rows.append(([*columns], [1] * len(own), -inf, 1))
-                first = first or columns
-        forms = [problem.groups[group][entity][place] for group, entity, place in self.columns]
-        self.values = [form.value for form in forms]
-        self.constant = sum(form.value for form in decided)
-        for row, bound in enumerate(problem.bounds):
-            costly = [column for column, form in enumerate(forms) if form.amounts[row]]
-            left = bound - sum(form.amounts[row] for form in decided)
-            self.rows.append((costly, [forms[column].amounts[row] for column in costly], -inf, left))
-
-    def read(self, solution: Sequence[float]) -> Choice:
-        """Return the choice that a solution stands for, rounded."""
-        choice = [None if at is None else [*at] for at in self._kept]
-        shares = self.shares(solution)
-        for (group, entity, place), share in zip(self.columns, solution, strict=True):
-            if share > _HALF:
-                choice[group][entity] = place  # type: ignore[index]
-        pairs = zip(choice, shares, strict=True)
-        return [None if at is None or share <= _HALF else tuple(at) for at, share in pairs]
-
-    def shares(self, solution: Sequence[float]) -> list[float]:
-        """Return how much of each group a solution has."""
-        shares = [float(is_in) for is_in in self._forced]
-        for (group, entity, _), share in zip(self.columns, solution, strict=True):
-            if entity == 0 and not self._forced[group]:
-                shares[group] += share
-        return shares
-
-    def write(self, choice: Choice) -> list[float]:
-        """Return a choice as a solution."""
-        taken = {(group, at, place) for group, places in enumerate(choice) for at, place in enumerate(places or ())}
-        return [float(column in taken) for column in self.columns]
-
-    def is_exact(self) -> bool:
-        """Tell whether the solver's floats hold all numbers and their sums without doubt."""
-        largest = max(map(abs, chain(self.values, *(factors for _, factors, _, _ in self.rows))), default=0)
-        return largest * max(1, len(self.values)) <= _LARGEST << 10 and largest <= _LARGEST
-
-
-_HALF, _TOLERANCE = 0.5, 1e-9
-_LARGEST = 1 << 30
-"""Up to here whole numbers are far enough apart for the solver's own tolerances, whatever a float rounds."""
-
-
-class Solved(NamedTuple):
-    """A solution, the price of each row in a relaxation, and the solver's own bound."""
-
-    solution: Sequence[float]
-    prices: Sequence[float]
-    bound: float
-
-
-def load_solver() -> Any:
-    """Return the solver's module."""
-    try:
-        import highspy  # an extra, and slow to import
-    except ImportError:
-        raise MissingExtraError("highspy", "optimal") from None
-    return highspy
-
-
-def run_solver(model: Model, start: Sequence[float] | None = None, gap: float = 0.0) -> Solved | None:
-    """Solve the relaxation, or from a known solution in whole columns; None if HiGHS failed, which proves nothing."""
-    # The dense row of the capacity makes presolve most of a relaxation's time.
-    tolerances = dict.fromkeys(("mip_feasibility_tolerance", "primal_feasibility_tolerance"), _TOLERANCE)
-    whole = {"mip_rel_gap": gap, "mip_abs_gap": 0.5, **tolerances}
-    options = {"presolve": "off", "solver": "simplex"} if start is None else whole
-    highspy = load_solver()
-    scale = max(1.0, max(map(abs, model.values), default=0) / _LARGEST)
-    for threads in (1, 0):  # one thread fails where other code in the process has started HiGHS with more
-        solver = highspy.Highs()
-        fixed = {"output_flag": False, "parallel": "off", "random_seed": 0, "threads": threads}
-        for name, value in {**fixed, **options}.items():
-            solver.setOptionValue(name, value)
-        solver.passModel(_matrix(highspy, model, scale, is_whole=start is not None))
-        if start is not None:
-            known = highspy.HighsSolution()
-            known.col_value = list(start)
-            solver.setSolution(known)
-        if solver.run() != highspy.HighsStatus.kError and solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            found, info = solver.getSolution(), solver.getInfo()
-            bound = info.objective_function_value if start is None else info.mip_dual_bound
-            return Solved(found.col_value, [-price * scale for price in found.row_dual], -bound * scale)
-    return None
-
-
-def _matrix(highspy: Any, model: Model, scale: float, *, is_whole: bool) -> Any:
-    """Write a model as the solver's, which minimises."""
-    matrix = highspy.HighsLp()
-    width, height = len(model.values), len(model.rows)
-    matrix.num_col_, matrix.num_row_ = width, height
-    matrix.col_cost_ = [-value / scale for value in model.values]
-    matrix.offset_ = -model.constant / scale
-    matrix.col_lower_, matrix.col_upper_ = [0.0] * width, [1.0] * width
-    columns, factors, least, most = zip(*model.rows, strict=True)
-    matrix.row_lower_, matrix.row_upper_ = list(map(float, least)), list(map(float, most))  # infinite as it has it
-    matrix.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    matrix.a_matrix_.num_col_, matrix.a_matrix_.num_row_ = width, height
-    matrix.a_matrix_.start_ = [0, *accumulate(map(len, columns))]
-    matrix.a_matrix_.index_ = [*chain(*columns)]
-    matrix.a_matrix_.value_ = [*map(float, chain(*factors))]
-    if is_whole:
-        matrix.integrality_ = [highspy.HighsVarType.kInteger] * width
-    return matrix
 
 
 class Effort(NamedTuple):

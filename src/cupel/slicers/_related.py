@@ -143,11 +143,10 @@ class UpgradeChooser(Chooser):
             useful = [form.position for form in forms[entity]]
             if position in useful:
                 levels[entity] = useful.index(position)
-        for upgrade in self._order:
-            entity = upgrade.entity
-            if entity in levels and levels[entity] == upgrade.level - 1 and upgrade.tokens <= remaining:
-                levels[entity] = upgrade.level
-                remaining -= upgrade.tokens
+        for _, upgraded, level, tokens, _ in self._order:
+            if upgraded in levels and levels[upgraded] == level - 1 and tokens <= remaining:
+                levels[upgraded] = level
+                remaining -= tokens
         pairs = zip(entities, chosen, strict=True)
         return [forms[entity][levels[entity]].position if entity in levels else at for entity, at in pairs]
 
