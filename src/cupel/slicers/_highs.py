@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from itertools import accumulate, chain
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from cupel.errors import MissingExtraError
 
@@ -19,11 +19,15 @@ _LARGEST = 1 << 30
 """Up to here whole numbers are far enough apart for the solver's own tolerances, whatever a float rounds."""
 
 
+_Taken: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Entities of a group and places of their forms."""
+
+
 class Model:
     """Columns between 0 and 1, each for forms that are taken together; decided forms have none."""
 
     def __init__(self, problem: Problem, core: Core) -> None:
-        self.columns: list[tuple[int, tuple[tuple[int, int], ...]]] = []
+        self.columns: list[tuple[int, _Taken]] = []
         """The group of each column, and the entities and places of its forms."""
         self.rows: list[tuple[list[int], list[int], float, float]] = []
         """Columns, their factors, and the least and the most of the sum: first for entities, then for the limits."""
@@ -35,8 +39,9 @@ class Model:
             single = tuple((at, own[0]) for at, own in enumerate(places or ()) if len(own) == 1)
             if is_in:
                 decided += (problem.groups[number][at][place] for at, place in single)
-            alternatives = [[((at, place),) for place in own] for at, own in enumerate(places or ()) if len(own) > 1]
-            self._add(number, alternatives if is_in or not single else [[single], *alternatives], is_in=is_in)
+            alternatives: list[list[_Taken]] = [[single]] if single and not is_in else []
+            alternatives += [[((at, place),) for place in own] for at, own in enumerate(places or ()) if len(own) > 1]
+            self._add(number, alternatives, is_in=is_in)
         forms = [self._form(problem, group, taken) for group, taken in self.columns]
         self.values = [form.value for form in forms]
         self.constant = sum(form.value for form in decided)
@@ -45,7 +50,7 @@ class Model:
             left = bound - sum(form.amounts[row] for form in decided)
             self.rows.append((costly, [forms[column].amounts[row] for column in costly], -inf, left))
 
-    def _add(self, number: int, alternatives: list[list[tuple[tuple[int, int], ...]]], *, is_in: bool) -> None:
+    def _add(self, number: int, alternatives: list[list[_Taken]], *, is_in: bool) -> None:
         """Add the columns of a group: of each list one is taken if the group is in."""
         first: range | None = None
         for own in alternatives:
@@ -61,7 +66,7 @@ class Model:
         self._presence.append(None if is_in else first)
 
     @staticmethod
-    def _form(problem: Problem, group: int, taken: tuple[tuple[int, int], ...]) -> ScaledForm:
+    def _form(problem: Problem, group: int, taken: _Taken) -> ScaledForm:
         return reduce(lambda one, other: one.joined(other), (problem.groups[group][at][place] for at, place in taken))
 
     def read(self, solution: Sequence[float]) -> Choice:

@@ -191,6 +191,8 @@ class OptimalChooser(Chooser):
         return tuple(kept)
 
     def _form(self, value: int, tokens: int, position: int, kind: str) -> ScaledForm:
+        if not self._rows:
+            return ScaledForm(value, (tokens,), (position,))
         amounts = [sign * (tokens if in_tokens else 1) if kind == of else 0 for of, sign, in_tokens in self._rows]
         return ScaledForm(value, (tokens, *amounts), (position,))
 

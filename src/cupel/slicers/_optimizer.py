@@ -98,19 +98,18 @@ class _Filling:
             group = self._groups[number]
             if self.choice[number] is not None or not _is_useful(group):
                 continue
-            if not self._change(number, best(number)):
+            if not self._change(number, best(number)) and max(map(len, group)) > 1:
                 cheapest = tuple(entity.index(min(entity, key=lambda form: form.amounts[0])) for entity in group)
                 if self._change(number, cheapest):
                     self._upgrade(number)
-        losses = [loss for number in range(len(self._groups)) for loss in self._losses(number)]
+        losses = [
+            (entity[place].value - max(form.value for form in entity), number)
+            for number, places in enumerate(self.choice)
+            for entity, place in zip(self._groups[number], places or (), strict=False)
+            if len(entity) > 1
+        ]
         for _, number in sorted(losses):
             self._upgrade(number)
-
-    def _losses(self, number: int) -> Iterator[tuple[int, int]]:
-        """Return how much less value each entity of a group has than it could have, as negative numbers."""
-        for entity, place in zip(self._groups[number], self.choice[number] or (), strict=False):
-            if len(entity) > 1 and (loss := entity[place].value - max(form.value for form in entity)) < 0:
-                yield loss, number
 
     def _change(self, number: int, places: tuple[int, ...]) -> bool:
         """Give a group these forms if there is room."""
@@ -139,6 +138,8 @@ class _Filling:
 
 def _is_useful(group: ScaledGroup) -> bool:
     """Tell whether a group adds value or costs nothing."""
+    if group[0][0].value:
+        return True
     is_free = not any(min(form.amounts[0] for form in entity) for entity in group)
     return is_free or any(form.value for entity in group for form in entity)
 
@@ -165,11 +166,10 @@ class Priced:
 
     def best(self, number: int) -> tuple[int, ...]:
         """Return the forms with the greatest margin; of equal ones those with more value."""
+        if len(self.margins[number]) == len(self.margins[number][0]) == 1:
+            return (0,)
         pairs = zip(self.problem.groups[number], self.margins[number], strict=True)
-        return tuple(
-            max(range(len(own)), key=lambda place: (own[place], entity[place].value)) if len(own) > 1 else 0
-            for entity, own in pairs
-        )
+        return tuple(max(range(len(own)), key=lambda place: (own[place], entity[place].value)) for entity, own in pairs)
 
 
 def priced(problem: Problem, prices: Sequence[int]) -> Priced:
