@@ -441,3 +441,14 @@ def test_an_empty_name_is_no_folder(cupel, folder, source):
     outcome = cupel("select", source, "--budget", "99")
     assert outcome.code == 2
     assert "ITEMS is empty" in outcome.err
+
+
+@pytest.mark.parametrize("text", ["\n", "\n\ncontent,tokens\n"])
+def test_a_csv_file_with_blank_lines_first_and_no_row_is_empty(cupel, folder, text):
+    (folder / "a.csv").write_text(text)
+    assert cupel("select", "a.csv", "--budget", "9", "--format", "json").json["items"] == []
+
+
+def test_blank_lines_before_the_header_of_a_csv_file_are_skipped(cupel, folder):
+    (folder / "a.csv").write_text("\n\ncontent,tokens\nfine,1\n")
+    assert cupel("select", "a.csv", "--budget", "9", "-q").out == "fine\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cupel._text import plural
+from cupel._text import escape_toml, plural
 from cupel.cli._arguments import (
     Command,
     Parser,
@@ -366,7 +366,7 @@ def _print_tuning(found: Tuning, name: str) -> None:
     for note in found.notes:
         say(f"note: {note}")
     if found.gained:
-        say(f"\n{document_of(found.policy, 'toml')}".rstrip("\n"))
+        say(f"\n{escape_toml(document_of(found.policy, 'toml'))}".rstrip("\n"))
 
 
 TUNE: Final = Command(

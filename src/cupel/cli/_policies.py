@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import cupel.policy
 from cupel import presets
@@ -19,9 +19,11 @@ from cupel._text import escape_json, escape_toml
 from cupel.cli._arguments import Command, Parser, add_files, add_format, add_import, add_overrides
 from cupel.cli._output import needs_ascii, print_json, say
 from cupel.errors import ConfigurationError, PolicyConfigError
-from cupel.page import Variant
 from cupel.pipeline import Pipeline
 from cupel.policy import json_schema
+
+if TYPE_CHECKING:
+    from cupel.page import Variant
 
 _DEFAULTS: Final[dict[str, Any]] = {"slicer": "greedy", "placer": "chronological"}
 """Parts that a document omits when they have the default, for paths into them."""
@@ -91,6 +93,8 @@ def _put(node: Any, step: str, value: Any) -> None:
 
 def read_policy(name: str | None, overrides: Sequence[str], query: str | None = None) -> Variant:
     """Find a policy by preset name or file, apply the overrides, and bind it to a query."""
+    from cupel.page import Variant  # `presets` starts faster without it
+
     wanted = "chat" if name is None else name
     found = overridden(_find(wanted), overrides).bind(query)
     flags = " ".join([f"--policy {shlex.quote(wanted)}", *(f"--set {shlex.quote(change)}" for change in overrides)])

@@ -123,7 +123,7 @@ def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
     """Read one item from each row under a header line with the field names."""
     rows = csv.reader(lines, strict=True)
     try:
-        header = next(rows, None)
+        header = next((row for row in rows if row), None)  # blank lines before it are skipped
         if header is None:
             return
         header[0] = header[0].removeprefix("\ufeff")
