@@ -27,7 +27,7 @@ except ImportError:
     raise MissingExtraError("opentelemetry-api", "otel") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Sequence, Sized
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import Histogram, Meter, MeterProvider
@@ -230,9 +230,7 @@ class TurnRecorder:
     def __init__(self, *, meter_provider: MeterProvider | None = None) -> None:
         self._provider = meter_provider
         meter = _meter_of(meter_provider)
-        self._turns = meter.create_counter(
-            "cupel.session.turns", "{turn}", "Requests, by whether they append to the last one"
-        )
+        self._turns = meter.create_counter("cupel.session.turns", "{turn}", "Requests, by action")
         self._tokens = meter.create_counter("cupel.session.tokens", "{token}", "Tokens sent: read, rewritten and new")
         self._price = meter.create_counter("cupel.session.price", "{token}", "Their price, in uncached input tokens")
 
@@ -243,11 +241,18 @@ class TurnRecorder:
         with _never_failing():
             if span.is_recording():
                 numbers = {f"cupel.bill.{name}": getattr(bill, name) for name in _BILL}
-                if hasattr(turn, "omitted"):  # of messages, not of items
-                    numbers |= {"cupel.turn.omitted": turn.omitted, "cupel.turn.shortened": len(turn.shortened)}
+                shortened: Sized | None = getattr(turn, "shortened", None)  # of messages, not of items
+                if shortened is not None:
+                    numbers |= {
+                        "cupel.turn.omitted": getattr(turn, "omitted", 0),
+                        "cupel.turn.shortened": len(shortened),
+                    }
                 span.set_attributes({"cupel.turn.action": turn.action, **numbers})
                 for change in turn.changes:
-                    about = {"cupel.change.tokens": change.tokens, "cupel.change.positions": change.positions}
+                    about: dict[str, Any] = {
+                        "cupel.change.tokens": change.tokens,
+                        "cupel.change.positions": change.positions,
+                    }
                     span.add_event(f"cupel.session.{change.what}", about)
             if _is_read(self._provider):
                 self._turns.add(1, {"cupel.turn.action": turn.action})
