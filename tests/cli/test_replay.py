@@ -98,7 +98,12 @@ def test_the_page_of_the_turns(cupel, sessions, folder):
 def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
     page = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
-    assert page["turns"]["ways"] == ["dropping nothing", "a new selection every turn", "a session"]
+    assert page["turns"]["ways"] == [
+        "dropping nothing",
+        "keeping the newest",
+        "a new selection every turn",
+        "a session",
+    ]
     assert len(page["turns"]["conversations"][0]["steps"]) == 12
     named = cupel(
         "inspect", "chat.json", "--budget", "900", "--policy", "chat", "--tokens", "chars", "--format", "json"
@@ -111,7 +116,7 @@ def test_without_tools_every_answer_is_a_turn(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps(talk))
     turns = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json["turns"]
     assert turns["conversations"][0]["steps"] == list(range(1, 18, 2))
-    assert all("used" not in turn for turn in turns["conversations"][0]["ways"][2])
+    assert all("used" not in turn for turn in turns["conversations"][0]["ways"][3])
 
 
 def test_inspect_has_no_turns_where_the_model_never_speaks(cupel, folder):

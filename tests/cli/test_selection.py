@@ -3,10 +3,11 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
-from cupel import ContextBudget, KnapsackSlice, Pipeline, presets
+from cupel import ContextBudget, KnapsackSlice, presets
 from cupel import policy as policies
 from cupel.analytics import find_min_budget_for, get_marginal_items
 from cupel.demo import session_items, session_policy
@@ -57,7 +58,7 @@ class TestSelect:
             "json",
         ]
         policy = session_policy()
-        changed = Pipeline(scorer=policy.scorer, slicer=KnapsackSlice(10), overflow=policy.overflow)
+        changed = replace(policy, slicer=KnapsackSlice(10))
         outcome = cupel("select", session, "--budget", "4000", *options)
         assert contents(outcome.json["items"]) == selected(changed)
 

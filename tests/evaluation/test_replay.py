@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cupel import Prices
 from cupel.errors import SelectionError
 from cupel.evaluation import (
     AppendStrategy,
@@ -110,8 +111,8 @@ def test_hostile_files_end_in_errors_of_ours(tmp_path, row):
         replay(written(tmp_path, row), STRATEGIES, 10)
 
 
-def test_histories_without_calls_are_refused():
-    with pytest.raises(EvaluationError, match="no step to replay: in 1 recording the model calls no tool"):
+def test_histories_without_answers_are_refused():
+    with pytest.raises(EvaluationError, match="no step to replay: in 1 recording the model answers no message"):
         replay(Recording([{"role": "user", "content": "Hello"}]), STRATEGIES, 10)
 
 
@@ -147,7 +148,8 @@ def test_only_the_common_beginning_is_served_from_the_cache():
         turn = iter(range(100))
         return lambda history: history if next(turn) % 2 else history[1:]
 
-    turns = replay(Recording(recordings.chat()), {"flipping": flipping}, BUDGET).strategies["flipping"]
+    found = replay(Recording(recordings.chat()), {"flipping": flipping}, BUDGET, prices=Prices.marked())
+    turns = found.strategies["flipping"]
     assert all(turn.hit == 0 and turn.price == pytest.approx(1.25 * turn.sent) for turn in turns)
 
 

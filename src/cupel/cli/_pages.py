@@ -51,6 +51,7 @@ from cupel.evaluation import (
     Recording,
     Replay,
     SessionStrategy,
+    TailStrategy,
     WindowStrategy,
     read_recordings,
     replay,
@@ -117,7 +118,7 @@ def _payload(args: argparse.Namespace) -> dict[str, Any]:
 def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, Any] | None:
     """Replay a conversation with the first named policy, or with the session's own.
 
-    Its turns are the model's calls, or its answers if it calls no tool; None if it never answers.
+    Return None if the model never answers.
     """
     if len(messages) > _MOST_MESSAGES:
         command = shlex.join(["cupel", "replay", *args.items, "--budget", str(args.budget), "--page", "turns.html"])
@@ -126,11 +127,8 @@ def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, An
     policy = read_policy(args.policy[0], args.overrides).policy if args.policy else None
     counter = NamedCounter(args.tokens) if args.tokens else None
     ways, recording = conversation_ways(policy, counter), Recording(messages)
-    with progress_bar("replaying", "turns") as show:
-        for answers in (False, True):
-            with suppress(EvaluationError):
-                found = replay(recording, ways, args.budget, counter=counter, answers=answers, on_progress=show)
-                return found.page_payload()
+    with progress_bar("replaying", "turns") as show, suppress(EvaluationError):
+        return replay(recording, ways, args.budget, counter=counter, on_progress=show).page_payload()
     return None
 
 
@@ -138,6 +136,7 @@ def conversation_ways(policy: Pipeline | None = None, counter: TokenCounter | No
     """Return a session and the ways it is compared with; without a policy each has its own default."""
     return {
         "dropping nothing": AppendStrategy(),
+        "keeping the newest": TailStrategy(counter=counter),
         "a new selection every turn": FitStrategy(policy, counter),
         "a session": SessionStrategy(policy, options={"counter": counter}),
     }
@@ -160,8 +159,8 @@ left.
 )
 
 
-_WINDOW: Final = 10_000
-"""The window of the conversation: about a third of its tokens."""
+_WINDOW: Final = 8_000
+"""The window of the conversation: less than half of its tokens."""
 
 
 def _configure_demo(parser: Parser) -> None:
@@ -246,22 +245,24 @@ class _Files:
 def _print_replay(found: Replay, chat: Path) -> None:
     """Print the cost of each way of filling the window over the conversation, and what it keeps."""
     turns = next(iter(found.figures.values())).turns
-    say(f"A coding agent's conversation, turn by turn, in a window of {found.budget:,} tokens: what a request costs,")
-    say(f"in uncached input tokens, on the {turns} turns on which not everything fits, and how many steps still find")
-    say("everything they use in the window.\n")
-    table = Table([Column("way"), *(Column(name, number=True) for name in ("tokens", "price", "steps whole", "over"))])
+    requests = max(map(len, found.strategies.values()))
+    say(f"A coding agent's conversation of {requests} requests, in a window of {found.budget:,} tokens.")
+    say(f"On {turns} of them not everything fits. This is the average of those; prices are in uncached input tokens:\n")
+    columns = ("tokens sent", "cached", "price", "steps with all they use", "over the window")
+    table = Table([Column("strategy"), *(Column(name, number=True) for name in columns)])
     for name, one in found.figures.items():
         table.add(
             Cell(name, "bold"),
             f"{one.sent:,.0f}",
+            f"{one.hit:.0%}",
             f"{one.price:,.0f}",
             f"{one.whole:.0%}" if one.steps else "-",
-            Cell(f"{one.over}", "red" if one.over else ""),
+            Cell(f"{one.over} of {one.turns}", "red" if one.over else ""),
         )
     print_table(table)
     steps = max(one.steps for one in found.figures.values())
-    say("\nA request over the budget could not be sent at all: the first row is there for comparison.")
-    say(f"The steps are the {plural(steps, 'turn')} that use earlier outputs: an example, not a measurement.")
+    say("\nA request over the window could not be sent at all: the first row is there for comparison.")
+    say(f"One conversation with {plural(steps, 'step')} that use earlier outputs is an example, not a measurement.")
     say(f"Try also:  {_command()} replay {chat} --budget {found.budget}\n")
 
 

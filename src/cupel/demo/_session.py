@@ -60,16 +60,21 @@ _SPEAKERS = {"User: ": "user", "Agent: ": "assistant"}
 
 
 def conversation() -> list[dict[str, Any]]:
-    """Return the session as chat-completions messages: the system prompt, words, and calls with their results.
+    """Return the session as chat-completions messages: the system prompt, texts, and tool calls with their results.
 
     >>> history = conversation()
     >>> [message["role"] for message in history[:5]]
-    ['system', 'user', 'assistant', 'assistant', 'tool']
+    ['system', 'user', 'assistant', 'tool', 'assistant']
     """
     history: list[dict[str, Any]] = []
     for item in session_items():
         if item.kind != ContextKind.MEMORY:  # memories belong to no moment of the conversation
-            history += _messages(item, f"call_{len(history)}")
+            first, *rest = _messages(item, f"call_{len(history)}")
+            if rest and history[-1]["role"] == "assistant":  # the agent says something and calls a tool in one answer
+                history[-1]["tool_calls"] = first["tool_calls"]
+            else:
+                history.append(first)
+            history += rest
     return history
 
 

@@ -26,7 +26,7 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
     conversations: list[dict[str, Any]] = []
     start = 0
     for number, recording in enumerate(replay.recordings, start=1):
-        told = _Conversation(recording, cost, answers=replay.answers)
+        told = _Conversation(recording, cost)
         stop = start + len(told.steps)
         turns = {name: each[start:stop] for name, each in replay.strategies.items()}
         start = stop
@@ -39,9 +39,9 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
 class _Conversation:
     """The texts of one recording: its own messages first, then the shorter forms in which they were sent."""
 
-    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int], *, answers: bool) -> None:
+    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int]) -> None:
         self.reader = Reader(recording)
-        self.steps = [step.at for step in self.reader.steps(answers=answers)]
+        self.steps = [step.at for step in self.reader.steps()]
         self._recorded = recording.messages
         self._cost = cost
         self._texts = [self._text(message) for message in self.reader.messages]

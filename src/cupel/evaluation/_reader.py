@@ -1,10 +1,11 @@
-"""Read the messages of a recording: who speaks, what it costs, where the model calls tools."""
+"""Read the messages of a recording: who speaks, what it costs, where the model answers."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from cupel._counter import count_tokens
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
 from cupel.messages import MessageInfo, Provider, read_message
@@ -16,17 +17,17 @@ if TYPE_CHECKING:
     from cupel.evaluation._recordings import Recording
     from cupel.tokens import TokenCounter
 
-_FRAME: Final = 4
-"""Tokens that a message costs besides its text."""
+_REPLY_FRAME: Final = 3
+"""Tokens that begin the model's reply, as `fit` counts them."""
 
 
-class ToolStep(NamedTuple):
-    """An answer in which the model calls tools."""
+class Step(NamedTuple):
+    """An answer of the model, before which a request is sent."""
 
     at: int
     """The position of the answer's first message."""
     arguments: tuple[Any, ...]
-    """The arguments of its calls, as values."""
+    """The arguments of its tool calls, as values."""
 
 
 class Reader:
@@ -35,8 +36,9 @@ class Reader:
     def __init__(self, recording: Recording) -> None:
         self.provider: Provider = recording.provider
         self.messages = [self._read(message, f"messages[{at}]") for at, message in enumerate(recording.messages)]
-        self.opening = [MessageInfo("system", texts=[text]) for text in _opening(recording)]
-        """The system prompt and the tools of every request, as messages."""
+        texts = _opening(recording)
+        self.opening = [MessageInfo("system", texts=texts, extra=_REPLY_FRAME)] if texts else []
+        """The system prompt and the tools of every request, as one message."""
         self._known = {id(m): info for m, info in zip(recording.messages, self.messages, strict=True)}
 
     def read(self, message: Any) -> MessageInfo:
@@ -50,18 +52,19 @@ class Reader:
         except (InvalidItemError, TypeError) as error:
             raise EvaluationError(f"cannot be read as {self.provider}: {error}") from None
 
-    def steps(self, *, answers: bool = False) -> list[ToolStep]:
-        """Return the answers in which the model calls tools, or with `answers` every answer."""
+    def steps(self) -> list[Step]:
+        """Return the model's answers: an assistant message, or in Responses all items in a row that the model wrote."""
         found: dict[int, tuple[Any, ...]] = {}
         start: int | None = None
         for at, message in enumerate(self.messages):
             if message.role != "assistant":
                 start = None
-            elif start is None or (self.provider != "openai-responses" and not answers):
-                start = at  # a Responses answer is all items in a row that the model wrote
-            if start and (answers or message.calls):
-                found[start] = found.get(start, ()) + (() if answers else tuple(map(_value, message.arguments)))
-        return [ToolStep(at, arguments) for at, arguments in found.items()]
+                continue
+            if start is None or self.provider != "openai-responses":
+                start = at
+            if start:
+                found[start] = found.get(start, ()) + tuple(map(_value, message.arguments))
+        return [Step(at, arguments) for at, arguments in found.items()]
 
     def is_valid(self, messages: Sequence[MessageInfo]) -> bool:
         """Tell whether every call has its result, and every result its call, where the format wants them."""
@@ -81,9 +84,9 @@ class Reader:
 
 
 def costing(counter: TokenCounter | None) -> Callable[[MessageInfo], int]:
-    """Return a function that counts the tokens of a message."""
-    count = counter_or_default(counter).count
-    return lambda message: count(message.text) + _FRAME
+    """Return a function that counts the tokens of a message as `fit` does."""
+    counts = counter_or_default(counter)
+    return lambda message: message.extra + sum(count_tokens(counts, text) for text in message.texts if text)
 
 
 def _opening(recording: Recording) -> list[str]:

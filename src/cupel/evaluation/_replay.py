@@ -11,7 +11,7 @@ from itertools import accumulate, takewhile
 from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_flag, as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
+from cupel._checks import as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
 from cupel._documents import is_object
 from cupel._notebook import table
 from cupel._planning import MOST_TOKENS
@@ -23,13 +23,14 @@ from cupel.evaluation._reader import Reader, costing
 from cupel.evaluation._recordings import Recording
 from cupel.evaluation._retention import Retention, retention
 from cupel.evaluation._strategies import Request, request_of
+from cupel.messages import default_prices
 from cupel.page import write_page
 from cupel.sessions import Prices
 
 if TYPE_CHECKING:
     import os
 
-    from cupel.evaluation._reader import ToolStep
+    from cupel.evaluation._reader import Step
     from cupel.evaluation._strategies import Fill, WindowStrategy
     from cupel.messages import MessageInfo
     from cupel.tokens import TokenCounter
@@ -116,8 +117,6 @@ class Replay:
     """Every turn of each strategy, recording after recording."""
     recordings: tuple[Recording, ...] = field(default=(), repr=False)
     counter: TokenCounter | None = field(default=None, repr=False)
-    answers: bool = field(default=False, repr=False)
-    """Whether every answer of the model is a step, not only those with tool calls."""
 
     @property
     def figures(self) -> dict[str, Figures]:
@@ -176,10 +175,6 @@ def _figures(turns: Sequence[ReplayedTurn]) -> Figures:
     )
 
 
-_OVER: Final = 1.02
-"""Counts differ a little between counters; a request is over the budget from here on."""
-
-
 def replay(
     recordings: Recording | Iterable[Recording],
     strategies: Mapping[str, WindowStrategy],
@@ -188,22 +183,20 @@ def replay(
     prices: Prices | None = None,
     counter: TokenCounter | None = None,
     every: int = 1,
-    answers: bool = False,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Replay:
     """Compute the requests that each strategy would have sent before each step of recorded conversations.
 
-    A step is an answer in which the model calls tools. A strategy that raises a SelectionError has no request on that
-    turn; the turn counts as failed.
+    A step is an answer of the model, before which one request is sent; its tool calls show the facts that it used. A
+    strategy that raises a SelectionError has no request on that turn; the turn counts as failed.
 
     Args:
         recordings: One conversation or several.
         strategies: Names, each with a function that starts a conversation.
         budget: Tokens of the window.
-        prices: Of cached and written tokens; by default those of a provider with cache breakpoints.
+        prices: Of cached and written tokens; by default those of the first recording's provider.
         counter: Counts the tokens of all strategies alike.
         every: Measure retention on every nth pressed turn only, which is faster.
-        answers: Take every answer of the model as a step, and measure no retention: for conversations without tools.
         on_progress: Called after each turn with how many of how many are done.
 
     >>> from cupel.evaluation import AppendStrategy, Recording, TailStrategy
@@ -225,16 +218,17 @@ def replay(
     every = as_integer("every", every, least=1, error=EvaluationError)
     if on_progress is not None:
         as_function("on_progress", on_progress)
-    prices = Prices.marked() if prices is None else as_instance("prices", prices, Prices)
+    if prices is None:
+        prices = default_prices(known[0].provider if known else "anthropic")
+    prices = as_instance("prices", prices, Prices)
     starts = _checked(strategies)
-    as_flag("answers", answers)
     conversations: list[_Conversation] = []
     for recording in known:
         with _named(recording):
-            conversations.append(_Conversation(recording, costing(counter), answers=answers))
+            conversations.append(_Conversation(recording, costing(counter)))
     stages = sum(len(one.steps) for one in conversations) * len(starts)
     if not stages:
-        msg = f"no step to replay: in {plural(len(known), 'recording')} the model calls no tool after a message"
+        msg = f"no step to replay: in {plural(len(known), 'recording')} the model answers no message"
         raise EvaluationError(msg)
     found: dict[str, tuple[ReplayedTurn, ...]] = {}
     done = 0
@@ -250,7 +244,7 @@ def replay(
                     if on_progress is not None:
                         on_progress(done, stages)
         found[name] = tuple(turns)
-    return Replay(budget, prices, found, known, counter, answers)
+    return Replay(budget, prices, found, known, counter)
 
 
 @contextmanager
@@ -276,10 +270,10 @@ def _checked(strategies: Mapping[str, WindowStrategy]) -> dict[str, WindowStrate
 class _Conversation:
     """A recording with its steps and the tokens of its messages."""
 
-    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int], *, answers: bool) -> None:
+    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int]) -> None:
         self.recording = recording
         self.reader = Reader(recording)
-        self.steps = self.reader.steps(answers=answers)
+        self.steps = self.reader.steps()
         self.cost = cost
         self.sizes = list(accumulate(map(cost, self.reader.messages), initial=sum(map(cost, self.reader.opening))))
         """Tokens of the history before each message."""
@@ -289,7 +283,7 @@ class _Conversation:
         """Return a key for each message: equal messages have equal keys."""
         return [self._keys.get(id(message)) or _key(message) for message in messages]
 
-    def retention(self, step: ToolStep, window: Sequence[MessageInfo]) -> Retention | None:
+    def retention(self, step: Step, window: Sequence[MessageInfo]) -> Retention | None:
         """Measure how many of a step's facts a window contains."""
         history = [*self.reader.opening, *self.reader.messages[: step.at]]
         return retention(step.arguments, history, window)
@@ -349,7 +343,7 @@ class _Meter:
             hit=hit,
             new=sum(cost for at, cost in places if at is None or at >= start) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
-            over=sent > _OVER * self._budget,
+            over=sent > self._budget,
             invalid=not told.reader.is_valid(said),
             unsent=newest is None or (newest.role, newest.results) != (wanted.role, wanted.results),
             request=request,

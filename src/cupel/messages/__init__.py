@@ -12,7 +12,7 @@ from cupel.messages._history import POSITIONS_KEY
 from cupel.messages._items import from_items, to_items
 from cupel.messages._results import Dropped, Fitted, Turn
 from cupel.messages._rules import SystemMessages
-from cupel.messages._session import MessageSession
+from cupel.messages._session import MessageSession, default_prices
 from cupel.messages._units import MessageInfo
 from cupel.slicers import BestFirstSlice
 
@@ -30,6 +30,7 @@ __all__ = [
     "Provider",
     "SystemMessages",
     "Turn",
+    "default_prices",
     "fit",
     "from_items",
     "newest_first",

@@ -204,7 +204,7 @@ class MessageSession(BaseSession, Generic[M]):
 
     def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
         if self._follows_provider:
-            self._prices = _prices_of(history.format.name)
+            self._prices = default_prices(history.format.name)
         window = self._window(self._budget)
         task = FitTask(history, ContextBudget(window, window))
         history.drop_stale(task.room)
@@ -324,8 +324,12 @@ def _now(answer: object) -> object:
     return answer
 
 
-def _prices_of(provider: str) -> Prices:
-    """Return how a provider caches unless the caller says so."""
+def default_prices(provider: str) -> Prices:
+    """Return how the provider of a format caches prompts, for callers that pass no prices.
+
+    >>> default_prices("openai") == Prices.automatic(), default_prices("anthropic") == Prices.marked()
+    (True, True)
+    """
     return Prices.automatic() if provider.startswith(("openai", "gemini")) else Prices.marked()
 
 

@@ -1,6 +1,6 @@
-// One turn's request: what changed since the last one, and the whole of it as text.
+// One turn's request: its changes since the last one, and its text.
 
-// ---- what changed ---------------------------------------------------------------------------------------------------
+// ---- changes --------------------------------------------------------------------------------------------------------
 
 const KINDS_OF_CHANGE = [
   ["entered", "New", ""],
@@ -38,7 +38,8 @@ function textLabel(text) {
   const row = talkNow().texts[text];
   const place = placeOfText(talkNow(), text);
   const label = make("span", { class: "label" }, make("span", { class: `role ${ROLES.includes(row.role) ? row.role : ""}` }), place === null ? "" : `[${place}] `);
-  label.append(written("span", {}, row.role), ` · ${plural(row.tokens, "token")}`);
+  const whole = place === null || place === text ? "" : ` of ${number(talkNow().texts[place].tokens)}`;
+  label.append(written("span", {}, row.role), ` · ${number(row.tokens)}${whole} ${row.tokens === 1 && !whole ? "token" : "tokens"}`);
   return label;
 }
 
@@ -58,7 +59,7 @@ function badgesOf(text, request, sets) {
   const badges = [];
   if (sets.entered.has(text)) badges.push(["new", "fresh"]);
   if (sets.returned.has(text)) badges.push(["came back", "enter"]);
-  if (text >= talkNow().messages) badges.push([sets.shortened.has(text) ? "shortened now" : "shortened", ""]);
+  if (text >= talkNow().messages && placeOfText(talkNow(), text) !== null) badges.push([sets.shortened.has(text) ? "shortened now" : "shortened", ""]);
   return badges;
 }
 
@@ -84,7 +85,7 @@ function requestPieces(request) {
   return pieces;
 }
 
-const cacheMark = (at, all) => make("p", { class: "boundary", text: at ? `The cache ends here: ${number(at)} of ${plural(all, "message")} above stand as in the last request.` : "Nothing below stands as in the last request." });
+const cacheMark = (at, all) => make("p", { class: "boundary", text: at ? `The cache ends here: the first ${number(at)} of ${plural(all, "message")} are the same as in the last request.` : "No message is the same as in the last request." });
 
 function missingMark(places) {
   const tokens = tokensOf(talkNow(), places);

@@ -1,7 +1,7 @@
-// The requests of a recorded conversation: which texts stand in one, and how it differs from the one before.
+// The requests of a recorded conversation: the texts of each, and how it differs from the one before.
 //
-// A text's number below `messages` is its place in the recording; the others are forms in which a message was sent, and
-// `of` is the place of that message, or null for one that the way brought itself.
+// A text's number below `messages` is its place in the recording; the others are shorter forms of a message, with its
+// place as `of`, or texts that the strategy added, with null.
 
 function expand(runs) {
   const numbers = [];
@@ -20,7 +20,7 @@ function lastSent(turns, turn) {
   return last;
 }
 
-// What a turn's request holds, and what entered, came back, left or changed its form since the last one.
+// The texts of a turn's request, and those that entered, came back, left or changed since the last one.
 function requestAt(talk, way, turn) {
   const turns = talk.ways[way];
   const last = lastSent(turns, turn);
@@ -28,10 +28,10 @@ function requestAt(talk, way, turn) {
   const now = turns[turn].request ? expand(turns[turn].request) : null;
   if (now === null) return { now, before };
   const start = last < 0 ? 0 : talk.steps[last];
-  const place = (text) => placeOfText(talk, text);
+  const place = (text) => placeOfText(talk, text) ?? -1 - text; // an added text is known by its own number
   const was = new Map(before.map((text) => [place(text), text]));
   const is = new Set(now.map(place));
-  const isNew = (text) => place(text) === null || place(text) >= start;
+  const isNew = (text) => (place(text) < 0 ? !was.has(place(text)) : place(text) >= start);
   const changed = now.filter((text) => was.has(place(text)) && was.get(place(text)) !== text);
   const shorter = (text) => text >= talk.messages && talk.texts[text].tokens < talk.texts[was.get(place(text))].tokens;
   let same = 0;
@@ -39,7 +39,7 @@ function requestAt(talk, way, turn) {
   return {
     now,
     before,
-    same, // how many texts it begins with that the last one began with
+    same, // the length of the prefix that it has in common with the last one
     entered: now.filter(isNew),
     returned: now.filter((text) => !isNew(text) && !was.has(place(text))),
     left: before.filter((text) => !is.has(place(text))),
@@ -48,7 +48,7 @@ function requestAt(talk, way, turn) {
   };
 }
 
-// The tokens of a way over a conversation, and their price.
+// The tokens of a strategy over a conversation, and their price.
 function billOf(turns) {
   const bill = { requests: 0, sent: 0, read: 0, rewritten: 0, new: 0, price: 0, over: 0, failed: 0, facts: 0, kept: 0 };
   for (const turn of turns) {
