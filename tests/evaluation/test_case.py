@@ -2,7 +2,7 @@
 
 import pytest
 
-from cupel import ContextBudget, ContextItem
+from cupel import ContextBudget, ContextItem, InvalidBudgetError
 from cupel.evaluation import Case, EvaluationError
 
 ITEMS = [ContextItem("a", 1, metadata={"id": "first"}), ContextItem("b", 1), ContextItem("a", 1)]
@@ -60,8 +60,8 @@ def test_a_number_is_a_whole_window():
     assert Case(ITEMS, 3, [0]).budget == ContextBudget(3, 3)
 
 
-def test_budgets_that_no_figure_could_hold_are_refused():
-    with pytest.raises(EvaluationError, match=r"budget must be at most .* got an integer of 1329 bits"):
+def test_budgets_that_are_too_large_are_refused():
+    with pytest.raises(InvalidBudgetError, match=r"max_tokens must be <= .* got an integer of 1329 bits"):
         Case(ITEMS, 10**400, [0])
 
 

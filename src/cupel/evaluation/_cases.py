@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._checks import as_integer, as_list, as_tuple, shown, wrong_type
 from cupel._documents import ITEM, budget_of, decode_json, is_list, is_object
 from cupel._files import MAX_UNPACKED, read_bytes
-from cupel._planning import MOST_TOKENS
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem
 from cupel.tokens import counter_or_default
@@ -120,8 +119,6 @@ def _window(budget: ContextBudget | int) -> ContextBudget:
     if not isinstance(budget, ContextBudget):
         whole = as_integer("budget", budget, error=EvaluationError, expected="an integer or a ContextBudget")
         budget = ContextBudget(whole, whole)
-    if budget.max_tokens > MOST_TOKENS:
-        raise EvaluationError(f"budget must be at most 2**53 tokens, got {shown(budget.max_tokens)}")
     return budget
 
 
