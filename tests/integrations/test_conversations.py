@@ -1,11 +1,12 @@
 """Conversations that are told apart by their beginnings, without any framework."""
 
+from time import perf_counter
 from typing import Any
 
 import pytest
 
 from cupel import ConfigurationError, Prices
-from cupel.integrations._conversations import PLACE, Conversations, RecentStates
+from cupel.integrations._conversations import PLACE, Conversations, RecentStates, _keys
 from cupel.integrations._sessions import Sessions
 
 BUDGET = 600
@@ -171,3 +172,40 @@ def test_a_message_that_contains_itself_is_refused_by_the_session():
     message["content"] = [message]
     with pytest.raises(ValueError, match="nested more than 100 levels"):
         Talk().fit(message)
+
+
+def test_large_integers_and_broken_text_are_told_apart_too():
+    talk = Talk()
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": {"number": 10**30}}}
+    opening = (user("one \ud800"), {"role": "assistant", "content": None, "tool_calls": [call]})
+    answer = {"role": "tool", "tool_call_id": "1", "content": "2"}
+    talk.fit(*opening, answer)
+    talk.fit(*opening, answer, said("done"), user("two"))
+    assert talk.continues
+
+
+def test_finding_a_conversation_costs_little_beside_reading_it():
+    history = [message for turn in range(3000) for message in (user(f"ask {turn}"), said("line of text\n" * 100))]
+    started = perf_counter()
+    assert len(set(_keys(history))) == 100
+    assert perf_counter() - started < 1
+
+
+def test_a_store_is_asked_for_few_prefixes_however_long_the_history_is():
+    class Counted(dict[str, str]):
+        asked = 0
+
+        def __contains__(self, key: object) -> bool:
+            self.asked += 1
+            return super().__contains__(key)
+
+    store = Counted()
+    Talk(store).fit(*[user(f"ask {number}") for number in range(500)])
+    assert 0 < store.asked <= 100
+
+
+def test_an_empty_history_begins_nothing():
+    talk = Talk()
+    assert talk.fit() == []
+    talk.fit(user("one"))
+    assert not talk.continues

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
@@ -27,9 +26,9 @@ PLACE: Final = f"store['{STATE_KEY}:…']"
 """Where a state is stored, as errors name it."""
 _ENTRIES: Final = 256
 """How many states are kept in memory: two for each conversation."""
-_DEPTH: Final = 100
-"""How deeply messages are read; the session refuses those that are nested more deeply."""
-_MARKS: Final = frozenset(("cache_control", "prompt_cache_breakpoint"))
+_LOOKED_UP: Final = 100
+"""How many prefixes are looked for in the store, the longest first: a turn adds few messages."""
+_MARKS: Final = (b"cache_control", b"prompt_cache_breakpoint")
 """Fields that callers move from message to message while the conversation stays the same."""
 
 
@@ -125,7 +124,7 @@ class Conversations(Generic[M]):
             self._write(request.key, conversation, request.previous)
 
     def _open(self, history: Sequence[M], tools: list[Any], system: str | None) -> tuple[OpenSession[M], SentRequest]:
-        *prefixes, key = _keys(history)
+        *prefixes, key = _keys(history) or [STATE_KEY]  # an empty history has no prefix
         previous = next((prefix for prefix in reversed(prefixes) if prefix in self._store), None)
         last = None if previous is None else self._read(previous)
         conversation = self._sessions.open(None if last is None else last.state, tools=tools, system=system)
@@ -152,29 +151,47 @@ class Conversations(Generic[M]):
 
 
 def _keys(history: Sequence[object]) -> list[str]:
-    """Return a key for every prefix of a history, the shortest first and the empty one included."""
-    digest = blake2b(digest_size=16)
-    found = [_key(digest)]
-    for message in history:
-        text = json.dumps(_unmarked(message), sort_keys=True, separators=(",", ":"))
-        digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogatepass"))
-        found.append(_key(digest))
+    """Return the keys of the longest prefixes of a history, that of the whole history last."""
+    digest, found = blake2b(digest_size=16), list[str]()
+    first = max(0, len(history) - _LOOKED_UP)
+    for at, message in enumerate(history):
+        text = _written(message)
+        digest.update(b"%d:" % len(text))
+        digest.update(text)
+        if at >= first:
+            found.append(f"{STATE_KEY}:{digest.hexdigest()}")
     return found
 
 
-def _key(digest: blake2b) -> str:
-    return f"{STATE_KEY}:{digest.hexdigest()}"
+def _written(message: object) -> bytes:
+    """Return a message as JSON, without cache breakpoints."""
+    try:
+        text = _ENCODER.encode(message)
+        if any(mark in text for mark in _MARKS):
+            text = _ENCODER.encode(_unmarked(msgspec.json.decode(text)))
+    except (
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ):  # large integers, broken text, messages in themselves
+        return repr(message).encode("utf-8", "surrogatepass")
+    return text
 
 
-def _unmarked(value: object, depth: int = 0) -> object:
-    """Return a message as plain data, without cache breakpoints."""
-    if depth > _DEPTH:
-        return None
-    if callable(dump := getattr(value, "model_dump", None)):
-        value = dump(mode="json", exclude_none=True)
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[object, object]", value)
-        return {str(key): _unmarked(inner, depth + 1) for key, inner in entries.items() if key not in _MARKS}
-    if isinstance(value, (list, tuple)):
-        return [_unmarked(inner, depth + 1) for inner in cast("Sequence[object]", value)]
-    return value if value is None or isinstance(value, (str, int, float)) else type(value).__qualname__
+def _unmarked(value: object) -> object:
+    if isinstance(value, dict):
+        entries = cast("dict[str, object]", value)
+        return {key: _unmarked(inner) for key, inner in entries.items() if key.encode() not in _MARKS}
+    if isinstance(value, list):
+        return [_unmarked(inner) for inner in cast("list[object]", value)]
+    return value
+
+
+def _dumped(value: Any) -> Any:
+    """Return an SDK's object as plain data; the session refuses other objects."""
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json", exclude_none=True) if callable(dump) else type(value).__qualname__
+
+
+_ENCODER: Final = msgspec.json.Encoder(order="sorted", enc_hook=_dumped)
