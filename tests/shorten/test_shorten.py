@@ -193,6 +193,13 @@ def test_images_are_replaced(text):
     assert len(form) < 200
 
 
+def test_images_are_replaced_where_more_has_to_go():
+    blocks = [{"type": "image", "data": "iVBORw0KGgo" + "A" * 9000}, {"type": "text", "text": LOG}]
+    assert '"data": "[cupel: image omitted]"' in shorten(json.dumps(blocks), 200, counter=COUNTER)
+    page = "![chart](data:image/png;base64," + "iVBO" * 900 + ")\n" + LOG
+    assert shorten(page, 200, counter=COUNTER).startswith("![chart]([cupel: image omitted])\n")
+
+
 def test_one_long_line_is_cut_between_words():
     text = "alpha beta gamma delta " * 900
     form = shorten(text, 100, counter=COUNTER)

@@ -15,7 +15,7 @@ from cupel.shorten._pieces import (
     Marker,
     Pieces,
     amount,
-    escape_markers,
+    escape_foreign,
     gaps,
     joined,
     rendered,
@@ -93,7 +93,7 @@ class Document:
 
     def __init__(self, text: str, context: Context) -> None:
         plain, earlier = _OWN.subn("", text) if "[cupel:" in text else (text, 0)
-        text = escape_markers(plain)
+        text = escape_foreign(plain)
         self._earlier = [Marker.of(f"{amount(earlier, 'part')} already")] if earlier else []
         value, start, end = read(text)
         self._node = Node(text, _Child(start, start, end, value), context, 0)

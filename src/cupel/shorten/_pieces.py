@@ -16,7 +16,9 @@ _CUT = 0.4
 _LEAST = 24
 """Fewer characters of a piece are not worth a marker."""
 _SIGN = "[cupel:"
-FORGED = re.compile(r"\[(cupel):", re.IGNORECASE)
+_FORGED = re.compile(r"\[(cupel):", re.IGNORECASE)
+FOREIGN = re.compile(r"\[(cupel):(?! image omitted\])", re.IGNORECASE)
+"""The beginning of a marker that is not this package's own: images are replaced before a text is cut."""
 _IMAGES = (";base64,", *(f'"{sign}' for sign in ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")))
 """How images in base64 begin: as a data URL, or as a string with a PNG, JPEG, GIF or WebP file."""
 _IMAGE = re.compile(
@@ -58,7 +60,12 @@ def escape_markers(text: str) -> str:
     >>> escape_markers("[cupel: lines 2–9 omitted]")
     '[cupel : lines 2–9 omitted]'
     """
-    return FORGED.sub(r"[\1 :", text) if "cupel" in text.lower() else text
+    return _FORGED.sub(r"[\1 :", text) if "cupel" in text.lower() else text
+
+
+def escape_foreign(text: str) -> str:
+    """Return a text with its markers escaped, except for those of images."""
+    return FOREIGN.sub(r"[\1 :", text) if "cupel" in text.lower() else text
 
 
 def without_images(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from unicodedata import category, combining
 
-from cupel.shorten._pieces import FORGED, MARKER, Cutting, Marker, Pieces, escape_markers, gaps, rendered
+from cupel.shorten._pieces import FOREIGN, MARKER, Cutting, Marker, Pieces, escape_foreign, gaps, rendered
 from cupel.shorten._request import Request
 
 Weigh = Callable[[str], int]
@@ -97,7 +97,7 @@ class Page:
         self.lines = split_lines(text)
         self.numbers: Sequence[int] = range(1, len(self.lines) + 1)
         self.last = len(self.lines)
-        if "cupel" in text.lower() and FORGED.search(text):
+        if "cupel" in text.lower() and FOREIGN.search(text):
             self._renumber()
         self.lengths = list(map(weigh, self.lines))
         self.end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
@@ -113,7 +113,7 @@ class Page:
             if own and int(own[1]) == number and int(own[2] or own[1]) >= number:
                 number = int(own[2] or own[1]) + 1
             else:
-                lines.append(escape_markers(line))
+                lines.append(escape_foreign(line))
                 numbers.append(number)
                 number += 1
         self.lines, self.numbers, self.last = lines, numbers, number - 1
