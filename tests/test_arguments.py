@@ -66,7 +66,7 @@ SOUND = {
     "embed": lambda texts: [[1.0] for _ in texts],
     "document": {"scorer": "recency"},
     "entries": [CountQuotaEntry("Message", 0, 1)],
-    "form": {"content": "x", "tokens": 1},
+    "fields": {"content": "x", "tokens": 1},
     "full": ITEM,
     "half_life": timedelta(1),
     "inner": CountingSlice(),
@@ -129,7 +129,7 @@ CALLED = {
     "value": "kind|source|value",
     "sources": "source",
     "schema": "schema",
-    "form": "form|an item|a budget|a report",
+    "fields": "fields|an item|a budget|a report",
 }
 
 

@@ -25,10 +25,10 @@ class Portable:
         return self._record().write(self)
 
     @classmethod
-    def from_dict(cls, form: Mapping[str, Any]) -> Self:
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Read the document, with keys in camelCase or in Python's spelling; the error names the path."""
         record = cls._record()
-        value: Self = record.read(form, rooted=True, unknown_fields=None if record.checked else {})
+        value: Self = record.read(fields, rooted=True, unknown_fields=None if record.checked else {})
         return value
 
     def to_json(self, *, indent: int | None = None) -> str:

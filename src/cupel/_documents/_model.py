@@ -63,8 +63,8 @@ BUDGET: Final = PackedRecord(
 )
 
 
-def budget_of(form: Any, *, error: type[Exception] = InvalidBudgetError) -> ContextBudget:
+def budget_of(fields: Any, *, error: type[Exception] = InvalidBudgetError) -> ContextBudget:
     """Read a budget from an object, or from a number of tokens that is both window and target."""
-    if isinstance(form, int) and not isinstance(form, bool):
-        form = {"max_tokens": form, "target_tokens": form}
-    return BUDGET.read(form, error=error)
+    if isinstance(fields, int) and not isinstance(fields, bool):
+        fields = {"max_tokens": fields, "target_tokens": fields}
+    return BUDGET.read(fields, error=error)

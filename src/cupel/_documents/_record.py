@@ -86,7 +86,7 @@ class Record(Codec[T]):
     build: Callable[..., T]
     fields: tuple[Field, ...] = ()
     rules: Mapping[str, Any] = EMPTY
-    """More keywords of the schema; `build` refuses what breaks them."""
+    """More keywords of the schema; `build` refuses objects that break them."""
 
     def decode(self, value: Any, /) -> T:
         members = as_object(value)
@@ -261,7 +261,7 @@ class PackedRecord(Codec[T], Generic[T]):
 
     def read(
         self,
-        form: object,
+        value: object,
         *,
         error: type[Exception] | None = None,
         rooted: bool = False,
@@ -270,22 +270,22 @@ class PackedRecord(Codec[T], Generic[T]):
         """Build a value from plain JSON values.
 
         Args:
-            form: The object.
+            value: The object.
             error: Raised instead of the class's own error.
             rooted: Whether the error names the path of the object itself, `$`.
             unknown_fields: Collects unknown fields; without it they are refused.
         """
         try:
-            return self.unpack(msgspec.convert(form, self.packed))
+            return self.unpack(msgspec.convert(value, self.packed))
         except _UNFIT:
             pass
         try:
-            for path, unknown in self.unknown(form):
+            for path, unknown in self.unknown(value):
                 if unknown_fields is None:
                     raise RefusedError(self._misspelt(next(iter(unknown)))).inside(*path)
                 step(check_depth, unknown, *path, str(next(iter(unknown))))
                 unknown_fields[path] = unknown
-            return self.decode(form)
+            return self.decode(value)
         except RefusedError as bad:
             raise bad.raised_as(error or self.error, rooted=rooted) from None
 

@@ -141,7 +141,7 @@ class SuiteReport:
 
 
 def _plain(value: Any) -> Any:
-    """Replace what JSON cannot carry: non-finite numbers by their names, and whatever else a file held by its text."""
+    """Replace values that JSON lacks: non-finite numbers by their names, all others by their text."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, list | tuple):

@@ -281,7 +281,7 @@ class Mismatch:
 
 
 Check: TypeAlias = Callable[[], Mismatch | None]
-"""Runs what a vector describes, once that is built."""
+"""Runs the stage that a vector describes and compares the result."""
 
 
 def same_score(actual: float, expected: float, epsilon: float) -> bool:
@@ -334,5 +334,5 @@ def first(mismatches: Iterable[Mismatch | None]) -> Mismatch | None:
 
 
 def _outline(rows: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Name the rows of a list by what identifies them."""
+    """Return an identifying value of each row."""
     return [next((row[key] for key in ("content", "kind", "stage") if key in row), "?") for row in rows]

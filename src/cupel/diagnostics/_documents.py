@@ -241,7 +241,7 @@ REPORT: Final = _record(
 
 
 def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of what `SelectionReport.from_json` reads.
+    """Return the JSON Schema (draft 2020-12) of the documents that `SelectionReport.from_json` reads.
 
     Unknown fields, reasons and stages are allowed, because newer versions may write them.
 
@@ -279,10 +279,10 @@ def report_from_json(text: str | bytes) -> SelectionReport:
     return _checked(REPORT.read_json(text, unknown_fields=unknown_fields), unknown_fields)
 
 
-def report_from_dict(form: object) -> SelectionReport:
+def report_from_dict(fields: object) -> SelectionReport:
     """Read a report from plain values."""
     unknown_fields: UnknownFields = {}
-    return _checked(REPORT.read(form, rooted=True, unknown_fields=unknown_fields), unknown_fields)
+    return _checked(REPORT.read(fields, rooted=True, unknown_fields=unknown_fields), unknown_fields)
 
 
 def _checked(report: SelectionReport, unknown_fields: UnknownFields) -> SelectionReport:

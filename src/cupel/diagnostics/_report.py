@@ -274,11 +274,11 @@ class SelectionReport:
         return report_to_json(self, indent)
 
     @classmethod
-    def from_dict(cls, form: Mapping[str, Any]) -> SelectionReport:
+    def from_dict(cls, fields: Mapping[str, Any]) -> SelectionReport:
         """Read a report from plain values, as `from_json` does from text."""
         from cupel.diagnostics._documents import report_from_dict  # loaded on first use
 
-        return report_from_dict(form)
+        return report_from_dict(fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> SelectionReport:

@@ -229,7 +229,7 @@ SLICERS.declare(
     QuotaSlice,
     Field("quotas", ListOf(_QUOTA)),
     _INNER,
-    Field("leftover", OneOf(("leave", "share")), note="Whether what a kind does not use is offered to the others."),
+    Field("leftover", OneOf(("leave", "share")), note="Whether the unused tokens of a kind are offered to the others."),
 )
 SLICERS.declare("count_quota", CountQuotaSlice, _ENTRIES, _INNER, _SCARCITY)
 SLICERS.declare(

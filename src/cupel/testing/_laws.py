@@ -236,7 +236,7 @@ def _same_at(slicer: Slicer, case: _Case, choose: Chooser, prepared: list[Contex
 
 
 def _keeps_to_relations(slicer: Slicer, case: _Case) -> None:
-    """See that what a pipeline would select holds together, reading the metadata anew."""
+    """Raise if a pipeline's selection breaks a relation; the metadata is read independently of the slicer."""
     candidates = Candidates.of(case.given)
     choose = _attempt(slicer, case, lambda: enforce_relations(slicer.prepare(candidates), candidates.relations))
     chosen = [case.given[position].item for position in _attempt(slicer, case, lambda: choose(case.budget)).chosen]
@@ -358,7 +358,7 @@ def _search(
 
 
 def _violation(strategy: object, law: str, case: _Case, found: str = "") -> ContractViolation:
-    """Return the error for a law that a strategy breaks: the case, and what was found instead."""
+    """Return the error for a law that a strategy breaks: the case, and the finding."""
     return _broken(strategy, law, f"{case}\n{found}" if found else str(case))
 
 
@@ -426,7 +426,7 @@ def _referred(scored: Sequence[ScoredItem], **returned: Iterable[ContextItem]) -
 
 
 def _as_items(strategy: object, case: _Case, method: str, returned: object) -> list[ContextItem]:
-    """Return what a strategy returned as a list."""
+    """Return a strategy's answer as a list."""
     try:
         return list(returned)  # type: ignore[call-overload,no-any-return]
     except TypeError:
