@@ -122,6 +122,7 @@ OWN = {
     "ScorePart",
     "Selection",
     "Span",
+    "enforce_relations",
     "from_candidates",
 }
 # The name that the message uses for an argument, where the argument's own would say less.
@@ -144,7 +145,8 @@ def callables():
                 yield name, public
     for value in OBJECTS:
         for name in dir(value):
-            if not name.startswith("_") and name not in OWN and inspect.ismethod(getattr(value, name)):
+            own = name in OWN or (name == "prepare" and isinstance(value, Slicer))
+            if not name.startswith("_") and not own and inspect.ismethod(getattr(value, name)):
                 yield f"{type(value).__name__}.{name}", getattr(value, name)
 
 
