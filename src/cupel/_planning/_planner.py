@@ -298,7 +298,7 @@ class Suffix:
                 continue
             if below is not None and chosen.get(index) is not below:
                 continue
-            if after > terms.least and gain * density < place(after):
+            if tokens + cost > terms.least and gain * density < place(after):
                 if candidate.preferred:
                     if after > terms.preferred:
                         continue
@@ -331,7 +331,8 @@ def upgrades_of(index: int, candidate: Candidate) -> Iterator[Upgrade]:
 def _upgrade(index: int, candidate: Candidate, option: FormOption, below: FormOption | None) -> Upgrade:
     tokens = option.tokens - (below.tokens if below else 0)
     value = candidate.value * (option.share - (below.share if below else 0.0))
-    density = value / tokens if tokens > 0 else (inf if value > 0 else 0.0)
+    cost = tokens if below else tokens - candidate.trace  # a candidate that is sent needs no line in a note
+    density = value / cost if cost > 0 else (inf if value > 0 else 0.0)
     return Upgrade(density, index, option, below, tokens, value)
 
 

@@ -11,7 +11,7 @@ from cupel.shorten import Rarity
 
 _OFTEN = 2
 """Segments used more often than this are not told apart."""
-_PRIOR = 20.0
+_PRIOR = 60.0
 """The expectation before a conversation has shown its own habits weighs as much as this many observations."""
 _CALLS = 8
 """A segment's chance is that of being used by one of this many next calls. Fewer ask for the newest above all, which

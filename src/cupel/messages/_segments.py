@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from cupel._checks import as_function, as_text
 from cupel._planning import Entry
 from cupel.errors import SelectionError
-from cupel.messages._formats import OUTPUTS, texts_in, thinks
+from cupel.messages._formats import OUTPUTS, texts_in
 from cupel.messages._notes import OmittedStep, can_hold_note, step_of
 from cupel.messages._reuse import UsageTracker
 from cupel.shorten import shorten
@@ -81,21 +81,20 @@ class Segment:
 
 
 class Shortening(NamedTuple):
-    """Which texts may be shorter, and how."""
+    """How texts are shortened."""
 
     shortener: Shortener | None
     """The caller's shortener; None for the built-in one."""
-    parts: Collection[Part] = OUTPUTS
 
-    def form(
-        self, history: History, parts: Mapping[int, Collection[Part]], positions: Sequence[int], limit: int
-    ) -> MessageForm | None:
-        """Return messages with texts of at most `limit` tokens; None if none is shorter, or it cannot be sent."""
+    def form(self, history: History, segment: Segment, limit: int) -> MessageForm | None:
+        """Return a segment with texts of at most `limit` tokens; None if none is shorter, or it cannot be sent."""
+        parts = segment.outputs or dict.fromkeys(segment.positions, PROSE)
+        query = _asked_before(history, segment.positions[0])
         messages: dict[int, Shorter] = {}
-        tokens = sum(history.parsed[position].tokens for position in positions)
+        tokens = segment.tokens
         for position, which in parts.items():
             texts = texts_in(history.parsed[position].view, which)
-            forms = [self._text(text, limit, history.counter) for text in texts]
+            forms = [self._text(text, limit, history.counter, query) for text in texts]
             if forms == texts:
                 continue
             shorter = history.with_texts(position, forms, which)
@@ -104,19 +103,26 @@ class Shortening(NamedTuple):
                 messages[position] = shorter
         return MessageForm(tokens, messages) if messages else None
 
-    def _text(self, text: str, limit: int, counter: TokenCounter) -> str:
+    def _text(self, text: str, limit: int, counter: TokenCounter, query: str | None) -> str:
         if self.shortener is not None:
             form = as_text("what forms returned", self.shortener(text, limit))
             if counter.count(form) <= limit:
                 return form or text
-        return shorten(text, limit, counter=counter) or text
+        return shorten(text, limit, counter=counter, query=query) or text
 
 
-def shortening_of(forms: object, *, built_in: object, parts: Collection[Part] = OUTPUTS) -> Shortening | None:
-    """Return what a caller's `forms` ask for: nothing if False, the `built_in` ones, or a shortener's."""
-    if forms is False:
-        return None
-    return Shortening(None if forms is built_in else as_function("forms", forms), parts)
+def _asked_before(history: History, position: int) -> str | None:
+    """Return the newest words of the user before a message: later ones must not change a form that was sent."""
+    for at in range(position - 1, -1, -1):
+        info = history.infos[at]
+        if info.role == "user" and info.speaks and not history.parsed[at].is_output:
+            return " ".join(info.texts).strip() or None
+    return None
+
+
+def shortening_of(forms: object) -> Shortening | None:
+    """Return what a caller's `forms` ask for: nothing if False, the built-in form if None, or a shortener's."""
+    return None if forms is False else Shortening(None if forms is None else as_function("forms", forms))
 
 
 class Omitted(NamedTuple):
@@ -197,16 +203,11 @@ class Segments:
         name = str(limit)
         if name in segment.forms:
             return name
-        if self.shortening is None:
+        words = segment.role == "user" and not segment.outputs and history.framework is None
+        longest = max((size for sizes in segment.sizes.values() for size in sizes), default=0)
+        if self.shortening is None or not (words or longest > limit):
             return WHOLE
-        parts = segment.outputs
-        if segment.role == "user" and not parts:
-            if history.framework is not None:
-                return WHOLE
-            parts = dict.fromkeys(segment.positions, PROSE)
-        elif all(size <= limit for sizes in segment.sizes.values() for size in sizes):
-            return WHOLE
-        form = self.shortening.form(history, parts, segment.positions, limit)
+        form = self.shortening.form(history, segment, limit)
         if form is None:
             return WHOLE
         segment.forms[name] = form
@@ -343,11 +344,6 @@ def _beginning(segment: Segment, entries: Sequence[Entry], history: History) -> 
             return count
         start = end
     return len(entries)
-
-
-def is_fixed(history: History, positions: Sequence[int]) -> bool:
-    """Return whether words and calls of these messages are beside reasoning, and must not be changed."""
-    return any(thinks(history.parsed[position].view) for position in positions)
 
 
 def level(sizes: Sequence[int], allowed: int) -> int:

@@ -21,6 +21,7 @@ from cupel.messages._framework import Framework
 from cupel.messages._history import Options, read_history
 from cupel.messages._memory import PLACEHOLDER, Active, Archive, Memory
 from cupel.messages._plain import is_sequence
+from cupel.messages._repack import plan_request
 from cupel.messages._segments import Segments, grown, shortening_of
 from cupel.messages._turns import TurnBuilder, Whole
 from cupel.messages._window import ANSWER_SHARE, Request, TurnPlanner
@@ -125,7 +126,7 @@ class MessageSession(BaseSession, Generic[M]):
         if provider is not None:
             detect_format((), provider, system=None, tools=None)  # raises if there is no such format
         self._writes = framework is None or framework.with_outputs is not None
-        self._shortening = shortening_of(forms, built_in=None) if self._writes else None
+        self._shortening = shortening_of(forms) if self._writes else None
         self._options = Options(
             provider=provider,
             counter=counter,
@@ -194,13 +195,13 @@ class MessageSession(BaseSession, Generic[M]):
         history = read_history(active.messages, self._options, self._memory)
         planner = self._planner(history, self._segments, active, idle)
         try:
-            return planner, planner.plan()
+            return planner, plan_request(planner)
         except PinnedMessagesExceedBudgetError:
             if self._archive or all(len(segment.units) == 1 for segment in planner.segments):
                 raise
         # Units that are interleaved can be sent without each other, if there is no room for all of them.
         planner = self._planner(history, Segments(self._shortening, joined=False), active, idle)
-        return planner, planner.plan()
+        return planner, plan_request(planner)
 
     def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
         if self._follows_provider:
