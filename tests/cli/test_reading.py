@@ -452,3 +452,13 @@ def test_a_csv_file_with_blank_lines_first_and_no_row_is_empty(cupel, folder, te
 def test_blank_lines_before_the_header_of_a_csv_file_are_skipped(cupel, folder):
     (folder / "a.csv").write_text("\n\ncontent,tokens\nfine,1\n")
     assert cupel("select", "a.csv", "--budget", "9", "-q").out == "fine\n"
+
+
+@pytest.mark.parametrize(
+    "message", [{"role": "assistant", "content": None}, {"role": "tool", "tool_call_id": "x", "content": "orphan"}]
+)
+def test_a_history_of_which_nothing_can_be_sent_is_an_error(cupel, folder, message):
+    (folder / "chat.json").write_text(json.dumps([message]))
+    outcome = cupel("select", "chat.json", "--budget", "99")
+    assert outcome.code == 2
+    assert "chat.json: 1 message, none of which can be sent" in outcome.err

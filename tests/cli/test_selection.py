@@ -142,6 +142,18 @@ class TestExplain:
             ]
             assert holding == [least]
 
+    def test_a_bar_is_shown_while_counterfactuals_are_searched(self, cupel, session, monkeypatch):
+        shown = []
+
+        @contextmanager
+        def bar(doing, unit):
+            shown.append((doing, unit))
+            yield
+
+        monkeypatch.setattr("cupel.cli._selection.progress_bar", bar)
+        cupel("explain", session, "--budget", "4000", "--counterfactual")
+        assert shown == [("searching budgets for", f"{120 - len(selected())} items")]
+
     def test_shortfalls_are_printed(self, cupel, session, folder):
         entry = {"kind": "Image", "require_count": 2, "cap_count": 3}
         policy = {"scorer": "recency", "slicer": {"type": "count_quota", "entries": [entry]}}

@@ -290,8 +290,10 @@ def _history(where: str, messages: Any, counter: TokenCounter, result: Input) ->
         remedy = "No message of a history is skipped."
         raise InputError([Fault(where, str(error))], remedy) from None
     if messages and not result.items:
-        reason = f"none of its {plural(len(messages), 'message')} has anything to send"
-        raise InputError([Fault(where, reason)], "A request needs at least one message with a content.")
+        reason = f"{plural(len(messages), 'message')}, none of which can be sent"
+        raise InputError(
+            [Fault(where, reason)], "A request needs a message with content; a tool result needs its call."
+        )
     result.messages = list(messages)
     result.counted = len(result.items)
     return result
