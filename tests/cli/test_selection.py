@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest

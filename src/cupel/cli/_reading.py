@@ -291,9 +291,7 @@ def _history(where: str, messages: Any, counter: TokenCounter, result: Input) ->
         raise InputError([Fault(where, str(error))], remedy) from None
     if messages and not result.items:
         reason = f"{plural(len(messages), 'message')}, none of which can be sent"
-        raise InputError(
-            [Fault(where, reason)], "A request needs a message with content; a tool result needs its call."
-        )
+        raise InputError([Fault(where, reason)], "A request needs a message with content, a tool result its call.")
     result.messages = list(messages)
     result.counted = len(result.items)
     return result
