@@ -246,3 +246,10 @@ def test_requests_without_an_answer_are_forgotten():
 
     asyncio.run(ask())
     assert len(callback._unanswered) == 1024
+
+
+def test_a_synchronous_call_can_stream_too():
+    stream = SessionCallback(BUDGET, counter=COUNTER).completion(
+        model="gpt-4o", messages=history(8), stream=True, mock_response="Fine."
+    )
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "Fine."
