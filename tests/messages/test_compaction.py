@@ -50,5 +50,6 @@ def test_only_the_newest_compaction_is_sent() -> None:
 
 def test_a_compaction_must_be_the_first_block() -> None:
     late = assistant([{"type": "text", "text": "Well."}, BLOCK])
-    named = "a compaction block that is not the first of an assistant message"
+    named = "a compaction block that is not the first of an assistant turn"
     assert rules([user("Hi"), late, user("So?")]) == {(1,): named}
+    assert rules([user("Hi"), assistant("Well."), assistant([BLOCK]), user("So?")]) == {(1, 2): named}

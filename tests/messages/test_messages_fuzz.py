@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import random
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
+from cupel.diagnostics import Filtered
 from cupel.messages import (
     Fitted,
     Framework,
+    MessageSession,
     PinnedMessagesExceedBudgetError,
     fit,
     from_items,
@@ -299,3 +302,108 @@ def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_i
 
     run()
     assert all(shortened.values())
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_notes_count_the_steps_that_a_request_leaves_out(provider: str) -> None:
+    """Every note is one that is recognised again, and a stored request is fitted without it."""
+
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // 20),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(BY_PROVIDER[provider], st.integers(20, 95))
+    def run(messages: list[Any], share: int) -> None:
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        try:
+            fitted = fit(messages, fit(messages, 10**9, **options).total_tokens * share // 100, **options)
+        except PinnedMessagesExceedBudgetError:
+            return
+        noted = sum(int(note.split()[1]) for note in fitted.notes)
+        left_out = sum(not isinstance(unit.reason, Filtered) for unit in fitted.dropped)
+        trimmed = sum(isinstance(unit.reason, Filtered) for unit in fitted.dropped)
+        assert noted <= left_out + trimmed
+        assert fitted.notes == () or noted >= 1
+        stored = fit(fitted.messages, 10**9, **options)
+        assert not any("earlier step" in json.dumps(message) for message in stored.messages)
+
+    run()
+
+
+class Conversation:
+    """A session over a history that grows, is rewritten now and then, and has cancelled calls."""
+
+    def __init__(self, provider: Any, messages: list[Any], share: int, seed: int) -> None:
+        self.provider: Any = provider
+        self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        self.messages = [self.longer(message, number) for number, message in enumerate(messages)]
+        self.budget = fit(self.messages, 10**9, **self.options).total_tokens * share // 100
+        self.session = MessageSession[Any](self.budget, **self.options)
+        self.random = random.Random(seed)
+        self.history: list[Any] = []
+        self.seen = 0
+        self.last: tuple[int | None, ...] = ()
+
+    @staticmethod
+    def longer(message: Any, number: int) -> Any:
+        """Outputs of several sizes: what was cut once may have to be cut again."""
+        texts = [
+            f"{text} {at}\n" * (1, 40, 7, 90)[number % 4] for at, text in enumerate(texts_in(message, ("outputs",)))
+        ]
+        return with_texts(message, texts, ("outputs",))
+
+    def run(self) -> None:
+        for message in self.messages:
+            self.history.append(message)
+            if self.random.random() < 0.05 and len(self.history) > 4:
+                del self.history[self.random.randrange(1, len(self.history) - 2)]
+                self.seen = max(0, self.seen - 1)
+            if self.random.random() < 0.7:
+                self.turn(copy.deepcopy(self.history))
+
+    def turn(self, history: list[Any]) -> None:
+        try:
+            once = fit(history, self.budget, forms=True, **self.options)
+        except PinnedMessagesExceedBudgetError:
+            once = None
+        try:
+            turn = self.session.fit(history)
+        except PinnedMessagesExceedBudgetError:
+            assert once is None, "a session raises where a fit does not"
+            return
+        if turn.messages:
+            assert violations(self.provider, turn.messages, history) == []
+        new = [] if once is None else [at for at in self.words(history) if at >= self.seen and at in once.positions]
+        assert all(at in turn.positions for at in new), "new words of the user are lost"
+        assert not new or turn.positions != self.last, "the request before once more"
+        self.seen, self.last = len(history), turn.positions
+
+    def words(self, history: list[Any]) -> list[int]:
+        """Positions of messages with words of the user, beside results too."""
+        return [at for at, message in enumerate(history) if unseen(self.provider, [message]) and _speaks(message)]
+
+
+def _speaks(message: Any) -> bool:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    spoken = isinstance(content, str) or any(block.get("type") != "tool_result" for block in blocks)
+    return message.get("role") == "user" and spoken
+
+
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_a_session_sends_every_new_word_that_a_fit_sends(provider: str) -> None:
+    @settings(
+        max_examples=-(-CASES // len(BY_PROVIDER) // 15),
+        deadline=None,
+        derandomize="CUPEL_FUZZ_CASES" not in os.environ,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(BY_PROVIDER[provider], st.integers(10, 90), st.integers(0, 10**6))
+    def run(messages: list[Any], share: int, seed: int) -> None:
+        Conversation(provider, messages, share, seed).run()
+
+    run()

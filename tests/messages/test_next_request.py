@@ -154,7 +154,7 @@ def test_code_that_repeats_an_id_is_not_sent():
         ([user("Go"), assistant([BY_CODE]), user([used("a")])], {(1, 2): "a call by code that is missing"}),
         (
             [user("Go"), assistant([SERVER, BY_CODE]), user([used("a"), TEXT])],
-            {(1, 2): "the user's words where only results may stand, while code or a server tool is at work"},
+            {(1, 2): "the user's words where only results may be, while code or a server tool is at work"},
         ),
         ([user("Go"), user([SEARCHED]), user("And?")], {(1,): "a server tool result in a message of role user"}),
         ([user("Go"), user([SERVER]), user("And?")], {(1,): "a server tool call in a message of role user"}),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cupel.tokens import TokenCounter
 
 CACHE_KEY: Final = "cache_control"
+LATE_COMPACTION = "a compaction block that is not the first of an assistant turn"
 MESSAGE_FRAME = 4
 CALL_FRAME = 12
 """Tokens around a call or a result: its markers and its id, rounded up."""
@@ -116,7 +117,7 @@ def _read_block(block: JSON, info: MessageInfo, path: str, images: media.ImageRu
 
 def _add_compaction(block: JSON, index: int, info: MessageInfo) -> None:
     if index or info.role != "assistant":
-        info.reject("a compaction block that is not the first of an assistant message")
+        info.reject(LATE_COMPACTION)
     info.is_compaction = info.is_compaction or block.get("content") is not None
 
 
@@ -196,6 +197,8 @@ def _turns(infos: Sequence[MessageInfo]) -> list[Unit]:
             position += 1
         results = [result for at in range(end, position) for result in infos[at].results]
         rejection = _turn_rejection(calls, results, ends_thinking=infos[end - 1].ends_thinking)
+        if any(infos[at].is_compaction for at in range(start + 1, end)):
+            rejection = rejection or LATE_COMPACTION
         units.append(unit_of(list(range(start, position)), infos, rejection))
     return units
 

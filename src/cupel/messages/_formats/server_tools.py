@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NO_END = "a server tool call without its result"
 NO_BEGINNING = "a server tool result without its call"
 NO_CODE = "a call by code that is missing"
-WORDS = "the user's words where only results may stand, while code or a server tool is at work"
+WORDS = "the user's words where only results may be, while code or a server tool is at work"
 _BEGINNINGS = frozenset(("server_tool_use", "mcp_tool_use"))
 
 
@@ -84,7 +84,10 @@ def _follow(unit: Unit, members: Sequence[MessageInfo], open_work: set[str]) -> 
     for member in members:
         if not open_work.issuperset(member.ended):
             unit.reject(NO_BEGINNING)
-        open_work = open_work.difference(member.ended).union(member.begun)
+        open_work = open_work.difference(member.ended)
+        if not open_work.isdisjoint(member.begun):
+            unit.reject(TWO_CALLS)
+        open_work = open_work.union(member.begun)
         if not open_work.issuperset(member.within):
             unit.reject(NO_CODE)
     by_code = open_work or any(member.within for member in members)
