@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 
 _NO_MARGIN: Final = 0.0
+_WHOLE: Final = cast("int", msgspec.UNSET)
+"""The target of a budget that names none: the whole window."""
 
 
 class _Required(msgspec.Struct, frozen=True):
     """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
 
     max_tokens: int
-    target_tokens: int = msgspec.UNSET  # type: ignore[assignment]  (then all of the window)
+    target_tokens: int = _WHOLE
 
 
 class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -61,7 +63,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     def __post_init__(self) -> None:
         # A well-formed budget passes by comparisons alone, because every run makes some; the rest is for messages.
-        if self.target_tokens is msgspec.UNSET:
+        if self.target_tokens is _WHOLE:
             force_setattr(self, "target_tokens", self.max_tokens)
         most, target, reserve = self.max_tokens, self.target_tokens, self.output_reserve
         is_whole = type(most) is type(target) is type(reserve) is int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from operator import countOf
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -40,7 +40,7 @@ class _Required(msgspec.Struct, frozen=True, gc=False):
     """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
 
     content: str
-    tokens: int = msgspec.UNSET  # type: ignore[assignment]  (an error that says how to count them)
+    tokens: int = cast("int", msgspec.UNSET)  # an error that says how to count them
 
 
 class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr_omit_defaults=True):
