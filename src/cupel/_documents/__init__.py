@@ -1,6 +1,10 @@
 """Documents: JSON and TOML within limits, codecs for values, records of fields, registries of tags."""
 
-from cupel._documents._codecs import (
+from cupel._documents._codecs import Codec, Json, ListOf, MapOf, OrWord, Schema, as_object, step
+from cupel._documents._model import BUDGET, ITEM, budget_of
+from cupel._documents._record import Field, PackedRecord, Record, UnknownFields, record
+from cupel._documents._registry import RegisteredStrategy, Registry, codec_of_class
+from cupel._documents._scalars import (
     ANY_NUMBER,
     FLAG,
     MILLISECONDS,
@@ -8,25 +12,14 @@ from cupel._documents._codecs import (
     SCALAR,
     TEXT,
     Choice,
-    Codec,
     Instant,
     Integer,
-    Json,
-    ListOf,
-    MapOf,
     Number,
     OneOf,
-    OrWord,
     Plain,
-    Schema,
     Seconds,
     Text,
-    as_object,
-    step,
 )
-from cupel._documents._model import BUDGET, ITEM, budget_of
-from cupel._documents._record import Field, PackedRecord, Record, UnknownFields, record
-from cupel._documents._registry import RegisteredStrategy, Registry, codec_of_class
 from cupel._documents._text import (
     MAX_DIGITS,
     TOO_DEEP,

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cupel._documents._codecs import (
-    ANY_NUMBER,
-    FLAG,
-    METADATA,
-    NAME,
-    WORDS,
-    Codec,
-    Instant,
-    Integer,
-    MapOf,
-    Number,
-    Text,
-)
+from cupel._documents._codecs import Codec, MapOf
 from cupel._documents._record import REQUIRED, Field, PackedRecord
+from cupel._documents._scalars import ANY_NUMBER, FLAG, METADATA, NAME, WORDS, Instant, Integer, Number, Text
 from cupel._frozen import EMPTY
 from cupel.errors import InvalidBudgetError, InvalidItemError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource

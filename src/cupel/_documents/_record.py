@@ -14,19 +14,8 @@ import msgspec
 from msgspec.structs import asdict, astuple
 
 from cupel._checks import did_you_mean, shown, wrong_type
-from cupel._documents._codecs import (
-    FLAG,
-    WORDS,
-    Codec,
-    Instant,
-    MismatchError,
-    Number,
-    Schema,
-    Text,
-    as_object,
-    step,
-    unknown_word,
-)
+from cupel._documents._codecs import Codec, MismatchError, Schema, as_object, step, unknown_word
+from cupel._documents._scalars import FLAG, WORDS, Instant, Number, Text
 from cupel._documents._text import Path, RefusedError, check_depth, decode_json, is_written
 from cupel._frozen import EMPTY
 from cupel.errors import ConfigurationError, CupelError, MissingExtraError

@@ -14,26 +14,18 @@ from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_orig
 
 from cupel._checks import as_text, shown
 from cupel._documents._codecs import (
-    FLAG,
-    NAME,
-    TEXT,
     AnyValue,
-    Choice,
     Codec,
-    Instant,
-    Integer,
     ListOf,
     MapOf,
     MismatchError,
-    Number,
-    OneOf,
     OrNone,
     Schema,
-    Seconds,
     as_object,
     unknown_word,
 )
 from cupel._documents._record import Field, Record, construct, record
+from cupel._documents._scalars import FLAG, NAME, TEXT, Choice, Instant, Integer, Number, OneOf, Seconds
 from cupel._documents._text import RefusedError
 from cupel.errors import PolicyConfigError
 from cupel.model import ContextKind, ContextSource
