@@ -181,7 +181,7 @@ def test_related_items_and_own_slicers_are_left_to_python():
             return super().slice(scored, budget)
 
     both = CompositeScorer([(RecencyScorer(), 1), (KindScorer(), 1)])
-    assert "only Python" in scoring_of(Pipeline(scorer=both, slicer=Own()))["no_weights"]
+    assert "which the page cannot run" in scoring_of(Pipeline(scorer=both, slicer=Own()))["no_weights"]
     related = [ContextItem("a", 5, metadata={"cupel:id": "x"}), ContextItem("b", 3, metadata={"cupel:id": "x"})]
     assert "belong together" in scoring_of(Pipeline(scorer=both), related)["no_pins"]
 

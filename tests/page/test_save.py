@@ -21,6 +21,7 @@ from cupel.errors import SelectionError
 from cupel.messages import MessageSession, fit
 from cupel.page import Variant, notebook_html, page_payload
 from cupel.sessions import Session
+from cupel.tokens import CharacterEstimate
 
 HOSTILE = "</td><script>alert(1)</script>\u202e\x1b[2J"
 
@@ -60,10 +61,41 @@ def test_what_a_rule_pins_is_pinned_on_the_page(tmp_path):
     assert data_of(tmp_path / "page.html")["policies"][0]["pinned"] == [2]
 
 
-def test_a_report_without_its_run_is_refused(tmp_path):
+def test_a_report_without_its_run_is_shown_as_it_is(tmp_path):
+    items = [ContextItem("a", 3, pinned=True), ContextItem("b", 4), ContextItem("c", 9)]
+    report = Pipeline(scorer=RecencyScorer()).dry_run(items, 8)
+    copy.copy(report).save_page(tmp_path / "page.html")
+    page = data_of(tmp_path / "page.html")
+    (policy,) = page["policies"]
+    (answer,) = policy["answers"]
+    assert [page["items"][at]["content"] for at in answer["placed"]] == ["a", "b"]
+    assert [page["items"][row["position"]]["content"] for row in answer["excluded"]] == ["c"]
+    assert (answer["tokens"], policy["pinned"], page["slider"]) == (7, [0], {"min": 7, "max": 7})
+
+
+def test_the_report_of_a_sessions_turn_has_a_page(tmp_path):
+    session = MessageSession(8000, provider="openai", counter=CharacterEstimate())
+    turn = session.fit(conversation()[:120])
+    turn.report.save_page(tmp_path / "page.html", title="A turn")
+    page = data_of(tmp_path / "page.html")
+    assert page["policies"][0]["answers"][0]["tokens"] == turn.total_tokens
+    assert len(page["items"]) == len(turn.report.included) + len(turn.report.excluded)
+
+
+def test_other_policies_need_a_run(tmp_path):
     report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("a", 1)], 10)
-    with pytest.raises(SelectionError, match="made by dry_run"):
-        copy.copy(report).save_page(tmp_path / "page.html")
+    with pytest.raises(SelectionError, match="policies need a report of dry_run"):
+        copy.copy(report).save_page(tmp_path / "page.html", policies=[Pipeline(scorer=RecencyScorer())])
+
+
+def test_the_page_of_a_run_is_the_same_every_time(tmp_path):
+    for name in ("one", "other"):
+        session_policy().dry_run(session_items(), 4000).save_page(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_arguments_of_save_page_are_checked(tmp_path):
+    report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("a", 1)], 10)
     with pytest.raises(TypeError, match=r"policies\[0\]"):
         report.save_page(tmp_path / "page.html", policies=["chat"])
     with pytest.raises(TypeError, match="title"):

@@ -126,7 +126,7 @@ def test_what_cannot_be_tried_says_why_and_shows_no_control(open_page):
         )
     )
     assert page.locator("#play input").count() == 2
-    assert "Relevance scores an item among its peers" in page.inner_text("#play")
+    assert "Relevance compares each item with all others" in page.inner_text("#play")
     page.locator(WINDOW).first.click()
     settle(page)
     assert page.locator(".pin-it").count() == 0

@@ -59,40 +59,40 @@ def test_the_address_names_the_turn(open_page, turns_page, replayed):
     page = open_page(turns_page)
     page.evaluate("location.hash = 'way=choosing+anew+every+turn&turn=40'")
     settle(page)
-    assert page.inner_text("#turn-title") == "Turn 40 of 61"
+    assert page.inner_text("#turn-title") == "Turn 40 of 69"
     turn = replayed.strategies["choosing anew every turn"][39]
     assert f"{turn.sent:,}" in page.inner_text("#turn-readouts")
     assert page.locator(".way.current b").inner_text() == "choosing anew every turn"
     page.keyboard.press("ArrowRight")
-    assert page.inner_text("#turn-title") == "Turn 41 of 61"
+    assert page.inner_text("#turn-title") == "Turn 41 of 69"
     assert "turn=41" in page.evaluate("location.hash")
     for link in ("turn=nonsense&way=none", "turn=9999", "#"):
         page.evaluate(f"location.hash = '{link}'")
         settle(page)
-    assert page.inner_text("#turn-title") == "Turn 61 of 61"
+    assert page.inner_text("#turn-title") == "Turn 69 of 69"
 
 
 def test_by_keyboard_alone(open_page, turns_page):
     page = open_page(turns_page)
     page.focus("#turn")
     page.keyboard.press("ArrowLeft")
-    assert page.inner_text("#turn-title") == "Turn 60 of 61"
+    assert page.inner_text("#turn-title") == "Turn 68 of 69"
     page.keyboard.press("Home")
-    assert page.inner_text("#turn-title") == "Turn 1 of 61"
+    assert page.inner_text("#turn-title") == "Turn 1 of 69"
     page.focus(".way.current input")
     page.keyboard.press("ArrowUp")
     assert page.locator(".way.current b").inner_text() == "choosing anew every turn"
     assert page.evaluate("document.activeElement.name") == "way"
     page.focus("#request-copy")
     page.keyboard.press("ArrowRight")
-    assert page.inner_text("#turn-title") == "Turn 2 of 61"
+    assert page.inner_text("#turn-title") == "Turn 2 of 69"
 
 
 def test_a_bar_chooses_its_turn(open_page, turns_page):
     page = open_page(turns_page)
     box = page.locator(".way svg").first.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 20.5 / 61, box["y"] + box["height"] - 3)
-    assert page.inner_text("#turn-title") == "Turn 21 of 61"
+    page.mouse.click(box["x"] + box["width"] * 23.5 / 69, box["y"] + box["height"] - 3)
+    assert page.inner_text("#turn-title") == "Turn 24 of 69"
     assert page.locator(".way.current b").inner_text() == "dropping nothing"
 
 
@@ -139,7 +139,7 @@ def test_two_views_of_one_conversation(open_page, both_page):
     assert page.is_visible("#in-rows")
     assert page.input_value("#budget") == "3000"
     page.click("#to-turns")
-    assert page.inner_text("#turn-title") == "Turn 61 of 61"
+    assert page.inner_text("#turn-title") == "Turn 69 of 69"
 
 
 def hostile_recording() -> Recording:

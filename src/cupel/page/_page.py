@@ -29,7 +29,7 @@ from cupel.diagnostics import (
 )
 from cupel.errors import SelectionError
 from cupel.model import ContextBudget
-from cupel.page._payload import GENERATOR, Variant, page_payload
+from cupel.page._payload import GENERATOR, Variant, page_payload, report_payload
 from cupel.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -197,9 +197,11 @@ def save_page(
     title: str = "A selection",
     on_progress: Callable[[int, int], object] | None = None,
 ) -> None:
-    """Write the interactive page of a report that knows its run; `policies` are others to switch to.
+    """Write the page of a report.
 
-    The candidates are scored anew. `on_progress` is told after each policy how many of how many are done.
+    A report of a run can be tried under other budgets, weights and `policies`; for that its candidates are scored
+    again. One of a session, or one that was read from a document, is shown as it is. `on_progress` is called after each
+    policy with how many of how many are done.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -213,8 +215,11 @@ def save_page(
     as_text("title", title)
     others = as_tuple("policies", policies, Pipeline)
     if report.origin is None:
-        msg = "save_page needs a report made by dry_run, select or a traced run; this one was read or copied"
-        raise SelectionError(msg)
+        if others:
+            msg = "policies need a report of dry_run, select or a traced run, which can be run again; leave them out"
+            raise SelectionError(msg)
+        write_page(report_payload(report, title=title), path)
+        return
     prepared, budget = report.origin.prepared, report.origin.budget
     variants = [
         Variant(policy, policy.name or f"policy {number}", "")

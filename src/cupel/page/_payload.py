@@ -17,7 +17,7 @@ from cupel._documents import plain_number
 from cupel._relations import are_related, relation_of
 from cupel._text import CONTENT_LIMIT
 from cupel._version import __version__
-from cupel.diagnostics import Deduplicated, NegativeTokens, SelectionReport, vocabulary
+from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens, SelectionReport, vocabulary
 from cupel.errors import PolicyConfigError, SelectionError
 from cupel.model import (
     GROUP_KEY,
@@ -305,13 +305,16 @@ def _document(policy: Pipeline) -> str:
 
 
 def _stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str, Any]]:
-    """Return the items that enter and leave each stage; pinned items skip the stages from Score to Slice."""
     try:
-        report = prepared.dry_run(budget)
+        return _counts(prepared.dry_run(budget), len(prepared.pinned))
     except SelectionError:
         return []
+
+
+def _counts(report: SelectionReport, pinned: int) -> list[dict[str, Any]]:
+    """Return how many items enter and leave each stage; pinned items skip the stages from Score to Slice."""
     entering = report.total_candidates
-    aside = {"Score": -len(prepared.pinned), "Place": len(prepared.pinned)}
+    aside = {"Score": -pinned, "Place": pinned}
     rows: list[dict[str, Any]] = []
     for event in report.events:
         name = event.stage.value
@@ -368,19 +371,78 @@ def page_payload(
         policies.append(variant_payload(variant, one, candidates, numbers, probes))
         if on_progress is not None:
             on_progress(len(policies), len(variants))
+    slider = {"min": probes.lowest, "max": probes.highest}
+    return _page(policies, candidates, kinds, probes.settings(), slider, title=title, source=source)
+
+
+def _page(
+    policies: list[dict[str, Any]],
+    items: list[ContextItem],
+    kinds: dict[str, str],
+    budget: dict[str, Any],
+    slider: dict[str, int],
+    *,
+    title: str,
+    source: str | None,
+) -> dict[str, Any]:
+    numbers = {key: position for position, key in enumerate(kinds)}
     return {
         "title": title,
         "source": source,
         "generator": GENERATOR,
-        "budget": probes.settings(),
-        "slider": {"min": probes.lowest, "max": probes.highest},
+        "budget": budget,
+        "slider": slider,
         "start": 0,
         "kinds": list(kinds.values()),
         "reasons": vocabulary(),
-        "total_tokens": sum(item.tokens for item in candidates),
-        "items": _items(candidates, numbers),
+        "total_tokens": sum(item.tokens for item in items),
+        "items": _items(items, numbers),
         "policies": policies,
     }
+
+
+_ALONE: Final = "This page shows one report, without the run that made it: nothing can be tried."
+
+
+def report_payload(report: SelectionReport, *, title: str) -> dict[str, Any]:
+    """Compute the page's data from a report alone, at its own budget: it cannot be run again.
+
+    >>> from cupel import Pipeline, RecencyScorer
+    >>> report = Pipeline(scorer=RecencyScorer()).dry_run([ContextItem("hello", 2), ContextItem("world", 9)], 10)
+    >>> page = report_payload(SelectionReport.from_json(report.to_json()), title="T")
+    >>> page["policies"][0]["answers"][0]["placed"]
+    [0]
+    """
+    entries = list(report)
+    items = distinct(entry.item for entry in entries)
+    kinds = _kinds(items)
+    used = sum(entry.item.tokens for entry in report.included)
+    included = len(report.included)
+    pinned = [at for at in range(included) if report.included[at].reason is InclusionReason.PINNED]
+    scores: list[Any] = [plain_number(entry.score) for entry in entries]
+    excluded = [{"position": at, **entry.reason.to_dict()} for at, entry in enumerate(report.excluded, included)]
+    policy: dict[str, Any] = {
+        "name": "this report",
+        "flags": "",
+        "description": _ALONE,
+        "document": "",
+        "overflow": OverflowStrategy.THROW.value,
+        "scores": scores,
+        "scoring": {
+            "form": {"name": "Score", "type": "fixed", "scores": scores},
+            "ruled": [],
+            "deduplicate": True,
+            "no_weights": _ALONE,
+            "no_pins": _ALONE,
+        },
+        "pinned": pinned,
+        "stages": _counts(report, len(pinned)),
+        "slicer": None,
+        "checks": [],
+        "answers": [{"budget": used, "placed": list(range(included)), "excluded": excluded, "tokens": used}],
+    }
+    settings = Probes(ContextBudget(used, used), fixed_window=True, lowest=used, highest=used).settings()
+    return _page([policy], items, kinds, settings, {"min": used, "max": used}, title=title, source=None)
 
 
 def _kinds(items: Sequence[ContextItem]) -> dict[str, str]:

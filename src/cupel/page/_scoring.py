@@ -1,4 +1,4 @@
-"""A policy's scorers as the page's script repeats them, so that weights and pins can be changed there."""
+"""Describe a policy's scorers to the page's script, so that it can compute scores under other weights and pins."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ def scoring(
     scorer = prepared.pipeline.scorer
     forms = _Forms(prepared, items)
     form = forms.of(scorer)
-    why = "" if replayed else "This policy has a strategy that only Python runs."
+    why = "" if replayed else "This policy has a strategy of its own, which the page cannot run."
     if are_related(list(items)):
-        why = "Items here are forms of one thing or belong together, which only Python decides."
+        why = "Some items are forms of one thing or belong together, which the page cannot decide."
     why = why or _inexact(items, form)
     if not why and forms.column(scorer, forms.scoreable) != [scores[at] for at in forms.scoreable]:
         why = "Its scores change from run to run, with the clock for instance."
     alone = "" if type(scorer) is CompositeScorer else "There is one scorer, so there are no weights."
     among = next((one["name"] for one in _leaves(form) if one["type"] == "fixed"), None)
-    peers = among and f"{among} scores an item among its peers, which only Python repeats once these change."
+    peers = (
+        among and f"{among} compares each item with all others: pins would change scores that the page cannot compute."
+    )
     return {
         "form": form,
         "ruled": _ruled(prepared, items),

@@ -121,7 +121,7 @@ function admission(row) {
   if (budget !== null) {
     box.textContent = `What would let it in: a budget of ${number(budget)}, ${number(budget - state.budget)} more than now.`;
     box.append(make("button", { type: "button", class: "quiet", text: `Set ${number(budget)}`, onclick: () => set({ budget }) }));
-  } else if (sure) box.textContent = `No ${engineOf(state.policy) instanceof Recorded ? "recorded budget" : "budget"} up to ${number(end)} lets it in under this policy.`;
+  } else if (sure && data.slider.min < data.slider.max) box.textContent = `No ${engineOf(state.policy) instanceof Recorded ? "recorded budget" : "budget"} up to ${number(end)} lets it in under this policy.`;
   else box.textContent = `No budget up to ${number(reached)} lets it in; a larger one may.`;
   return box;
 }

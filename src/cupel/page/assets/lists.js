@@ -1,4 +1,4 @@
-// Policies, the two lists, what swings, and the tables at the end.
+// Policies, the two lists, the items on which policies differ, and the tables at the end.
 
 function buildPolicies() {
   $("policies").replaceChildren(
@@ -129,7 +129,7 @@ function walkAdmissions() {
     if (walk.budget !== null) return; // given up before the end of the scale: nothing is known about the rest
     for (const position of walk.missing) {
       const slot = slots.get(position);
-      if (!sooner(slot.dataset.reason)) slot.textContent = `No ${recorded ? "recorded budget" : "budget"} up to ${number(data.slider.max)} lets it in.`;
+      if (!sooner(slot.dataset.reason) && data.slider.min < data.slider.max) slot.textContent = `No ${recorded ? "recorded budget" : "budget"} up to ${number(data.slider.max)} lets it in.`;
     }
   };
   walking = setTimeout(step, 250);
@@ -150,7 +150,7 @@ function drawSwings() {
       const inside = current.holds(index, position);
       return make("td", { class: css(index) }, make("span", { class: inside ? "yes" : "no", text: inside ? "● in" : "○ out" }));
     }),
-  ), "Nothing swings at this budget.");
+  ), "All policies take the same items at this budget.");
 }
 
 function drawStages() {

@@ -109,6 +109,7 @@ function wireLists() {
   on("read", "click", () => turnTo("prompt", "back"));
   on("back", "click", () => turnTo("both", "read"));
   $("swings-only-field").hidden = policies.length < 2;
+  for (const part of ["dial", "steps"]) $(part).hidden = data.slider.min === data.slider.max; // a report that cannot be run again
   on("swings-only", "change", (event) => set({ swingsOnly: event.target.checked }));
   $("forms-field").hidden = !hasForms;
   on("forms", "change", (event) => set({ forms: event.target.checked }));
