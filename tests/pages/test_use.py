@@ -306,7 +306,7 @@ def test_relations_are_words_and_lead_to_the_others(open_page):
         assert words in shown
     assert page.inner_text("#play").count("which the page cannot decide") == 1
     page.wait_for_selector("#out-rows[data-searched]")
-    assert "No recorded budget up to" in page.inner_text("#out-rows")
+    assert "Is in at 314." in page.inner_text("#out-rows")
     assert page.locator('#out-rows button.row[data-position="0"]').count() == 0
     assert "and 1 other form of what is in" in page.inner_text("#out-note")
     page.check("#forms")
