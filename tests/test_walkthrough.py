@@ -59,7 +59,7 @@ def its_declaration(family, strategy):
     assert f'"const": "{tag}"' in text("docs/reference/policy.schema.json")
 
 
-def a_naive_form(family, strategy):
+def a_naive_version(family, strategy):
     oracle = importlib.import_module(f"tests.oracle.{family}")
     assert callable(getattr(oracle, f"_{TAGS[family][strategy]}"))
 
@@ -76,7 +76,7 @@ def its_row(family, strategy):
     assert page is None or f"`{strategy.__name__}" in text(page)
 
 
-CHECKS = [its_module, its_export, its_declaration, a_naive_form, a_vector, its_row]
+CHECKS = [its_module, its_export, its_declaration, a_naive_version, a_vector, its_row]
 """One for each number of the list, in its order."""
 
 

@@ -10,8 +10,9 @@ class Strategy(ABC):
     """Base of scorers, slicers and placers.
 
     Each has the method that the specification names and a second one, for everything at once, which the pipeline calls.
-    A family writes the second in terms of the first, and its built-ins write it anew. A class that overrides the first
-    alone, be it a built-in's subclass, means the pipeline to follow: it gets the family's second method back.
+    The base class of a family implements the second in terms of the first; built-ins override the second. If a class
+    overrides only the first, even as a subclass of a built-in, its second method is reset to that of the base class, so
+    that the pipeline uses the override.
     """
 
     __slots__ = ()

@@ -42,8 +42,8 @@ def get_marginal_items(
     """Return the items that the budget selects and the same budget with `slack_tokens` fewer does not, in placed order.
 
     Window and target both shrink; reserve, slots and margin stay. The answer assumes that a smaller budget selects
-    nothing new; where it does, as greedy may when a large item no longer fits, what is new is not listed. Refuses a
-    `QuotaSlice`, because its shares move with the budget; other slicers, your own among them, are taken at their word.
+    nothing new. Where it does, as greedy may when a large item no longer fits, the new items are not listed. A
+    `QuotaSlice` is refused because its shares move with the budget; other slicers, even custom ones, are not checked.
     For a `PreparedSelection` the items are None.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer
@@ -250,9 +250,8 @@ def sweep(
 ) -> list[SweepRow]:
     """Select under every budget; scoring, deduplication and sorting happen once.
 
-    An integer stands for a budget with that window and that target. A budget that a run would refuse, because the
-    pinned items do not fit for instance, becomes a row with that error and no items. For a `PreparedSelection` the
-    items are None.
+    An integer is a budget with that window and that target. A budget that a run would refuse, for instance because the
+    pinned items do not fit, becomes a row with that error and no items. For a `PreparedSelection` the items are None.
 
     >>> from cupel import ContextItem, Pipeline, RecencyScorer
     >>> items = [ContextItem("a", 60), ContextItem("b", 30)]

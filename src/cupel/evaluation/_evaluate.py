@@ -24,7 +24,7 @@ CONFIDENCE: Final = 0.95
 _CHUNK: Final = 1_000_000
 """Draws that are held in memory at a time."""
 _FEW: Final = 2
-"""Below so many observations there is nothing to resample."""
+"""The smallest number of observations that can be resampled."""
 
 
 @dataclass(frozen=True, slots=True)

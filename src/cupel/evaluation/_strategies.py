@@ -151,7 +151,7 @@ class _Tail:
         self._opening = sum(map(self._cost, self._reader.opening))
 
     def __call__(self, history: list[Any]) -> list[Any]:
-        """Return the opening and what is left of the rest."""
+        """Return the opening messages and the part of the rest that stays."""
         said = [self._reader.read(message) for message in history]
         costs = list(map(self._cost, said))
         head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1

@@ -30,7 +30,7 @@ _WIDEST: Final = 16.0
 _DROPPED: Final = 0.2
 """How often a part of a composite is left out."""
 _PATIENCE: Final = 20
-"""So many draws without anything new mean that there is nothing new."""
+"""Stop after this many draws in a row without a new variant."""
 
 
 def variants(policy: Pipeline, trials: int, random: Random) -> list[Pipeline]:
@@ -51,7 +51,7 @@ def variants(policy: Pipeline, trials: int, random: Random) -> list[Pipeline]:
 
 
 def _slicers(slicer: Slicer) -> list[Slicer]:
-    """Return what may stand in for a slicer; quotas and counts are the user's wishes and stay, around other slicers."""
+    """Return the alternatives to a slicer; quotas and counts stay as the user set them, around other inner slicers."""
     if isinstance(slicer, (GreedySlice, BestFirstSlice, KnapsackSlice)):
         others: list[Slicer] = [GreedySlice(), BestFirstSlice()]
         return [slicer, *(other for other in others if other != slicer)]

@@ -62,7 +62,7 @@ class Framework(Generic[M]):
     format: Literal["any", "anthropic"] = "any"
     """Whose rules the translated messages are held to."""
     with_outputs: Callable[[M, Sequence[str]], M] | None = None
-    """A copy of a message in which other texts stand for those that tools returned; without it, none is shortened."""
+    """Returns a copy of a message with its tool results replaced by these texts; without it, nothing is shortened."""
 
     def fit(
         self,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cupel.messages._units import MessageInfo, Unit
 
 POSITIONS_KEY = "cupel:positions"
-"""Metadata key: where an item's messages stand in the history it was made from."""
+"""Metadata key: the positions of an item's messages in the history it was made from."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KINDS = {"system": ContextKind.SYSTEM_PROMPT, "exchange": ContextKind.TOOL_OUTPUT}
@@ -99,7 +99,7 @@ class History:
         for index, unit in enumerate(self.units):
             key, members = (index in pinned, *unit.positions), [self.infos[at] for at in unit.positions]
             said, item = before.get(key, (None, None))
-            # The same object for the same unit: a scorer that knows its last pool looks only at what is new.
+            # The same object for the same unit: a scorer that caches its last pool then reads only the new items.
             if item is None or said != members or item.tokens != costs[index]:
                 item = _item(unit, members, costs[index], pinned=index in pinned)
             self.memory.items[key] = members, item

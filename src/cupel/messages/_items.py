@@ -59,7 +59,7 @@ def from_items(
     alternate: bool = False,
     system_messages: SystemMessages = "keep",
 ) -> list[M]:
-    """Return the messages that the selected items stand for, as `fit` does, in their original order.
+    """Return the messages of the selected items in their original order, as `fit` does.
 
     `items` come from `to_items(messages)` with the same options, in any order; others, such as retrieved documents,
     must be taken out first. Units that cannot be sent without others that are missing are left out: a tool step of the

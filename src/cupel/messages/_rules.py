@@ -115,7 +115,7 @@ class Ends:
 
     @classmethod
     def strict(cls, size: int) -> Ends:
-        """Return the ends for so many messages: the assistant never begins, and ends with its last message only."""
+        """Return the ends for `size` messages: the assistant never begins, and ends with its last message only."""
         return cls(-1, size - 1)
 
     @classmethod

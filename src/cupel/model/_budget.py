@@ -88,7 +88,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     @classmethod
     def of(cls, budget: ContextBudget | int, *, name: str = "budget") -> ContextBudget:
-        """Return the budget; an integer stands for a window of that many tokens, all of them to be used.
+        """Return the budget; turn an integer into a window of that many tokens with the same target.
 
         >>> ContextBudget.of(8000)
         ContextBudget(max_tokens=8000, target_tokens=8000)

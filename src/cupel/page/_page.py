@@ -63,7 +63,7 @@ def included_words(entry: IncludedItem) -> str:
 
 
 def excluded_words(reason: ExclusionReason) -> str:
-    """Say why an item is out, with the numbers behind it, so that a terminal can show it.
+    """Return the reason why an item is out, with its numbers, as text that is safe to print in a terminal.
 
     >>> from cupel.diagnostics import BudgetExceeded
     >>> excluded_words(BudgetExceeded(item_tokens=400, available_tokens=50))
@@ -176,7 +176,7 @@ def write_page(payload: dict[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def _embedded(payload: dict[str, Any]) -> str:
-    """Write JSON in ASCII; escaped so that no text in it can end the element it stands in."""
+    """Return the payload as ASCII JSON, escaped so that no text can close the surrounding element."""
     return json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 

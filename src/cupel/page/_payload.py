@@ -91,7 +91,7 @@ class Probes:
         }
 
     def at(self, target: int) -> ContextBudget:
-        """Return the budget that stands behind a position of the slider."""
+        """Return the budget at a position of the slider."""
         window = self.budget.max_tokens if self.fixed_window else target
         return msgspec.structs.replace(self.budget, max_tokens=window, target_tokens=target)
 

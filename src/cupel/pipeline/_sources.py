@@ -67,8 +67,8 @@ Provider: TypeAlias = (
     ItemSource | AsyncIterable[ContextItem] | Awaitable[Found] | Callable[[], Found | Awaitable[Found]]
 )
 SourceLike: TypeAlias = Provider | Iterable[ContextItem]
-"""What can stand for a source: an object with an asynchronous `get()`, an asynchronous or plain iterable of items, an
-awaitable that gives one, or a function without arguments that returns any of these."""
+"""A source of items: an object with an asynchronous `get()`, an asynchronous or plain iterable of items, an awaitable
+that returns one, or a function without arguments that returns any of these."""
 
 
 @dataclass(frozen=True, slots=True)

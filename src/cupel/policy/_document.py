@@ -175,7 +175,7 @@ PIN_RULE: Final = record(
     Field("tag", TEXT),
     Field("source", NAME),
     Field("metadata", MapOf(SCALAR), note="Keys and the values they must have."),
-    Field("newest", Integer(least=1), note="Only so many of the items that meet the other conditions."),
+    Field("newest", Integer(least=1), note="Pin only this many of the matching items, the newest first."),
     rules={
         "anyOf": [
             *({"required": [key]} for key in ("kind", "tag", "source", "newest")),

@@ -135,7 +135,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class FixedClock:
-    """A clock that stands still, for repeatable runs.
+    """A clock that always returns the same instant, for repeatable runs.
 
     >>> FixedClock(datetime(2025, 1, 1, tzinfo=UTC)).now()
     datetime.datetime(2025, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)

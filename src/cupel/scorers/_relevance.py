@@ -157,10 +157,10 @@ class Weighting(NamedTuple):
 
 
 class Index:
-    """How often each term stands in which item of one pool.
+    """Term counts of each item in a pool.
 
-    Counts are kept, not weights: they do not change when the pool grows. A pool that ends otherwise than the last one
-    costs no more than the difference.
+    The index holds counts, not weights, because counts do not change when the pool grows. Pools that share a prefix are
+    re-indexed incrementally.
     """
 
     __slots__ = ("_dates", "_items", "_lanes", "_lengths", "_lock", "_norms", "_postings", "_terms", "_twins")
@@ -173,7 +173,7 @@ class Index:
         self._postings: dict[str, tuple[list[int], list[int]]] = {}
         self._lanes: list[list[int]] | None = None
         self._twins: list[int] | None = None
-        """Where an object listed twice stands last, for every item; None if there is none such."""
+        """For each item, the last position at which the same object is listed; None if no object is listed twice."""
         self._norms: tuple[float, float, list[float]] | None = None
         self._lock = Lock()
 

@@ -29,7 +29,7 @@ _DEEPEST = 24
 _SMALL, _FEW = 160, 64
 """Members of an object that are shorter than the first come first, unless there are more of them than the second."""
 _USUAL = 0.6
-"""A value that is the same in this share of the rows makes others stand out."""
+"""A value that this share of the rows has in common makes rows with another value notable."""
 _FEWEST_ROWS = 3
 _MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.3)
 _NAMED, _LONGEST_NAMES = 3, 32

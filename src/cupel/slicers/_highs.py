@@ -70,7 +70,7 @@ class Model:
         return reduce(lambda one, other: one.joined(other), (problem.groups[group][at][place] for at, place in taken))
 
     def read(self, solution: Sequence[float]) -> Choice:
-        """Return the choice that a solution stands for, rounded."""
+        """Return the choice that a solution encodes, rounded."""
         choice = [None if at is None else [places[0] for places in at] for at in self._core.forms]
         for (group, taken), share in zip(self.columns, solution, strict=True):
             places = choice[group]

@@ -189,7 +189,7 @@ class LeftoverChooser(QuotaChooser):
         return {position: kind for kind, part in enumerate(self._parts) for position in part.positions}
 
     def __call__(self, budget: ContextBudget) -> Selection:
-        """Choose within the shares, then let each kind choose again with what is left."""
+        """Choose within the shares, then let each kind choose again from the unused tokens."""
         target = budget.target_tokens
         if target <= 0:
             return Selection([])

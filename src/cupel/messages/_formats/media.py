@@ -29,7 +29,7 @@ _JPEG_MARKER = 0xFF
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """The segments that hold a size: C0 to CF but for the three that hold tables."""
 _HEADER_CHARACTERS = 87_400
-"""Enough base64 to hold a JPEG's size, which may stand behind 64 KiB of metadata."""
+"""Enough base64 to hold a JPEG's size, which may follow 64 KiB of metadata."""
 
 
 Size = tuple[int, int]

@@ -48,7 +48,7 @@ def texts_in(message: JSON, parts: Collection[str]) -> list[str]:
 
 
 def with_texts(message: JSON, texts: Sequence[str], parts: Collection[str]) -> JSON:
-    """Return a copy of a message in which other texts stand for those of these parts."""
+    """Return a copy of a message with the texts of these parts replaced."""
     following = iter(texts)
     return _with_each(message, parts, lambda _: next(following))
 
