@@ -195,6 +195,7 @@ class Search:
         self._extensions = Extensions(base, prepared.pinned_tokens)
         self._most = self._extensions.most if most is None else min(most, self._extensions.most)
         self._raising = raising
+        self._everything = sum(prepared.candidates.tokens)
         self._where: dict[int, list[int]] = {}
         for position, item in enumerate(prepared.candidates.items):
             self._where.setdefault(id(item), []).append(position)
@@ -238,7 +239,7 @@ class Search:
         if first > self._most:
             return None
         lowest, last = (extensions.effective(extra).target_tokens for extra in (first, self._most))
-        farthest = min(last, max(lowest, 1, sum(self._prepared.candidates.tokens)))  # where everything fits
+        farthest = min(last, max(lowest, 1, self._everything))
         for highest in (min(lowest + _NEAR, farthest), farthest):
             intervals = self._prepared.chooser.intervals(position, highest, work)
             if intervals is None:
