@@ -88,8 +88,9 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
         # Each test is on the exact type first, so that a well-formed item costs one comparison a field.
         if type(self.content) is not str or not self.content:
             force_setattr(self, "content", _content(self.content))
-        if type(self.tokens) is not int or not -MOST_TOKENS <= self.tokens <= MOST_TOKENS:
-            force_setattr(self, "tokens", _tokens(self.tokens))
+        tokens = self.tokens
+        if type(tokens) is not int or tokens > MOST_TOKENS:
+            force_setattr(self, "tokens", _tokens(tokens))
         if type(self.kind) is not ContextKind:
             force_setattr(self, "kind", ContextKind.of(self.kind))
         if type(self.source) is not ContextSource:
@@ -170,7 +171,7 @@ def _content(content: object) -> str:
 
 
 def _count(field: str, tokens: object) -> int:
-    return as_integer(field, tokens, least=-MOST_TOKENS, most=MOST_TOKENS, error=InvalidItemError)
+    return as_integer(field, tokens, most=MOST_TOKENS, error=InvalidItemError)
 
 
 def _are_plain(strings: Any) -> bool:
