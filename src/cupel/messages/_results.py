@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cupel._planning import Action, Bill, Change, turn_html
 from cupel.diagnostics import ExclusionReason, SelectionReport
-from cupel.messages._formats import marked
+from cupel.messages._formats import FORMATS
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
@@ -143,14 +143,17 @@ class Turn(Fitted[M]):
                 yield f"- … and {len(changes) - _LISTED:,} more"
 
     def marked(self) -> list[Any]:
-        """Return copies of the messages with Anthropic's cache breakpoints set; for other formats, the messages.
+        """Return the messages with cache breakpoints set, in copies.
 
+        For Anthropic this is how a request is cached. OpenAI caches prefixes by itself: there breakpoints are set only
+        if the session's prices ask for them (`prices=Prices.marked()`), for models that take them.
         Breakpoints that the messages brought along are removed: a request may carry only a few. One of them is left for
         the caller where `tools` or `system` were given to the session: it belongs after those.
         """
-        if self.provider != "anthropic":
+        fmt = FORMATS.get(self.provider)
+        if fmt is None or fmt.mark is None or (self.provider != "anthropic" and not self.marks):
             return list(self.messages)
-        return [marked(message, at in self.marks) for at, message in enumerate(self.messages)]
+        return [fmt.mark.marked(message, here=at in self.marks) for at, message in enumerate(self.messages)]
 
 
 def _explain(change: Change) -> str:

@@ -1,7 +1,7 @@
 """The formats of chat histories: one module each, and one entry in the table."""
 
-from cupel.messages._formats.anthropic import CACHE_KEY, marked, unmarked
 from cupel.messages._formats.format import Format
+from cupel.messages._formats.marks import unmarked
 from cupel.messages._formats.table import (
     FORMATS,
     FRAMEWORK,
@@ -15,7 +15,6 @@ from cupel.messages._formats.table import (
 from cupel.messages._formats.texts import OUTPUTS, Part, checked_parts, texts_in, thinks, with_texts
 
 __all__ = [
-    "CACHE_KEY",
     "FORMATS",
     "FRAMEWORK",
     "OUTPUTS",
@@ -25,7 +24,6 @@ __all__ = [
     "Provider",
     "checked_parts",
     "detect_format",
-    "marked",
     "provider_of",
     "read_message",
     "texts_in",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format
+from cupel.messages._formats.marks import Mark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import (
@@ -52,7 +53,7 @@ _BLOCKS = frozenset(
 )
 """Types of blocks that only this format has."""
 _UNCOUNTED = frozenset(("type", "id", "tool_use_id", CACHE_KEY, "encrypted_content"))
-_MARK = {CACHE_KEY: {"type": "ephemeral"}}
+MARK: Final = Mark(field={CACHE_KEY: {"type": "ephemeral"}}, text="text", refused=frozenset(_THINKING))
 
 
 def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
@@ -247,38 +248,6 @@ def schema_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
     return counter.count(compact_json(tools))
 
 
-def marked(message: Any, here: bool) -> Any:  # noqa: FBT001 - a private function of two
-    """Return a message with one cache mark, on the last block that can carry one, if a mark belongs `here`.
-
-    Other marks are removed. The message itself comes back where nothing changes.
-    """
-    clean: object = unmarked(message)
-    body = fields(clean)
-    if not here or not body:
-        return clean
-    content: object = body.get("content")
-    if isinstance(content, str):
-        return {**body, "content": [{"type": "text", "text": content, **_MARK}]} if content.strip() else clean
-    blocks = list(content) if is_sequence(content) else []
-    for at in reversed(range(len(blocks))):
-        block = fields(blocks[at])
-        if block and block.get("type") not in _THINKING and block.get("text") != "":
-            return {**body, "content": [*blocks[:at], {**block, **_MARK}, *blocks[at + 1 :]]}
-    return clean
-
-
-def unmarked(value: object) -> Any:
-    """Return a message without the marks it carries; itself, if it carries none."""
-    if entries := fields(value):
-        kept = {key: inner for key, inner in entries.items() if key != CACHE_KEY}
-        copy = {key: unmarked(inner) if key == "content" else inner for key, inner in kept.items()}
-        return value if len(copy) == len(entries) and all(copy[key] is entries[key] for key in copy) else copy
-    if is_sequence(value):
-        copies = [unmarked(inner) for inner in value]
-        return value if all(one is other for one, other in zip(copies, value, strict=True)) else copies
-    return value
-
-
 def _recognises(message: JSON) -> bool:
     content = message.get("content")
     kinds = [str(fields(part).get("type")) for part in content] if is_sequence(content) else []
@@ -295,4 +264,5 @@ FORMAT: Final = Format(
     strict_ends=True,
     thinking=True,
     results_are_user=True,
+    mark=MARK,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cupel.messages._formats.marks import Mark
     from cupel.messages._formats.media import ImageRule
     from cupel.messages._plain import JSON
     from cupel.messages._units import MessageInfo, Unit
@@ -29,6 +30,8 @@ class Format:
     """Whether a message has a trait that only this format has."""
     recognises_tool: Callable[[JSON], bool]
     """Whether a tool definition is one of this format."""
+    mark: Mark | None = None
+    """How a cache breakpoint is written."""
     strict_ends: bool = False
     """Whether the user must speak first, and last unless the history ends with the assistant."""
     thinking: bool = False

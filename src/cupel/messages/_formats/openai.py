@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._checks import wrong_type
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format
+from cupel.messages._formats.marks import Mark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, MessageInfo, Role, Unit, unit_of
@@ -33,6 +34,7 @@ _ROLES: dict[str, Role] = {
 _THINKING = ("thinking", "redacted_thinking")
 _REASONING = ("reasoning_content", "reasoning")
 """Where compatible servers and frameworks keep a message's thinking."""
+BREAKPOINT: Final = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _FIELDS = ("audio", "function_call", "refusal", "tool_calls")
 _PARTS = ("file", "image_url")
 """Fields of messages and types of parts that only this format has."""
@@ -249,4 +251,5 @@ FORMAT: Final = Format(
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: "function" in tool and "input_schema" not in tool,
+    mark=Mark(field=BREAKPOINT, text="text", blocks=frozenset(("text", "image_url", "input_audio"))),
 )

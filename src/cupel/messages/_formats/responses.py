@@ -9,7 +9,8 @@ from cupel._checks import shown
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format
-from cupel.messages._formats.openai import CALL_FRAME, MESSAGE_FRAME, tool_tokens
+from cupel.messages._formats.marks import Mark
+from cupel.messages._formats.openai import BREAKPOINT, CALL_FRAME, MESSAGE_FRAME, tool_tokens
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import (
     EMPTY_CONTENT,
@@ -283,4 +284,5 @@ FORMAT: Final = Format(
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: tool.get("type") == "function" and not {"function", "input_schema"} & tool.keys(),
+    mark=Mark(field=BREAKPOINT, text="input_text", blocks=frozenset(("input_text", "input_image", "input_file"))),
 )

@@ -1,0 +1,67 @@
+"""Cache breakpoints on the content blocks of messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from cupel.messages._plain import fields, is_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CACHE_KEYS: Final = frozenset(("cache_control", "prompt_cache_breakpoint"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """The cache breakpoint of a format: its field, and the types of blocks that can carry it."""
+
+    field: Mapping[str, Any]
+    text: str
+    """The type of a text block, for messages whose content is a string."""
+    blocks: frozenset[str] | None = None
+    """Types of blocks that can carry it; None for all but `refused`."""
+    refused: frozenset[str] = frozenset()
+
+    def marked(self, message: Any, *, here: bool) -> Any:
+        """Return a message with one breakpoint, on the last block that can carry one, if it belongs `here`.
+
+        Other breakpoints are removed. The message itself comes back where nothing changes.
+        """
+        clean: object = unmarked(message)
+        body = fields(clean)
+        name = "output" if "output" in body else "content"
+        if (
+            not here
+            or not body
+            or (name == "content" and self.text == "input_text" and body.get("role") == "assistant")
+        ):
+            return clean
+        content: object = body.get(name)
+        if isinstance(content, str):
+            block = {"type": self.text, "text": content, **self.field}
+            return {**body, name: [block]} if content.strip() else clean
+        blocks = list(content) if is_sequence(content) else []
+        for at in reversed(range(len(blocks))):
+            if self._can_carry(fields(blocks[at])):
+                return {**body, name: [*blocks[:at], {**fields(blocks[at]), **self.field}, *blocks[at + 1 :]]}
+        return clean
+
+    def _can_carry(self, block: dict[str, Any]) -> bool:
+        kind = block.get("type")
+        if not block or block.get("text") == "" or kind in self.refused:
+            return False
+        return self.blocks is None or kind in self.blocks
+
+
+def unmarked(value: object) -> Any:
+    """Return a message without the breakpoints it carries; itself, if it carries none."""
+    if entries := fields(value):
+        kept = {key: inner for key, inner in entries.items() if key not in CACHE_KEYS}
+        copy = {key: unmarked(inner) if key in ("content", "output") else inner for key, inner in kept.items()}
+        return value if len(copy) == len(entries) and all(copy[key] is entries[key] for key in copy) else copy
+    if is_sequence(value):
+        copies = [unmarked(inner) for inner in value]
+        return value if all(one is other for one, other in zip(copies, value, strict=True)) else copies
+    return value
