@@ -1,4 +1,4 @@
-// The view of a recorded conversation: the ways with their strips, and one turn of one way.
+// The view of a recorded conversation: the strategies with their strips, and one turn of one of them.
 
 const talks = data.turns.conversations;
 const shownTurn = { talk: 0, way: data.turns.ways.length - 1, turn: 0, limit: PAGE };
@@ -46,7 +46,7 @@ function drawWays() {
     card.querySelector("input").checked = way === shownTurn.way;
     choose(shownTurn.turn);
     const more = Math.round((100 * bill.price) / Math.max(chosen.price, 1e-9) - 100);
-    const beside = way === shownTurn.way || !bill.requests || !chosen.requests ? "" : `, ${Math.abs(more)}\u00a0% ${more < 0 ? "less" : "more"} than ${data.turns.ways[shownTurn.way]}`;
+    const beside = way === shownTurn.way || !bill.requests || !chosen.requests ? "" : more === 0 ? `, as much as ${data.turns.ways[shownTurn.way]}` : `, ${Math.abs(more)}\u00a0% ${more < 0 ? "less" : "more"} than ${data.turns.ways[shownTurn.way]}`;
     writeText(card.querySelector(".price"), bill.requests ? `costs ${rounded(bill.price)}${beside}` : "sends nothing");
     const kept = bill.facts ? ` · holds ${shareOf(bill.kept, bill.facts)} of what was used` : "";
     card.querySelector(".shares").textContent =
