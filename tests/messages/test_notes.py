@@ -7,7 +7,7 @@ import pytest
 
 from cupel.messages._notes import (
     LINE_TOKENS,
-    Note,
+    OmissionNote,
     OmittedStep,
     Slot,
     can_hold_note,
@@ -74,7 +74,7 @@ def test_without_a_result_to_come_a_note_goes_before_the_next_message() -> None:
 
 def test_notes_name_every_step_where_there_is_room() -> None:
     gap = {Slot(9, in_result=True): steps(call("look", at="log"), call("bash", command="ls"))}
-    assert write_notes(gap, COUNTER, 1000) == {Slot(9, in_result=True): Note(NOTE, 2, 2)}
+    assert write_notes(gap, COUNTER, 1000) == {Slot(9, in_result=True): OmissionNote(NOTE, 2, 2)}
 
 
 def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:

@@ -84,7 +84,7 @@ def slots(steps: Iterable[OmittedStep], sent: Sequence[int], results: Iterable[i
     return found
 
 
-class Note(NamedTuple):
+class OmissionNote(NamedTuple):
     """A written note: its text, how many steps it covers, and how many of them have a line of their own."""
 
     text: str
@@ -92,7 +92,9 @@ class Note(NamedTuple):
     lines: int
 
 
-def write_notes(gaps: Mapping[Slot, Sequence[OmittedStep]], counter: TokenCounter, limit: int) -> dict[Slot, Note]:
+def write_notes(
+    gaps: Mapping[Slot, Sequence[OmittedStep]], counter: TokenCounter, limit: int
+) -> dict[Slot, OmissionNote]:
     """Return the note of each gap, the newest steps in full and older ones counted, within `limit` tokens in all.
 
     Where not even counted notes fit, those of the oldest gaps are left out.
@@ -114,13 +116,13 @@ def write_notes(gaps: Mapping[Slot, Sequence[OmittedStep]], counter: TokenCounte
     return notes
 
 
-def note_of(gap: Sequence[OmittedStep], lines: int) -> Note:
+def note_of(gap: Sequence[OmittedStep], lines: int) -> OmissionNote:
     """Return a note on the steps of one gap: the newest of them line by line, the older ones counted."""
     older, newer = gap[: len(gap) - lines], gap[len(gap) - lines :]
     counted = Counter(name for step in older for name in step.names)
     words = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.most_common())
     said = [*([words] if words else []), *(line for step in newer for line in step.lines)]
-    return Note(note_text(len(gap), "; ".join(said)), len(gap), lines)
+    return OmissionNote(note_text(len(gap), "; ".join(said)), len(gap), lines)
 
 
 def note_text(steps: int, words: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from cupel._planning import Candidate, Entry, FormOption, Planner, TurnStart, TurnTerms
-from cupel.messages._notes import NOTES_SHARE, Note, Slot, note_of, note_text, write_notes
+from cupel.messages._notes import NOTES_SHARE, OmissionNote, Slot, note_of, note_text, write_notes
 from cupel.messages._segments import BEGUN, WHOLE, Omitted, Segment, Segments, level
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _ARCHIVING = frozenset(("anthropic", "openai", "openai-responses"))
 class Placed(NamedTuple):
     """A note in a request."""
 
-    note: Note
+    note: OmissionNote
     in_result: bool
     """Whether it is in a tool result; a message of its own otherwise."""
     gap: tuple[Omitted, ...]
@@ -167,7 +167,7 @@ class TurnPlanner:
         ends = gap[0].key, gap[-1].key
         answer = next((one for one in self.answers if (one.first, one.last) == ends), None)
         if answer is not None:
-            note = Note(note_text(len(gap), answer.text), len(gap), entry.lines)
+            note = OmissionNote(note_text(len(gap), answer.text), len(gap), entry.lines)
         else:
             note = note_of([one.trace for one in gap], entry.lines)
         placed = Placed(note, self.segments[at].holder is not None, tuple(gap))
@@ -229,7 +229,7 @@ class TurnPlanner:
             said, gap = clipped(text, limit, counter), request.gaps[at]
             if not said:
                 continue
-            note = Note(note_text(len(gap), said), len(gap), 0)
+            note = OmissionNote(note_text(len(gap), said), len(gap), 0)
             notes[at] = Placed(note, self.segments[at].holder is not None, gap, said)
             taken, free = taken + counter.count(note.text), free - counter.count(note.text)
         rest = {
