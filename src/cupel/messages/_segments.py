@@ -29,6 +29,8 @@ BEGUN: Final = "begun"
 LONGEST_LIMIT: Final = 9
 """Digits of the largest limit that a form may have."""
 PROSE: tuple[Part, ...] = ("prose",)
+_LONGEST_QUESTION = 300
+"""Characters of a message of the user that tells which lines of an output matter; a longer one matches too many."""
 
 SegmentRole = Literal["step", "system", "talk", "user"]
 """A `step` holds calls with their outputs, `talk` is the assistant's words without a call."""
@@ -112,11 +114,12 @@ class Shortening(NamedTuple):
 
 
 def _asked_before(history: History, position: int) -> str | None:
-    """Return the newest words of the user before a message: later ones must not change a form that was sent."""
+    """Return the newest question of the user before a message: later ones must not change a form that was sent."""
     for at in range(position - 1, -1, -1):
         info = history.infos[at]
         if info.role == "user" and info.speaks and not history.parsed[at].is_output:
-            return " ".join(info.texts).strip() or None
+            asked = " ".join(info.texts).strip()
+            return asked if 0 < len(asked) <= _LONGEST_QUESTION else None
     return None
 
 
