@@ -72,7 +72,7 @@ def check_slicer(
 
     The laws: it does not raise; it returns items of its input, each at most once; nothing when there are no items or
     the target is 0; the same case gives the same selection whatever was sliced before; its input is left unchanged;
-    `fit`, where it is overridden, agrees with `slice`; a pipeline's selection of related items respects the relations.
+    `prepare`, if overridden, agrees with `slice`; a pipeline's selection of related items respects the relations.
     A `SelectionError` ends a case without breaking a law.
 
     Args:
