@@ -184,7 +184,9 @@ def test_a_function_of_a_loaded_module_is_part_of_a_document():
     document = cupel.policy.to_dict(policy)
     assert document["scorer"] == {"type": "embedding", "embed": f"{__name__}:letters", "vector_key": "v"}
     assert cupel.policy.from_dict(document) == policy
-    with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.embed: the function .* cannot be written"):
+    with pytest.raises(
+        PolicyConfigError, match=r"\$\.scorer\.embed: the function .* cannot be serialised: use a function importable"
+    ):
         cupel.policy.to_dict(Pipeline(scorer=EmbeddingScorer(lambda texts: [])))
     for name in ("os.path.evil:join", "letters", "json:nothing"):
         with pytest.raises(PolicyConfigError, match=r"\$\.scorer\.embed: expected 'module:function'"):

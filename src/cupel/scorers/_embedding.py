@@ -62,7 +62,7 @@ class VectorStore:
         """Add vectors; beyond the limit and an eighth, evict the oldest that are not `needed` until the limit holds."""
         with self._lock:
             self._append(subjects, vectors)
-            limit = max(_MOST, needed.count)
+            limit = max(_MOST, needed.most)
             if len(self._subjects) > limit + limit // 8:
                 kept = {_key(subject) for subject in needed.subjects()}
                 self._evict(kept, len(self._subjects) - max(_MOST, len(kept)))
@@ -147,7 +147,7 @@ class VectorStore:
 class _Needed(NamedTuple):
     """The subjects of one pass, listed only when they are asked for, and at most how many they are."""
 
-    count: int
+    most: int
     subjects: Callable[[], list[Subject]]
 
 

@@ -45,7 +45,7 @@ _WORD: Final = re.compile(rf"[\w{_MARKS}{_SPACELESS}]+(?:\.[\w{_MARKS}]+)*")
 _SPACELESS_RUN: Final = re.compile(f"[{_SPACELESS}]+")
 _PART: Final = re.compile(r"U+(?!l)|U?l+|0+")
 _LONGEST: Final = 100
-"""Longer words are data (keys, hashes, encoded files): looked up whole, never split, stemmed or remembered."""
+"""Longer words are data (keys, hashes, encoded files): compared whole, never split, stemmed or cached."""
 _MOST_WORDS: Final = 200_000
 
 
@@ -60,7 +60,7 @@ def words_of(text: str) -> list[str]:
 
 
 class Terms(dict[str, tuple[str, ...]]):
-    """The terms of each word met so far, found once for all pools.
+    """The terms of each word, found once for all pools.
 
     >>> Terms(str, frozenset({"is"}))["is_HTTPServer2"]
     ('is_httpserver2', 'http', 'server', '2')
@@ -149,7 +149,7 @@ _MONTHS: Final = (
 
 
 class Weighting(NamedTuple):
-    """What turns an index into scores."""
+    """The parameters that turn an index into scores."""
 
     k1: float
     b: float
@@ -178,7 +178,7 @@ class Index:
         self._lock = Lock()
 
     def scores(self, items: Sequence[ContextItem], query: str, weighting: Weighting) -> list[float] | None:
-        """Score a pool, the best item 1; None if it has too little in common with the pool that was indexed last."""
+        """Score a pool, the best item 1; return None if it shares too little with the pool that was indexed last."""
         with self._lock:
             if not self._follow(items):
                 return None
@@ -270,7 +270,7 @@ class Index:
 
 
 def _carried(column: list[float], share: float) -> list[float]:
-    """Return, for each score, what those before it pass on to it."""
+    """Return, for each score, the share that it gets of the scores before it."""
     found: list[float] = []
     carried = 0.0
     for score in column:
@@ -297,10 +297,10 @@ def _lanes(items: list[ContextItem]) -> list[list[int]]:
 
 
 class Indexes:
-    """Where a scorer finds its index again.
+    """Holds the index of a scorer between passes.
 
-    A scorer that knows no query has the index of the pool it saw last; each binding starts from that and keeps its own,
-    so that prepared selections over different pools do not take it from each other. Copies start without one.
+    A scorer without a query has the index of its last pool; each bound scorer starts from that and keeps its own, so
+    that prepared selections over different pools do not replace each other's. Copies start without one.
     """
 
     __slots__ = ("_parent", "index")
@@ -335,11 +335,12 @@ _LARGEST_K1: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class RelevanceScorer(PassScorer):
-    """Scores by how well an item's words answer the query, by BM25 over the pool; the best item scores 1.
+    """Scores by the words that an item shares with the query, by BM25 over the pool; the best item scores 1.
 
     The query belongs to the run: `pipeline.run(items, budget, query="…")`. With `neighbours`, each item also gets that
     share of the scores of the items beside it, its square of those two steps away, and so on: in the order of time,
-    within one source, undated items in the order given. 0.5 suits conversations, 0.2 code and documents. `dates` lets a
+    within one source, undated items in the order given. 0.5 suits conversations, 0.8 to 0.9 questions about a whole
+    discussion, 0.2 code and documents. `dates` lets a
     query find an item by the month, day and year of its timestamp (in UTC). A run without a query is refused, unless
     relevance is `optional`: then every item scores 0, and a composite goes by its other scorers.
 
@@ -419,7 +420,7 @@ class RelevanceScorer(PassScorer):
         return self.optional and self.query is None
 
     def bind(self, query: str) -> Self:
-        """Return this scorer for one query; the two share what they know about the words of a pool."""
+        """Return this scorer for one query; both share the index of a pool."""
         bound = replace(self, query=query)
         indexes = Indexes(self._indexes) if self.query is None else self._indexes
         object.__setattr__(bound, "_indexes", indexes)
