@@ -113,16 +113,12 @@ def test_nanoseconds_can_be_written_as_lines(tmp_path):
     assert row["items"][0]["timestamp"] == "2026-01-01T00:00:00.123456Z"
 
 
-@pytest.mark.parametrize("target", WRITERS)
-def test_numbers_too_large_for_a_column_are_their_rows_error(tmp_path, target):
+def test_a_number_too_large_for_a_column_is_its_rows_error(tmp_path):
     huge = {"content": "a", "tokens": 1, "priority": 2**70}
-    pins = [{"content": text, "tokens": 2**62, "pinned": True} for text in "ab"]
-    lines = [{"items": [huge], "budget": 9}, {"items": pins, "budget": 2**64}, {"items": [], "budget": 9}]
-    path = write_jsonl(tmp_path / "requests.jsonl", lines)
-    done = run_batch(path, tmp_path / f"out.{target}", POLICY, workers=1)
-    errors = [json.loads(line)["error"] for line in done.errors_file.read_text().splitlines()]
-    expected = [f"items[0]: priority is beyond 64 bits: {2**70}"] if target == "parquet" else []
-    assert errors == [*expected, f"OverflowError: total_tokens is beyond 64 bits: {2**63}"]
+    path = write_jsonl(tmp_path / "requests.jsonl", [{"items": [huge], "budget": 9}, {"items": [], "budget": 9}])
+    done = run_batch(path, tmp_path / "out.parquet", POLICY, workers=1)
+    (error,) = [json.loads(line)["error"] for line in done.errors_file.read_text().splitlines()]
+    assert error == f"items[0]: priority is beyond 64 bits: {2**70}"
 
 
 @pytest.mark.parametrize("priority", [2**63 - 1, 1 - 2**63])

@@ -243,14 +243,11 @@ class MessagesRequest:
 def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) -> Chosen:
     """Read one request and select for it; any error, and any panic of a native extension, is that request's alone."""
     try:
-        choice = read().select(pipeline, report=report)
+        return read().select(pipeline, report=report)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001  (a strategy of the user's may raise anything, or panic)
         return Chosen([], error=explained(error))
-    if choice.total_tokens > LARGEST:
-        return Chosen([], error=f"OverflowError: total_tokens is beyond 64 bits: {choice.total_tokens}")
-    return choice
 
 
 def choice_columns(choices: Sequence[Chosen], *, report: bool) -> dict[str, Any]:
