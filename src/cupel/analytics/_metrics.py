@@ -124,11 +124,11 @@ class OptimalityGap:
     """A certificate: no choice of at most `capacity_tokens` tokens has a total score above `upper_bound`."""
 
     selected_score: float
-    """Total score of what was selected, pinned items left out."""
+    """Total score of the selected items without the pinned ones."""
     upper_bound: float
     """The best total that would be possible if the last item could be cut to fit."""
     capacity_tokens: int
-    """The tokens open to unpinned items: the effective target, or what was used if that is more."""
+    """The tokens open to unpinned items: the effective target, or the tokens used if they are more."""
     gap: float
     """How far the selection may be below the best one; never negative. Zero proves that it is the best."""
     ratio: float
@@ -140,7 +140,7 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget | int) -> Opti
 
     Candidates are the items the slicer could have chosen: pinned, negative and deduplicated items are not among them.
     Items with a score of zero, below zero or NaN never raise the bound; items without tokens raise it for free. Quotas
-    and requirements are ignored by the bound, so the gap includes what they cost; so are relations between items, but a
+    and requirements are ignored by the bound, so the gap includes their cost; so are relations between items, but a
     form counts with the share of its score that it keeps. `budget` must be the report's own.
 
     A report with a `certificate` has a better bound, which is used instead: it keeps all rules, and like the value it
@@ -205,7 +205,7 @@ def _upwards(exact: Fraction) -> float:
 
 
 def _compare(scores: list[float], bound: Fraction | None, capacity: int) -> OptimalityGap:
-    """Compare exactly; only what is reported is rounded, the bound and the gap upwards."""
+    """Compare exactly; only the reported figures are rounded, the bound and the gap upwards."""
     selected = _total(scores)
     if bound is None or not all(map(math.isfinite, scores)):
         upper = math.inf if bound is None else max(_upwards(bound), selected)

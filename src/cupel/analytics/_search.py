@@ -71,7 +71,7 @@ class Extensions:
         return self.base.extended(extra)
 
     def effective(self, extra: int) -> ContextBudget:
-        """Return what that budget leaves to the slicer; the target never falls as `extra` grows."""
+        """Return the slicer's part of that budget; its target never falls as `extra` grows."""
         return effective_budget(self.at(extra), self.pinned_tokens)
 
     def reaching(self, target: int) -> int | None:

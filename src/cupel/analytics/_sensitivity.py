@@ -57,7 +57,7 @@ def dry_run_with_policy(
     *,
     query: str | None = None,
 ) -> SelectionReport:
-    """Report what a policy selects, without telling its pipeline's `on_overflow`.
+    """Report the selection of a policy, without telling its pipeline's `on_overflow`.
 
     >>> from cupel import ContextItem, Pipeline, RecencyScorer
     >>> dry_run_with_policy([ContextItem("a", 60), ContextItem("b", 30)], 50, Pipeline(scorer=RecencyScorer()))
@@ -73,7 +73,7 @@ def policy_sensitivity(
     *,
     query: str | None = None,
 ) -> PolicySensitivityReport:
-    """Run every variant on the same candidates and list what at least two of them disagree about.
+    """Run every variant on the same candidates and list the contents on which at least two disagree.
 
     Variants are pipelines by label; labels may repeat in a list of pairs. Items are matched by
     content, and a content counts as included if any copy of it was. Variants with an equal scorer, the same

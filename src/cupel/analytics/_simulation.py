@@ -1,4 +1,4 @@
-"""Answer what another budget would select."""
+"""Answer questions about the selections of other budgets."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _reduced(budget: ContextBudget, slack_tokens: int) -> ContextBudget:
 
 
 def _slicer_of(pipeline: Pipeline | PreparedSelection) -> Slicer | None:
-    """Return the slicer; None for what is no pipeline, which is refused later, by name."""
+    """Return the slicer; None for any other object, which is refused later, by name."""
     source = pipeline.pipeline if isinstance(pipeline, PreparedSelection) else pipeline
     return getattr(source, "slicer", None)
 

@@ -63,7 +63,7 @@ class ScarcityBehavior(Enum):
     """What a count slicer does when a kind has fewer candidates than it requires."""
 
     DEGRADE = "degrade"
-    """Take what there is and record a shortfall."""
+    """Take all candidates of the kind and record a shortfall."""
     THROW = "throw"
     """Raise `ScarcityError`."""
 
@@ -178,7 +178,7 @@ CountSlicer: TypeAlias = "CountQuotaSlice | CountConstrainedKnapsackSlice"
 
 
 class CountChooser(Chooser):
-    """The three phases both count slicers share: commit what is required, fill up with `inner`, enforce the caps.
+    """The three phases both count slicers share: commit required items, fill up with `inner`, enforce the caps.
 
     The first phase does not depend on the budget (ruling 5.31), so it happens once, at construction. Items are told
     apart by position, so that one object listed twice counts twice (ruling 5.34).
@@ -258,11 +258,11 @@ class CountChooser(Chooser):
             raise ScarcityError(self._name, short.kind, short.satisfied_count, short.required_count)
 
     def _filled(self, budget: ContextBudget) -> list[int]:
-        """Let the inner slicer fill what the committed items leave of the target."""
+        """Let the inner slicer fill the tokens that the committed items leave."""
         return [self._rest[index] for index in self._ranked(self._inner(self._rest_budget(budget)).chosen)]
 
     def _ranked(self, chosen: list[int]) -> list[int]:
-        """Put what the inner slicer chose into the order in which the caps look at it."""
+        """Put the inner choice into the order in which the caps see it."""
         if not self._resort:
             return chosen
         ranks = descending([self._candidates.scores[self._rest[index]] for index in chosen])
@@ -281,7 +281,7 @@ class CountChooser(Chooser):
         return CountCapExceeded(kind.value, cap, count=cap)
 
     def span(self, budget: ContextBudget) -> Span:
-        """Follow the inner slicer's span, shifted by what is committed."""
+        """Return the inner slicer's span, shifted by the committed tokens."""
         target = budget.target_tokens
         if target <= 0:
             return Span(target, 1 if self._candidates.items else None)

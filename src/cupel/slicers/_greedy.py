@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GreedySlice(PreparingSlicer):
-    """Takes items by score per token, highest first, skipping what no longer fits; items without tokens always fit.
+    """Takes items by score per token, highest first, and skips those that do not fit; items without tokens always fit.
 
     Fast, and usually close to the best: `cupel.analytics.optimality_gap` says how close in a given case.
 
@@ -126,10 +126,9 @@ class BestFirstSlice(PreparingSlicer):
 class StreamSlice(PreparingSlicer):
     """Takes scored items as they come, `batch_size` at a time, and stops reading once the budget is full.
 
-    Each batch is taken by score, highest first, skipping what no longer fits; items without tokens always fit, but no
-    more is read once there are as many items as the budget has tokens. Awaiting `slice` reads an asynchronous iterable
-    and closes it. Everything that has its candidates at hand, such as
-    `Pipeline.run`, gets the choice of `GreedySlice`.
+    Each batch is taken by score, highest first, and items that do not fit are skipped; those without tokens always fit,
+    but no more is read once there are as many items as the budget has tokens. Awaiting `slice` reads an asynchronous
+    iterable and closes it. With all candidates at hand, as in `Pipeline.run`, it chooses like `GreedySlice`.
 
     >>> import asyncio
     >>> from cupel import ContextBudget, ContextItem, ScoredItem

@@ -147,8 +147,8 @@ def _matrix(highspy: Any, model: Model, scale: float, *, is_whole: bool) -> Any:
     matrix.col_cost_ = [-value / scale for value in model.values]
     matrix.offset_ = -model.constant / scale
     matrix.col_lower_, matrix.col_upper_ = [0.0] * width, [1.0] * width
-    columns, factors, least, most = zip(*model.rows, strict=True)
-    matrix.row_lower_, matrix.row_upper_ = list(map(float, least)), list(map(float, most))
+    columns, factors = [row[0] for row in model.rows], [row[1] for row in model.rows]
+    matrix.row_lower_, matrix.row_upper_ = [float(row[2]) for row in model.rows], [float(row[3]) for row in model.rows]
     matrix.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     matrix.a_matrix_.num_col_, matrix.a_matrix_.num_row_ = width, height
     matrix.a_matrix_.start_ = [0, *accumulate(map(len, columns))]

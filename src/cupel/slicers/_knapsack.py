@@ -42,7 +42,7 @@ def solve(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[
 
 
 def table_cells(values: Sequence[int], weights: Sequence[int], capacity: int) -> int:
-    """The most cells that :func:`solve` computes after its reductions: what an answer costs, without a clock.
+    """Return the most cells that :func:`solve` computes after its reductions: the cost of an answer without a clock.
 
     >>> table_cells([60, 100, 120], [10, 20, 30], 60)
     0

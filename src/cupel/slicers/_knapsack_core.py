@@ -140,7 +140,7 @@ def _lowest_elsewhere(ratio: Array, weights: Array, own: Array, most: float) -> 
 
 
 def _run_table(relaxation: Relaxation, core: Array) -> tuple[list[bool], int]:
-    """Which items of the core the answer takes, the others being as in the reference, and what it loses."""
+    """Return which items of the core the answer takes, the others being as in the reference, and its loss."""
     weights, loss, inside = relaxation.weights[core], relaxation.loss[core], relaxation.inside[core]
     begin, end, without_later = _windows(relaxation, weights, loss, inside)
     nothing_found = relaxation.gap + 1

@@ -285,7 +285,7 @@ def solve(problem: Problem, effort: Effort) -> Solution:
     choice = _reach_minima(problem)
     is_settled = True
     if choice is None:
-        choice = [None] * len(problem.groups)
+        choice = _Filling(problem).choice
         bounds = [*problem.bounds]
         for row in range(problem.maxima, len(bounds)):
             found = _raise(replace(problem, bounds=bounds[:row]), row, choice, effort, -bounds[row])

@@ -152,7 +152,7 @@ class QuotaChooser(Chooser):
         return Selection([position for part, (share, cap) in shares for position in part.choose(share, cap)])
 
     def span(self, budget: ContextBudget) -> Span:
-        """Try the next targets one by one, then leap as far as every kind's share stays within its own span."""
+        """Try the next targets one by one, then leap while every kind's share stays within its own span."""
         target = budget.target_tokens
         if target <= 0:
             return Span(target, 1)
@@ -199,7 +199,7 @@ class LeftoverChooser(QuotaChooser):
         for kind in self._waiting(chosen):
             share, cap = shares[kind]
             offer = min(used[kind] + target - sum(used), cap)
-            if offer > share:  # otherwise the others have taken what it had not used
+            if offer > share:  # otherwise the others have taken the tokens it left
                 chosen[kind] = self._parts[kind].choose(offer, cap)
                 used[kind] = self._tokens(chosen[kind])
 
