@@ -76,7 +76,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which snapshots were written: somebody should look at them before they are committed."""
+    """List the snapshots that were written, so that they are reviewed before they are committed."""
     written = dict.fromkeys(
         str(value)
         for reports in terminalreporter.stats.values()

@@ -1,7 +1,7 @@
 """Arguments checked one way for every public callable, and the one way to show a value in a message.
 
 A wrong type is a `TypeError` that names the argument; a wrong value is the `error` of the caller's family. Numbers and
-strings of other libraries' types (NumPy's, a member of an enum) become plain ones, so that everything behind a check
+strings of other libraries' types (NumPy's, a member of an enum) become plain ones, so that everything after a check
 may rely on exact types.
 """
 
@@ -158,7 +158,7 @@ def as_flag(name: str, value: object) -> bool:
 
 
 def as_function(name: str, value: object) -> Callable[..., Any]:
-    """Return what can be called."""
+    """Return the value if it is callable, or raise TypeError."""
     if not callable(value):
         raise wrong_type(name, "callable", value)
     return value
@@ -180,7 +180,7 @@ def _article(expected: type) -> str:
 
 
 def as_list(name: str, values: Iterable[T], expected: str) -> list[T]:
-    """Copy an iterable of anything; what it holds is for the caller to look at."""
+    """Copy an iterable of anything; the caller checks its elements."""
     try:
         entries = iter(values)
     except TypeError:
@@ -222,7 +222,7 @@ def suggesting(**hints: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make the error for an unknown keyword argument say what to write instead.
 
     Args:
-        hints: for arguments that callers are known to try, what to write.
+        hints: for arguments that callers often try, the text to show.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

@@ -120,7 +120,7 @@ class Form(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entity(msgspec.Struct, frozen=True, gc=False):
-    """An entity that at most one of its candidates represents; a candidate without an id is an entity of its own."""
+    """An entity that at most one of its candidates represents; a candidate without an id is a separate entity."""
 
     id: str | None
     positions: tuple[int, ...]
@@ -142,7 +142,7 @@ class Entity(msgspec.Struct, frozen=True, gc=False):
 
 
 class Group(msgspec.Struct, frozen=True, gc=False):
-    """Entities that are all in or all out; an entity without a group is one of its own."""
+    """Entities that are all in or all out; an entity without a group is a group of one."""
 
     entities: tuple[int, ...]
     is_open: bool

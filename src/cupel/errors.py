@@ -20,7 +20,7 @@ CupelError
 └ MissingExtraError           (also ImportError)  an optional dependency is not installed
 ```
 
-Some errors live with what raises them and say in their docstring which of these they are: a source that failed
+Some errors are defined beside the code that raises them; they derive from these classes: a source that failed
 (`cupel.pipeline`), a batch job (`cupel.batch`), a vector (`cupel.conformance`), an evaluation (`cupel.evaluation`), a
 chat history (`cupel.messages`).
 

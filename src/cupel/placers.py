@@ -39,7 +39,7 @@ class Placer(Strategy):
         """Return the items in their final order."""
 
     def arrange(self, selected: Candidates) -> list[int]:
-        """Return the positions of the selected items in their final order; what the pipeline calls."""
+        """Return the positions of the selected items in their final order; the pipeline calls this method."""
         name = type(self).__name__
         positions = positions_of(self.place(selected.scored()), selected.items, name, "place")
         if len(positions) != len(selected):
@@ -60,7 +60,7 @@ class _ArrangingPlacer(Placer):
         return [selected.items[position] for position in self._arrange(selected)]
 
     def arrange(self, selected: Candidates) -> list[int]:
-        """Return the positions of the selected items in their final order; what the pipeline calls."""
+        """Return the positions of the selected items in their final order; the pipeline calls this method."""
         return self._arrange(selected)
 
     @abstractmethod

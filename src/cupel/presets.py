@@ -116,7 +116,7 @@ def long_running() -> Pipeline:
     """For sessions of many hours: items relevant to the query, then recent ones and those whose tags recur.
 
     It keeps .79 of the evidence for a question on a long conversation in 2,000 of its 20,000 tokens, and .85 in 4,000.
-    It hurts when there is no query and items carry no tags: it then goes by age and kind alone.
+    It hurts when there is no query and items carry no tags: age and kind alone decide then.
     """
     return _preset(
         "long-running", (_relevance(0.5), 60.0), (RecencyScorer(), 3.0), (FrequencyScorer(), 1.0), (KindScorer(), 1.0)

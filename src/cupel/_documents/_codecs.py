@@ -58,7 +58,7 @@ class Codec(Generic[T]):
     """
 
     expected: str
-    """What error messages call the value."""
+    """The name of the value in error messages."""
     verbatim: bool = False
     """Whether msgspec writes the value as `encode` would."""
     converts: bool = False

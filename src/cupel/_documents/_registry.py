@@ -61,7 +61,7 @@ class Registry(Codec[T]):
     """The classes of one family, as a codec: an object with the tag as its `type`, or the bare tag.
 
     Args:
-        family: What the family is called.
+        family: The name of the family.
         base: Its base class.
         find_more: Called once a tag is unknown; may register more classes, and returns problems to report.
         hint: How to add a class of one's own, for the error about an unknown tag.

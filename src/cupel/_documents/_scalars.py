@@ -24,7 +24,7 @@ class Plain(Codec[Any]):
     expected: str
     types: tuple[type, ...]
     names: str | list[str]
-    """What JSON Schema calls the types."""
+    """The JSON Schema names of the types."""
     python_type: Any = Any
 
     verbatim = True

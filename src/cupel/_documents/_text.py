@@ -58,7 +58,7 @@ class RefusedError(ValueError):
 
 
 def placed(error: ConfigurationError, where: str) -> ConfigurationError:
-    """Return the error with a place in front; a class with a constructor of its own keeps the place as a note."""
+    """Return the error with a place in front; a class with another constructor gets the place as a note."""
     if type(error).__init__ is ConfigurationError.__init__:
         return type(error)(f"{where}: {error}")
     error.add_note(where)
@@ -177,7 +177,7 @@ def _key(key: object) -> str:
 
 
 def _leaf(value: Any, depth: int) -> Any:
-    """Convert an instance of a subclass, another library's number, or a type that msgspec knows."""
+    """Convert an instance of a subclass, another library's number, or a type that msgspec supports."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, Integral):

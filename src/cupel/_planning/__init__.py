@@ -1,4 +1,4 @@
-"""Deciding, turn by turn, what a window that remembers its last request keeps, and what that costs.
+"""Plan each request of a session from the last one, and compute its cost.
 
 Both kinds of session share it: items (`cupel.sessions`) and chat histories (`cupel.messages`) become candidates, and
 decisions become selections and requests.

@@ -95,7 +95,7 @@ class TurnStart(NamedTuple):
 
     @property
     def last(self) -> tuple[Entry, ...]:
-        """The last request, as far as the provider may remember it."""
+        """The part of the last request that the provider may still have cached."""
         return () if self.cold else self.state.last
 
     def terms(self, planner: Planner, worth: float, room: int) -> tuple[TurnTerms, float]:

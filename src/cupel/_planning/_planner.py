@@ -42,7 +42,7 @@ class Candidate(msgspec.Struct, frozen=True):
     new: bool = False
     """It came since the last request; it is held, and comes last."""
     free: bool = False
-    """It has no place of its own and may be sent after newer candidates."""
+    """It has no fixed place and may be sent after newer candidates."""
     begun: int = 0
     """Tokens of this new candidate that the last request already contained."""
     cut: bool = False
@@ -73,7 +73,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     steps: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
     """The number of omitted steps that the note tells of."""
     lines: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-    """The number of them that have a line of their own."""
+    """The number of them that have their own line."""
 
     @property
     def size(self) -> int:

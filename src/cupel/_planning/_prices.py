@@ -1,4 +1,4 @@
-"""What a provider charges for a prompt that it has seen before, and what a request costs."""
+"""Provider prices for cached prompts, and the cost of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session remembers between two requests, and what it learns from the provider's usage."""
+"""The state of a session between two requests, and the corrections it learns from the provider's usage."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SAMPLES = 8
 _LOWEST_RATIO, _HIGHEST_RATIO = 0.5, 3.0
 """Tokenizers differ by less than these factors; more than that is an overhead, or a usage of something else."""
 _LIKELY_RATIO = 1.5
-"""A first observation below this factor is taken for the tokenizer's; above it, for tokens that nobody counted."""
+"""A first observation below this factor is attributed to the tokenizer; above it, to tokens that were not counted."""
 _SURPRISE = 0.25
 """By how much of it the newest observation may exceed the others and still be believed."""
 _APART = 0.05
@@ -66,7 +66,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last request, and what was learned so far; a few kilobytes as JSON."""
+    """The last request and the corrections learned so far; a few kilobytes as JSON."""
 
     version: int = VERSION
     turns: _Count = 0
@@ -95,7 +95,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def scale(self) -> Scale:
-        """How the provider counts, by what was observed."""
+        """How the provider counts, from the usage observed so far."""
         return learned(self.usage)
 
     def to_json(self) -> str:
@@ -183,7 +183,7 @@ def learned(usage: Sequence[tuple[int, int]]) -> Scale:
     """Return how the provider counts, by observations of our tokens and its own.
 
     The ratio is the median slope between requests of different sizes, so one usage of something else, such as a sum
-    over many requests, changes little. The overhead is what remains: tools and prompts that nobody counted.
+    over many requests, changes little. The overhead is the rest: tools and prompts that were not counted.
 
     >>> learned([(8, 1508)])
     Scale(ratio=1.0, overhead=1500.0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class QuotaMode(Enum):
-    """What a quota counts: shares of the target in percent, or items."""
+    """The unit of a quota: shares of the target in percent, or items."""
 
     PERCENTAGE = "Percentage"
     COUNT = "Count"

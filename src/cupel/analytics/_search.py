@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def quiet(pipeline: Pipeline) -> Pipeline:
-    """Return the pipeline without its callback, which is not told of what-if questions."""
+    """Return the pipeline without its callback, which what-if questions must not call."""
     return pipeline if pipeline.on_overflow is None else replace(pipeline, on_overflow=None)
 
 
@@ -183,7 +183,7 @@ class Found(NamedTuple):
 class Search:
     """Answers questions about one prepared selection and the budgets from `base` up, by at most `most` tokens.
 
-    A slicer that knows its intervals is asked for them. Any other is run, one budget after the other, for a limited
+    If the slicer returns intervals, they are used. Any other is run, one budget after the other, for a limited
     time; after that, doubling and halving finds some budget that selects the item. With `raising`, a budget that a run
     refuses ends the search with that error unless the answer comes before; otherwise it counts as selecting nothing.
     """
@@ -274,7 +274,7 @@ class Search:
 
 
 class _HasToBeRunError(Exception):
-    """The slicer does not know its intervals."""
+    """The slicer does not return intervals."""
 
 
 class _Some:

@@ -82,7 +82,7 @@ def find_min_budget_for(
     Probes are budgets with window and target alike and nothing reserved. One that does not hold the pinned items
     selects nothing; other errors of a run propagate. The binary search is the specified one: it returns a budget that
     works, and the smallest only if a larger budget never drops the item. No built-in slicer promises that: a large item
-    that starts to fit can push a smaller one out. A slicer of your own is taken at its word.
+    that starts to fit can push a smaller one out. A custom slicer is not checked for this.
 
     `exact=True` answers without the assumption: the smallest budget of all, or None if there really is none; it is
     therefore open to quota slicers, which the search refuses. A budget whose selection overflows is one that does not
@@ -176,7 +176,7 @@ def _require_monotonic(slicer: Slicer | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """What it would take to select an item: the extra tokens and the budget with them, or None for both.
+    """The extra tokens that would select an item, and the budget with them; None for both if there is no such budget.
 
     Usually `exact`: fewer tokens are not enough, and None means that no larger budget selects the item. Where looking
     at all budgets would take too long, `exact` is false: the tokens given are enough, but fewer may be, and None means
@@ -233,7 +233,7 @@ _OUTCOMES = (PinnedExceedsBudgetError, BudgetOverflowError, TableTooLargeError, 
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """What one budget selects: the items in placed order, or the error that a run with this budget raises."""
+    """The selection for one budget: the items in placed order, or the error that a run with this budget raises."""
 
     budget: ContextBudget
     items: list[ContextItem]

@@ -185,7 +185,7 @@ def run_batch(
         report: Write the report of every selection too.
         engine: Processes of this machine, or a Dask cluster.
         workers: Processes to start; by default one for each core.
-        scheduler: The address of a Dask scheduler; by default the job starts a cluster of its own.
+        scheduler: The address of a Dask scheduler; by default the job starts a local cluster.
         resume: Continue an interrupted run where it stopped.
         restart: Discard an interrupted run.
         shard_rows: Rows in a shard; by default their size decides.
@@ -271,7 +271,7 @@ def _prepared(
 
 
 def _job(requests: Path, parts: Path, manifest: Manifest) -> Job:
-    # Absolute paths, because a worker on a cluster has a working directory of its own.
+    # Absolute paths, because a worker on a cluster has another working directory.
     modified = requests.stat().st_mtime_ns
     selector, output_format, most = manifest.selector(), manifest.output_format, manifest.max_row_bytes
     return Job(manifest.id, requests, parts, selector, output_format, most, modified)

@@ -278,7 +278,7 @@ class BatchSelector:
 
 
 def _own(pa: Any, table: Any) -> Any:
-    """Return a table with buffers of its own; a slice shares those of the whole table, which would be sent with it."""
+    """Return a table with its own buffers; a slice shares those of the whole table, which would be sent with it."""
     if table.get_total_buffer_size() <= 2 * table.nbytes:
         return table
     return table.take(pa.array(range(table.num_rows), pa.int64()))

@@ -53,7 +53,7 @@ def _configure(parser: Parser) -> None:
         "--engine", choices=("local", "dask"), default="local", help="processes here, or a Dask cluster; default: local"
     )
     running.add_argument(
-        "--scheduler", metavar="ADDRESS", help="the cluster's scheduler; default: a cluster of its own"
+        "--scheduler", metavar="ADDRESS", help="the cluster's scheduler; default: start a local cluster"
     )
     running.add_argument(
         "--workers", type=whole_number, metavar="N", help="processes to start; default: one for each core"

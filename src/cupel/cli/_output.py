@@ -99,7 +99,7 @@ _NOT_ON_DISK: Final = ("/dev/", "/proc/")
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a draft beside `path` and move it there, so that nobody sees half a file.
+    """Write a draft beside `path` and move it there, so that the file is never incomplete.
 
     The target of a symbolic link is replaced, not the link, and keeps its mode; a pipe or a device is written to.
     """

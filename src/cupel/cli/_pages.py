@@ -62,7 +62,7 @@ from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
 
 _MOST_MESSAGES: Final = 2_000
-"""Messages up to which a page shows the turns: every turn is a selection of its own."""
+"""The most messages for which a page shows the turns: every turn is a separate selection."""
 
 
 def _configure_inspect(parser: Parser) -> None:
@@ -243,7 +243,7 @@ class _Files:
 
 
 def _print_replay(found: Replay, chat: Path) -> None:
-    """Print the cost of each way of filling the window over the conversation, and what it keeps."""
+    """Print the cost of each window strategy over the conversation, and the share of facts it keeps."""
     turns = next(iter(found.figures.values())).turns
     requests = max(map(len, found.strategies.values()))
     say(f"A coding agent's conversation of {requests} requests, in a window of {found.budget:,} tokens.")

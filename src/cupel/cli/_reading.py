@@ -70,7 +70,7 @@ def message_of(record: FileRecord) -> object:
 
 @dataclass(frozen=True, slots=True)
 class NamedConversation:
-    """One of many conversations in a file, and the id it goes by."""
+    """One of many conversations in a file, and its id."""
 
     where: str
     messages: Any

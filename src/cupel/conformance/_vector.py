@@ -1,4 +1,4 @@
-"""Parse vectors into tables that know their path, and compare results with them."""
+"""Parse vectors into tables with their paths, and compare results with them."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ DEFAULT_EPSILON = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The first difference between a vector and what happened."""
+    """The first difference between a vector and the result."""
 
     what: str
     expected: Any

@@ -12,7 +12,7 @@ from cupel.model import ContextItem, ContextKind
 from cupel.pipeline import Pipeline
 
 BUDGET: Final = 4_000
-"""The budget the demonstration uses: less than a quarter of what the session holds."""
+"""The budget the demonstration uses: less than a quarter of the session's tokens."""
 
 
 def session_items() -> list[ContextItem]:

@@ -41,7 +41,7 @@ def explain_item(report: SelectionReport, item: ContextItem) -> str:
     """Explain the decision on one item, with the budget that would have let it in, found by running it."""
     entry = report.why(item)
     text = _Account(report).of(entry)
-    if report.origin is None or isinstance(entry.reason, Filtered):  # by a rule that no run and no budget knows of
+    if report.origin is None or isinstance(entry.reason, Filtered):  # by a rule that the pipeline cannot evaluate
         return text
     gone = isinstance(entry.reason, (Deduplicated, NegativeTokens))  # before any budget counts
     if not (gone or isinstance(entry, IncludedItem)):
@@ -59,13 +59,13 @@ def _remedy(report: SelectionReport, item: ContextItem) -> str:
 
 
 class _Account:
-    """What one line needs to know about all of a report, looked up once."""
+    """Facts about a whole report that each line needs, looked up once."""
 
     __slots__ = ("_scores", "_stages")
 
     def __init__(self, report: SelectionReport) -> None:
         self._stages: dict[int, str] = {}
-        if report.origin is not None:  # a report that was read does not know which stage dropped an item
+        if report.origin is not None:  # a report that was read has no stages of exclusions
             for snapshot in report.origin.stages:
                 self._stages.update((id(entry), str(snapshot.stage.value)) for entry in snapshot.excluded)
         peers = (entry for entry in report if _competed(entry))

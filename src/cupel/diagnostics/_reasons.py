@@ -257,7 +257,7 @@ class UnknownReason(ExclusionReason, frozen=True):
 KNOWN_REASONS: FrozenDict[str, type[ExclusionReason]] = FrozenDict(
     {reason.__name__: reason for reason in ExclusionReason.__subclasses__() if reason is not UnknownReason}
 )
-"""The reasons this version knows, by name."""
+"""The reasons that this version supports, by name."""
 
 
 def vocabulary() -> dict[str, dict[str, Any]]:

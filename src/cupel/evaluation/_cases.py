@@ -65,7 +65,7 @@ class Case:
 
     A need is a position, an item of `items` itself, or the string that an item has under `"id"` in its metadata.
     Cases of one `group`, such as the questions about one conversation, are never split between learning and judging;
-    where none is given, cases over the same `items` object are one group. `name` is what messages call the case.
+    where none is given, cases over the same `items` object are one group. `name` identifies the case in messages.
 
     >>> items = [ContextItem("The gate is B12.", 6, metadata={"id": "gate"}), ContextItem("Lunch?", 3)]
     >>> case = Case(items, 6, ["gate"], query="which gate?")

@@ -140,7 +140,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a policy made of one case."""
+    """The result of a policy on one case."""
 
     case: Case
     kept: tuple[int, ...]
@@ -163,7 +163,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a policy keeps of what is needed, over all cases."""
+    """The share of the needed items that a policy keeps, over all cases."""
 
     name: str
     kept: Estimate
@@ -210,10 +210,10 @@ def evaluate(
     seed: int = 0,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Evaluation:
-    """Select for every case and say how much of what is needed was kept.
+    """Select for every case and measure how many of the needed items were kept.
 
     A duplicate that was kept in an item's place counts as the item. Intervals come from resampling the cases with
-    `seed`; the same arguments give the same figures. `on_progress` is told how many cases of how many are done.
+    `seed`; the same arguments give the same figures. `on_progress` is called with the number of cases done and in all.
 
     >>> from cupel import ContextItem, Pipeline, ReflexiveScorer
     >>> items = [ContextItem("gate B12", 6, future_relevance_hint=1.0), ContextItem("lunch", 6)]
@@ -244,7 +244,7 @@ def as_cases(cases: Iterable[Case]) -> tuple[Case, ...]:
 
 
 def label(case: Case, at: int) -> str:
-    """Return what messages call a case."""
+    """Return the name of a case in messages."""
     return case.name if case.name is not None else str(at)
 
 
@@ -266,7 +266,7 @@ def _prepared(pipeline: Pipeline, cases: Sequence[Case]) -> Iterator[PreparedSel
 
 
 def judge(case: Case, prepared: PreparedSelection) -> Outcome:
-    """Select for one case and compare with what is needed."""
+    """Select for one case and compare the selection with the needed items."""
     try:
         selected = prepared.included(case.budget)
     except SelectionError as error:

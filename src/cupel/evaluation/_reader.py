@@ -1,4 +1,4 @@
-"""Read the messages of a recording: who speaks, what it costs, where the model answers."""
+"""Read the messages of a recording: their roles, their tokens, and where the model answers."""
 
 from __future__ import annotations
 

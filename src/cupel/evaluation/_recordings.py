@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Recording:
-    """A whole conversation: the messages as they were sent, and what else each request carried.
+    """A recorded conversation: its messages, and the tools and system prompt of its requests.
 
     The format is recognised unless `provider` names it.
 
@@ -176,7 +176,7 @@ def _text(parts: Iterable[Any]) -> str:
 
 
 def _messages(message: Any) -> Iterator[dict[str, Any]]:
-    """Yield the chat messages of one message in parts; each answer of a tool is one of its own."""
+    """Yield the chat messages of one message in parts; each tool result becomes a separate message."""
     fields = message if is_object(message) else {}
     parts = [part for part in _parts(fields.get("parts")) if is_object(part)]
     answers = [part for part in parts if part.get("type") == "tool_call_response"]

@@ -1,4 +1,4 @@
-"""Window strategies: what to send of a history, turn by turn."""
+"""Window strategies: choose the messages of a history to send, turn by turn."""
 
 from __future__ import annotations
 

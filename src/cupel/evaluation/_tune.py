@@ -133,7 +133,7 @@ ERRORS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What the best of the first `tried` candidates keeps where it was chosen, and where it was not."""
+    """The shares that the best of the first `tried` candidates keeps: on the cases it was chosen on, and on others."""
 
     tried: int
     seen: float
@@ -142,21 +142,21 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What a search found, judged on folds that had no part in the choice."""
+    """The result of a search, measured on folds that had no part in the choice."""
 
     policy: Pipeline
     """The best candidate if the gain is beyond chance, else the policy that was given."""
     gained: bool
     before: Estimate
-    """What the policy that was given keeps."""
+    """The share that the given policy keeps."""
     unseen: Estimate
-    """What the policies chosen on the other folds keep."""
+    """The share that the policies chosen on the other folds keep."""
     gain: Estimate
     """The difference of the two, case by case."""
     error: float
     """The standard error of the gain."""
     curve: tuple[Point, ...] = field(repr=False)
-    """How the figures developed as more was tried: where `unseen` falls behind `seen`, the search fits noise."""
+    """The figures as more candidates were tried; if `unseen` stays below `seen`, the search fits noise."""
     cases: int
     groups: int
     folds: int
@@ -205,7 +205,7 @@ def tune(
     seed: int = 0,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Tuning:
-    """Search for weights, neighbours of relevance and a slicer that keep more of what is needed.
+    """Search for weights, neighbours of relevance and a slicer that keep more of the needed items.
 
     The search draws `trials` candidates by `seed`, the policy itself among them. For each of the `folds`, which keep
     groups of cases together, the best candidate on the other folds is chosen and read on this one. Only if the gain on

@@ -70,7 +70,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request: the keys of states, and what was sent with the messages."""
+    """A request: the keys of its states, and the parameters sent with the messages."""
 
     key: str
     """Under which the state after the request is stored."""

@@ -59,7 +59,7 @@ class OpenSession(Generic[M]):
     on_turn: Callable[[Turn[M]], object] | None
 
     def fit(self, messages: Sequence[M], *, idle: float | None = None) -> list[M]:
-        """Return the next request; `idle` is the seconds since the last one, if the framework knows them."""
+        """Return the next request; `idle` is the seconds since the last one, if the framework reports them."""
         turn = self.session.fit(messages, idle=idle)
         if self.on_turn is not None:
             self.on_turn(turn)

@@ -104,7 +104,7 @@ class _Call(NamedTuple):
     """A call of the newest model content that has any."""
 
     key: str
-    """Its place in the history: ADK removes the ids of its own from the contents."""
+    """Its place in the history: ADK removes its own ids from the contents."""
     id: str | None
     name: str | None
 

@@ -115,7 +115,7 @@ def _part(part: Any) -> Any:
         case str(text):
             return {"type": "text", "text": text}
         case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)}:
-            return {"type": "thinking", "thinking": text}  # without the signature, which nobody is charged for
+            return {"type": "thinking", "thinking": text}  # without the signature, which is not charged
         case {"type": "reasoning" | "reasoning_content" | "server_tool_call" as kind}:
             return {**part, "type": _NATIVE[kind]}
         case {"type": "server_tool_result", "tool_call_id": call}:

@@ -246,7 +246,7 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
         return chosen
 
     async def aget(self, input: str | None = None, initial_token_count: int = 0, **_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """Return what `get` does, with an asynchronous store."""
+        """Return the same as `get`, with an asynchronous store."""
         with self._sessions.alone(self.chat_store_key):
             stored = await self.chat_store.aget_messages(self._state_key)
             chosen, request = self._next(stored, await self.aget_all(), initial_token_count, input)

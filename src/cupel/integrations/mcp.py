@@ -83,8 +83,8 @@ def select(  # noqa: PLR0917 - clients name the arguments
     """Choose the items that fit a token budget, in the order in which they should be sent.
 
     `policy` is the name of a preset (agent, chat, code-review, debugging, document-qa, long-running, rag, tool-use) or
-    a policy document. `query` is what the items are to answer, for policies that score by relevance. Positions refer to
-    the list that was handed in.
+    a policy document. `query` is the question that the items should answer, for policies that score by relevance.
+    Positions refer to the list in the request.
     """
     candidates = _items(items)
     budget = _budget(max_tokens, target_tokens, output_reserve)
@@ -134,7 +134,7 @@ def server() -> MCPServer:
 
 
 def _strict(tool: Callable[..., dict[str, Any]]) -> Tool:
-    """Make a tool that refuses arguments it does not know: a misspelt budget must not become the default."""
+    """Return a tool that refuses unknown arguments: a misspelt budget must not become the default."""
     made = Tool.from_function(_told(tool))
     arguments = made.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"

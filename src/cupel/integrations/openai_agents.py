@@ -97,7 +97,7 @@ def _calls(item: object, call: object) -> bool:
 
 
 def _schemas(agent: Agent[Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the functions that the agent offers, as the model is told of them; tools of MCP servers are not listed."""
+    """Yield the schemas of the agent's functions, as the model receives them; tools of MCP servers are not listed."""
     for tool in agent.tools:
         if isinstance(tool, FunctionTool):
             yield _function(tool.name, tool.description, tool.params_json_schema)

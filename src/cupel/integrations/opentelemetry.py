@@ -144,7 +144,7 @@ class OpenTelemetryTraceCollector(TraceCollector):
         self._metrics = _RunMetrics(meter_provider) if metrics else None
 
     def for_run(self, budget: ContextBudget) -> TraceCollector:
-        """Start the span of a run; if nobody records it or reads measurements, the run is not observed."""
+        """Start the span of a run; without a recorder or a reader of measurements, the run is not observed."""
         return self._start(budget, None)
 
     def on_pipeline_completed(

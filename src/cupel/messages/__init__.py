@@ -1,8 +1,8 @@
 """Provider chat histories in, a request that the provider accepts out.
 
-`fit` keeps what matters most of a history within a token budget, without ever separating a tool call from its result,
-reasoning from what it led to, or the conversation from its system prompt. `to_items` and `from_items` are its two
-halves. `MessageSession` does so turn by turn, and keeps the provider's prompt cache.
+`fit` selects messages of a history for a token budget. It never separates a tool call from its result, reasoning from
+the call it led to, or the conversation from its system prompt. `to_items` and `from_items` are its two halves.
+`MessageSession` fits a history turn after turn and preserves the provider's prompt cache.
 """
 
 from cupel.messages._fit import PinnedMessagesExceedBudgetError, fit, newest_first

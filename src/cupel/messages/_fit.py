@@ -160,7 +160,7 @@ def fit_history(
     cuts.shorten_older(unit for unit in _sendable(history)[:-1] if not items[unit].pinned)
     short = task.shortened(items, cuts, held)
     outcome = task.select(short, pipeline, held)
-    # The notes on the steps that this leaves out need room of their own.
+    # The notes on the omitted steps need room as well.
     reserve = sum(item.tokens for item in task.note_items(task.notes(outcome, task.note_limit)))
     reserve = max(0, min(reserve, task.room - sum(short[unit].tokens for unit in held)))
     if reserve:
@@ -318,17 +318,17 @@ def newest_first() -> Pipeline:
 NEWEST_STEPS, LEAST_STEPS, PRESENT_SHARE = 3, 2, 0.4
 """The newest three steps are held, or as many as take this share of the room, at least two."""
 NOTE_FRAME = {True: 2, False: 5}
-"""Tokens around a note: in a tool result, and as a message of its own."""
+"""Tokens around a note: in a tool result, and as a separate message."""
 _ATTEMPTS = 5
 """How many selections are compared at most."""
 
 
 class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
-    """What must be sent does not fit; `parts` says what that is, as pairs of a description and its tokens."""
+    """The messages that must be sent exceed the budget; `parts` lists them as pairs of a description and tokens."""
 
     def __init__(self, pinned_tokens: int, available_tokens: int, parts: tuple[tuple[str, int], ...]) -> None:
         super().__init__(pinned_tokens, available_tokens)
-        self.args = (pinned_tokens, available_tokens, parts)  # what pickling rebuilds it from
+        self.args = (pinned_tokens, available_tokens, parts)  # pickling rebuilds it from these
         self.parts = parts
 
     @property
@@ -346,7 +346,7 @@ class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
 
 @dataclass(frozen=True, slots=True)
 class FitTask:
-    """What is to be fitted into what: a history, with the request's fixed costs, into a window."""
+    """One call of `fit`: a history, the request's fixed costs, and the window that they must fit."""
 
     history: History
     window: ContextBudget
@@ -360,7 +360,7 @@ class FitTask:
 
     @property
     def room(self) -> int:
-        """Tokens for messages: what the window aims at, less the fixed costs."""
+        """Tokens for messages: the target of the window, less the fixed costs."""
         return min(self.window.target_tokens, self.available) - self.fixed_tokens
 
     @property
@@ -374,7 +374,7 @@ class FitTask:
         return sum(item.tokens for item in self.history.fixed)
 
     def with_pins(self, items: list[ContextItem], pipeline: Pipeline) -> list[ContextItem]:
-        """Return the items, pinned also what the pipeline's rules pin, the newest first, as far as it fits.
+        """Return the items; also pin those that the pipeline's rules pin, the newest first, while they fit.
 
         What must be sent has its place already. The rest may be an old tool output larger than the window: it competes.
         """

@@ -25,7 +25,7 @@ M = TypeVar("M")
 
 
 class FitOptions(TypedDict, Generic[M], total=False):
-    """The options of `fit` that frameworks' adapters hand on."""
+    """The options of `fit` that frameworks' adapters pass on."""
 
     pin: Callable[[M], bool] | None
     alternate: bool
@@ -37,7 +37,7 @@ class FitOptions(TypedDict, Generic[M], total=False):
 
 @dataclass(frozen=True, slots=True)
 class Framework(Generic[M]):
-    """A chat framework: what its messages are, and how they and its tools read; `fit` returns the caller's objects.
+    """A chat framework: how to read its messages and tools; `fit` returns the caller's objects.
 
     `views` translates a whole history, message by message, into plain dicts like chat-completions messages, which are
     held to what every provider accepts; with `format="anthropic"`, into dicts like Anthropic's messages.

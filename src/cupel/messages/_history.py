@@ -78,7 +78,7 @@ class History:
     """In the order of their first messages."""
     rules: Rules
     fixed: Sequence[ContextItem]
-    """What a request costs besides its messages, as pinned items."""
+    """The costs of a request besides its messages, as pinned items."""
     counter: TokenCounter
     images: ImageRule
     memory: Memory
@@ -123,7 +123,7 @@ class History:
         return f"{ranges(unit.positions)} ({why})"
 
     def asked(self) -> str | None:
-        """Return the newest thing that the user said: what a scorer looks for unless the caller says otherwise."""
+        """Return the text of the newest user message: the default query of a scorer."""
         spoken = (info for info in reversed(self.infos) if info.role == "user" and info.speaks)
         return " ".join(next((info.texts for info in spoken), ())).strip() or None
 
@@ -152,7 +152,7 @@ class History:
         """Return the notes on omitted steps for a request of the messages at `positions`, within `limit` tokens."""
         results = [at for at in positions if self.infos[at].results and can_hold_note(self.parsed[at].view)]
         gaps = slots(omitted, positions, results)
-        if self.framework is not None:  # there is no way to make a message of its own
+        if self.framework is not None:  # a framework's message cannot be created
             gaps = {slot: steps for slot, steps in gaps.items() if slot.in_result and self.framework.with_outputs}
         return {slot: note.text for slot, note in write_notes(gaps, self.counter, limit).items()}
 

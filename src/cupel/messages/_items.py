@@ -61,9 +61,9 @@ def from_items(
 ) -> list[M]:
     """Return the messages of the selected items in their original order, as `fit` does.
 
-    `items` come from `to_items(messages)` with the same options, in any order; others, such as retrieved documents,
-    must be taken out first. Units that cannot be sent without others that are missing are left out: a tool step of the
-    running loop without its thinking, an assistant message that would come first.
+    `items` come from `to_items(messages)` with the same options, in any order; remove others, such as retrieved
+    documents, first. Units that cannot be sent without a missing one are left out: a tool step of the running loop
+    without its thinking, an assistant message that would come first.
 
     >>> history = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hello, how can I help?"}]
     >>> from_items(to_items(history)[:1], history)

@@ -85,7 +85,7 @@ def slots(steps: Iterable[OmittedStep], sent: Sequence[int], results: Iterable[i
 
 
 class OmissionNote(NamedTuple):
-    """A written note: its text, how many steps it covers, and how many of them have a line of their own."""
+    """A written note: its text, how many steps it covers, and how many of them have their own line."""
 
     text: str
     steps: int

@@ -21,7 +21,7 @@ _MEANT = frozenset(("body", "contents", "message", "text"))
 """Keys that were meant to be `content`."""
 _LONGEST_KEY = 12
 MAX_DEPTH: Final = 100
-"""How deeply a message may be nested; what providers accept is far less."""
+"""How deeply a message may be nested; providers accept far less."""
 
 
 def plain(value: object, path: str, depth: int = 0) -> Any:
@@ -59,7 +59,7 @@ def _key(key: object, path: str) -> str:
 
 
 def is_model(value: object) -> bool:
-    """Return whether `value` is an SDK's object, which knows how to dump itself."""
+    """Return whether `value` is an SDK's object, which has a method to dump itself."""
     return not isinstance(value, type) and callable(getattr(value, "model_dump", None))
 
 
@@ -74,7 +74,7 @@ def _dumped(value: Any, path: str) -> Any:
 
 
 def role_of(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
-    """Return who speaks, by what the format calls it."""
+    """Return the role of a message, from the field that the format uses."""
     name = message.get("role")
     if name is not None and not isinstance(name, str):
         raise wrong_type(f"{path}.role", "a string", name)
@@ -141,15 +141,15 @@ def compact_json(value: object) -> str:
 
 
 _ANTHROPIC = ("role", "content")
-"""What a request may hold of the messages that Anthropic's API returns."""
+"""The fields of the messages that Anthropic's API returns which a request may contain."""
 _RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed"))
-"""What OpenAI's responses hold at the top of a message or item, and its requests may not."""
+"""Top-level fields of messages and items in OpenAI's responses that its requests may not contain."""
 
 _NULLS: dict[object, tuple[str, ...]] = {
     "code_interpreter_call": ("code", "outputs"),
     "image_generation_call": ("result",),
 }
-"""What must be sent at the top of an item though it is null."""
+"""Top-level fields of an item that must be sent even if they are null."""
 
 
 def sendable(message: Any, path: str) -> Any:
@@ -219,7 +219,7 @@ def _has_models(value: object) -> bool:
 
 
 def _copied(value: object, path: str) -> Any:
-    """Return a message as plain data: what its objects hold, and the nulls that the provider gave them."""
+    """Return a message as plain data: the fields of its objects, and the nulls that the provider sent."""
     if isinstance(value, Mapping):
         return {key: _copied(inner, path) for key, inner in cast("Mapping[str, object]", value).items()}
     if is_sequence(value):

@@ -183,7 +183,7 @@ class _Cut:
         return found
 
     def _with_shorter_words(self, held: Held) -> Held:
-        """Return held segments with shorter messages of the user, the weakest first, as far as need be."""
+        """Return held segments with shorter messages of the user: the weakest first, until they fit."""
         found = dict(held)
         excess = self._excess(found)
         users = [at for at in held if self.segments[at].role == "user"]

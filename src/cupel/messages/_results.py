@@ -51,7 +51,7 @@ class Fitted(Generic[M]):
     shortened: tuple[int, ...] = ()
     """Positions in the history of the messages that are copies with shorter texts."""
     positions: tuple[int | None, ...] = ()
-    """The position of each of `messages` in the history; None for a note in a message of its own."""
+    """The position of each of `messages` in the history; None for a note in a separate message."""
     notes: tuple[str, ...] = ()
     """The notes that the request contains on steps it leaves out."""
 
@@ -68,7 +68,7 @@ class Turn(Fitted[M]):
     action: Action
     """`"append"` where this request begins with the whole of the last one, else `"repack"`."""
     reason: str
-    """What was done, in one line."""
+    """The decision in one line."""
     changes: tuple[Change, ...]
     """Everything that was evicted, shortened, restored or recalled, with its positions in the history."""
     marks: tuple[int, ...]

@@ -159,7 +159,7 @@ class Ends:
 
 
 def _talk(units: Sequence[Unit], chosen: Collection[int]) -> list[int]:
-    """Return the units that somebody says, in order."""
+    """Return the units of the user and the assistant, in order."""
     return sorted(index for index in chosen if units[index].role != "system")
 
 
@@ -178,7 +178,7 @@ class Loops:
     openers: dict[int, int]
     """For every message of a loop that began with thinking: the message it began with."""
     borders: dict[int, tuple[int, ...]]
-    """For the first message of a loop: the last of the loop before, and what the user said in between."""
+    """For the first message of a loop: the last of the loop before, and the user messages in between."""
 
     @classmethod
     def of(cls, infos: Sequence[MessageInfo]) -> Loops:
@@ -204,7 +204,7 @@ class Loops:
     def mends(self, positions: Iterable[int]) -> list[set[int]]:
         """Return sets of messages of which any would put a selection right, the best first.
 
-        That is a thinking step of the same loop, the nearest before its first step here; or what keeps two loops apart.
+        That is a thinking step of the same loop, the nearest before its first step, or the message between two loops.
         """
         loop, early = self.out_of_place(positions)
         if not early:

@@ -124,7 +124,7 @@ def _asked_before(history: History, position: int) -> str | None:
 
 
 def shortening_of(forms: object) -> Shortening | None:
-    """Return what a caller's `forms` ask for: nothing if False, the built-in form if None, or a shortener's."""
+    """Return the shortener for a caller's `forms`: none if False, the built-in one if None, or the given one."""
     return None if forms is False else Shortening(None if forms is None else as_function("forms", forms))
 
 
@@ -301,7 +301,7 @@ def _clusters(history: History, *, joined: bool) -> list[tuple[int, ...]]:
 
 
 def _acts(history: History, cluster: Sequence[int]) -> bool:
-    """Return whether a cluster began with the assistant: what follows it is the observation of its action."""
+    """Return whether a cluster began with the assistant: the next message observes its action."""
     return history.units[cluster[0]].opens == "assistant"
 
 

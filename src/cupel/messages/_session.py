@@ -44,7 +44,7 @@ NoteFunction = Callable[[list[Any], str | None], str | Awaitable[str]]
 """Writes the note on omitted messages, given those that are newly omitted and its previous answer for that gap."""
 
 _SIZE = 0.75
-"""A score says what a message is worth among others; a long one is worth more, but less per token."""
+"""A score is the worth of a message among others; a long one is worth more, but less per token."""
 _TRUST = 0.33
 """The built-in values are worth less than a policy's scores: they are guesses about the future."""
 _ARCHIVED = 64

@@ -108,7 +108,7 @@ class TurnBuilder:
         return segment.positions[0] if segment.holder is None else segment.holder
 
     def _messages(self, positions: Sequence[int], shorter: Mapping[int, Shorter]) -> list[tuple[Any, int | None]]:
-        """Return the messages to send, notes among them, and their positions; a note of its own has none."""
+        """Return the messages to send, notes among them, and their positions; a note in a separate message has none."""
         history = self.planner.history
         inserted: dict[int, Any] = {}
         written = dict(shorter)
@@ -137,7 +137,7 @@ class TurnBuilder:
         joint = sum(len(self.segments[at].positions) for at in common) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
         found = sorted([*places][: max(0, self.limit)])
-        # A note of its own is one more message.
+        # A note in a separate message is one more message.
         return tuple(place + sum(1 for at in before if at <= positions[place]) for place in found)
 
 

@@ -72,7 +72,7 @@ NO_RESULT = "call without its result"
 
 
 UnitRole = Literal["assistant", "exchange", "system", "user"]
-"""What a unit is: somebody's message, or an `exchange`: calls with all their results."""
+"""The type of a unit: the role of a message, or an `exchange`: calls with all their results."""
 
 
 @dataclass(slots=True)
@@ -164,7 +164,7 @@ def alternating(
 
     Questions without an answer between them are merged when they are sent. Where messages cannot be merged (`merges`
     is False), answers are joined to their questions, and unanswered questions are rejected. Calls and results in
-    messages of their own are steps on the way to the answer and count for neither side, unless `results_are_user`.
+    separate messages are steps on the way to the answer and count for neither side, unless `results_are_user`.
     """
     turns: list[list[Unit]] = [[]]
     for unit in units:

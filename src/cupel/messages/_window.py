@@ -29,7 +29,7 @@ _RECALLABLE = 3
 ANSWER_SHARE: Final = 20
 """A note that the caller writes takes at most this fraction (one twentieth) of the window."""
 MESSAGE_FRAME: Final = 5
-"""Tokens around a note that is a message of its own."""
+"""Tokens around a note that is a separate message."""
 
 _ARCHIVING = frozenset(("anthropic", "openai", "openai-responses"))
 """Formats whose messages can be read without those that are archived."""
@@ -40,7 +40,7 @@ class Placed(NamedTuple):
 
     note: OmissionNote
     in_result: bool
-    """Whether it is in a tool result; a message of its own otherwise."""
+    """Whether it is in a tool result; otherwise it is a separate message."""
     gap: tuple[Omitted, ...]
     """The segments that it covers."""
     words: str = ""
@@ -94,7 +94,7 @@ class TurnPlanner:
     notes: bool
     """Whether omitted steps are noted."""
     own_notes: bool
-    """Whether a note may be a message of its own, where no tool result follows it."""
+    """Whether a note may be a separate message, where no tool result follows it."""
     reserve: int = 0
     """Tokens to leave free for notes that the caller writes."""
     answers: tuple[Answer, ...] = ()

@@ -27,7 +27,7 @@ _WHOLE: Final = cast("int", msgspec.UNSET)
 
 
 class _Required(msgspec.Struct, frozen=True):
-    """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
+    """The two positional fields; a separate base because msgspec makes keyword-only fields per class."""
 
     max_tokens: int
     target_tokens: int = _WHOLE
@@ -105,7 +105,7 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     @property
     def unreserved_capacity(self) -> int:
-        """What the window leaves after everything reserved; negative when the reservations exceed it."""
+        """The tokens of the window that are not reserved; negative when the reservations exceed it."""
         return self.max_tokens - self.total_reserved
 
     @property

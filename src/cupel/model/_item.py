@@ -37,7 +37,7 @@ GROUP_KEY = "cupel:group"
 
 
 class _Required(msgspec.Struct, frozen=True, gc=False):
-    """The two positional fields; a base of its own because msgspec makes keyword-only fields a class at a time."""
+    """The two positional fields; a separate base because msgspec makes keyword-only fields per class."""
 
     content: str
     tokens: int = cast("int", msgspec.UNSET)  # an error that says how to count them

@@ -8,7 +8,7 @@ from cupel._folded import FoldedName
 
 
 class ContextKind(FoldedName):
-    """What an item is: an open set of names, compared without ASCII case.
+    """The type of an item, such as `Message` or `Document`: an open set of names, compared without ASCII case.
 
     Any non-blank string is a kind; the five well-known ones are class attributes.
 

@@ -29,11 +29,11 @@ class ScoredItem(msgspec.Struct, frozen=True):
 
 
 class OverflowStrategy(Enum):
-    """What happens when pinned and selected items together exceed `target_tokens`."""
+    """How to handle pinned and selected items that together exceed `target_tokens`."""
 
     THROW = "throw"
     """Raise `BudgetOverflowError`."""
     TRUNCATE = "truncate"
-    """Walk the selection from the highest score down and keep what still fits; pinned items always stay."""
+    """Walk the selection from the highest score down and keep items that still fit; pinned items always stay."""
     PROCEED = "proceed"
     """Keep everything and tell the pipeline's `on_overflow` callback."""

@@ -1,4 +1,4 @@
-"""What the library says at single budgets, for the page to show or to check itself against."""
+"""The library's selections at single budgets, for the page to show or to check itself against."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _INCLUDED: Final = {
 
 
 def reason_name(name: str) -> str:
-    """Return a short name for a reason; reasons of other makers keep their own.
+    """Return a short title for a reason's name; an unknown name is returned unchanged.
 
     >>> reason_name("BudgetExceeded"), reason_name("TooOld")
     ('no room', 'TooOld')
@@ -53,7 +53,7 @@ def reason_name(name: str) -> str:
 
 
 def included_words(entry: IncludedItem) -> str:
-    """Say why an item is in.
+    """Return the reason why an item was selected, in one or two words.
 
     >>> from cupel import ContextItem
     >>> included_words(IncludedItem(ContextItem("rules", 9, pinned=True), 1.0, InclusionReason.PINNED))
@@ -84,7 +84,7 @@ def left_out(report: SelectionReport) -> str:
 
 
 def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
-    """Sum a selection up in one line.
+    """Return a summary of a selection in one line.
 
     >>> from cupel import ContextItem, presets
     >>> budget = ContextBudget(10, 10)
@@ -125,7 +125,7 @@ _VIEWS: Final = {
         ),
     ),
 }
-"""What of the data has a view of its own: its part of the document, and its scripts."""
+"""The keys of the data that have their own view, each with its part of the document and its scripts."""
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 

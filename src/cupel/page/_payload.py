@@ -80,7 +80,7 @@ class Probes:
         return cls(budget, fixed_window, budget.output_reserve, -(-needed // step) * step)
 
     def settings(self) -> dict[str, Any]:
-        """Return what the page's script makes its budgets from."""
+        """Return the values from which the page's script makes its budgets."""
         return {
             "target": self.budget.target_tokens,
             "max": self.budget.max_tokens,
@@ -300,7 +300,7 @@ def _generous(prepared: PreparedSelection, items: list[ContextItem]) -> Selectio
 def _document(policy: Pipeline) -> str:
     try:
         return cupel.policy.dumps(policy, indent=2)
-    except PolicyConfigError:  # a strategy nobody registered has no document; the page still has the rest
+    except PolicyConfigError:  # an unregistered strategy has no document; the page still has the rest
         return repr(policy)
 
 
@@ -327,7 +327,7 @@ def _counts(report: SelectionReport, pinned: int) -> list[dict[str, Any]]:
 GENERATOR: Final = f"cupel {__version__}"
 _METADATA_LIMIT: Final = 2_000
 _RELATIONS: Final = (ID_KEY, WORTH_KEY, GROUP_KEY)
-"""Metadata that the page says in words of its own."""
+"""Metadata keys that the page shows in words."""
 _USUAL: Final = (
     ContextKind.SYSTEM_PROMPT,
     ContextKind.MESSAGE,
@@ -347,7 +347,7 @@ def page_payload(
     fixed_window: bool,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any]:
-    """Compute the page's data: the items once, and for each policy what showing it at any budget takes.
+    """Compute the page's data: the items, and for each policy the data to show it at any budget.
 
     With `fixed_window` the slider moves the target under an unchanged `max_tokens`, otherwise both move together.
     The page opens with the first variant; `source` is how a command line names the items, if one can. `on_progress` is

@@ -62,7 +62,7 @@ def scoring(
 
 
 class _Forms:
-    """Describes scorers: what does not depend on peers by its scores, what does by how it follows from the items."""
+    """Describes scorers for the page: by their scores, or, if these depend on peers, by how to compute them."""
 
     def __init__(self, prepared: PreparedSelection, items: Sequence[ContextItem]) -> None:
         pinned = set(map(id, prepared.pinned))
@@ -96,7 +96,7 @@ class _Forms:
         return named | {"type": "column" if peerless else "fixed", "scores": scores}
 
     def column(self, scorer: Scorer, places: Sequence[int]) -> list[float]:
-        """Return what a scorer says of the items at some positions."""
+        """Return a scorer's scores for the items at some positions."""
         return scorer.checked_scores([self._items[at] for at in places]) if places else []
 
 

@@ -226,7 +226,7 @@ NULL_OBSERVER = Observer()
 class Recorder(Observer):
     """Record one run: five stages with their times, counts and exclusions, and the events made from them.
 
-    Sorting and the slicer's preparation have no stage of their own: their time counts for Slice, even if they happened
+    Sorting and the slicer's preparation are no separate stages: their time counts for Slice, even if they happened
     in `Pipeline.prepare`. Time that a collector spends on an event counts for no stage.
     """
 

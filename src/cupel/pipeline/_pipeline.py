@@ -33,8 +33,8 @@ _CHRONOLOGICAL: Final = ChronologicalPlacer()
 class Pipeline:
     """Classify, score, deduplicate, sort, slice, place: the fixed pipeline with its three strategies.
 
-    A value: equal when its parts are equal, without state of its own, so threads can share it; `dataclasses.replace`
-    changes a part, `cupel.policy` writes and reads it as a document.
+    A pipeline is an immutable value: it is equal to another with equal parts, and holds no run state, so threads can
+    share it. `dataclasses.replace` changes a part; `cupel.policy` writes and reads it as a document.
 
     Args:
         scorer: Rates each item.
@@ -44,8 +44,8 @@ class Pipeline:
         overflow: What to do when pinned and selected items exceed the target.
         on_overflow: Called with an `OverflowEvent` for selections over the target; needs `OverflowStrategy.PROCEED`.
         pins: Rules that pin items in addition to those that are already pinned.
-        name: What the pipeline is called in tables and documents.
-        description: What the pipeline is for.
+        name: The name of the pipeline in tables and documents.
+        description: A sentence on the purpose of the pipeline.
 
     >>> from cupel import ContextBudget, ContextItem, ReflexiveScorer
     >>> pipeline = Pipeline(scorer=ReflexiveScorer())
@@ -138,10 +138,13 @@ class Pipeline:
         query: str | None = None,
         trace: TraceSink | None = None,
     ) -> list[ContextItem]:
-        """Select for a budget and return the items in placed order; `trace` observes the run.
+        """Select for a budget and return the items in placed order.
 
-        A number as `budget` is a window of that many tokens, all of them to be used. `query` is the question that the
-        items should answer, for scorers that use it, such as `RelevanceScorer`; the others ignore it.
+        Args:
+            items: The candidates.
+            budget: The token budget; a number is a window of that many tokens with the same target.
+            query: The question that the items should answer, for scorers such as `RelevanceScorer`.
+            trace: A collector that observes the run.
         """
         budget = ContextBudget.of(budget)
         watch = observer_for(trace, budget)
@@ -152,7 +155,7 @@ class Pipeline:
     def dry_run(
         self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
     ) -> SelectionReport:
-        """Select for a budget and return the report; raises whatever `run` raises, but tells `on_overflow` nothing."""
+        """Select for a budget and return the report; raises the errors of `run`, but does not call `on_overflow`."""
         return self._observed(items, ContextBudget.of(budget), Recorder(), query, notify=False).report
 
     def select(
@@ -164,7 +167,7 @@ class Pipeline:
     def prepare(self, items: Iterable[ContextItem], *, query: str | None = None) -> PreparedSelection:
         """Classify, score, deduplicate and sort once, to select for any number of budgets.
 
-        The prepared selection's `with_query` goes on to other queries.
+        Call `with_query` on the result for other queries.
         """
         recorder = Recorder()
         prepared = prepare(self.bind(query), items, None, recorder)
@@ -183,10 +186,16 @@ class Pipeline:
     ) -> GatheredResult:
         """Read one or several sources at the same time, then select as `select` does.
 
-        A mapping of names to sources, or a list of them; the candidates are in the order of the sources, whichever
-        answers first. `timeout` is in seconds for each source, or a mapping of names to seconds. A source that fails or
-        runs out of time raises `SourceError` and the others are cancelled; with `on_error="skip"` it gives nothing and
-        is listed in `source_errors`.
+        The candidates are in the order of the sources, whichever answers first. A source that fails or times out raises
+        `SourceError` and cancels the others; with `on_error="skip"` it is listed in `source_errors` instead.
+
+        Args:
+            sources: One source, a list of them, or a mapping of names to sources.
+            budget: The token budget; a number is a window of that many tokens with the same target.
+            timeout: Seconds for each source, or a mapping of names to seconds.
+            on_error: `"raise"`, or `"skip"` to go on without a source that failed.
+            query: The question that the items should answer.
+            trace: A collector that observes the run.
 
         >>> import asyncio
         >>> from cupel import ContextBudget, ContextItem, RecencyScorer
@@ -222,8 +231,15 @@ class Pipeline:
     ) -> StreamResult:
         """Select from a stream, reading no further than the budget needs, and close it.
 
-        Items are decided on in batches, those of the `StreamSlice` or of 32; scores are relative to the batch. Reading
-        stops after a batch that leaves no more than `slack_tokens` free. `on_excluded` is told of each item left out.
+        Items are selected in batches; scores are relative to the batch.
+
+        Args:
+            source: An `ItemSource` or an asynchronous iterable of items.
+            budget: The token budget; a number is a window of that many tokens with the same target.
+            batch_size: Items in a batch; by default that of the `StreamSlice`, or 32.
+            slack_tokens: Stop reading once no more than this many tokens are free.
+            query: The question that the items should answer.
+            on_excluded: Called with each excluded item.
 
         >>> import asyncio
         >>> from cupel import ContextBudget, ContextItem, ReflexiveScorer

@@ -31,9 +31,9 @@ _BATCH: Final = 32
 
 
 class ItemSource:
-    """Provides candidates: write `get` to give them all at once, or `stream` to give one after the other.
+    """Base of item sources: implement `get` to return all items at once, or `stream` to yield them one by one.
 
-    Each is the default of the other. Nothing has to inherit from this class: see `SourceLike`.
+    Each method has a default that calls the other. Inheriting from this class is optional: see `SourceLike`.
 
     >>> import asyncio
     >>> from cupel import ContextItem
@@ -73,7 +73,7 @@ that returns one, or a function without arguments that returns any of these."""
 
 @dataclass(frozen=True, slots=True)
 class SourceFailure:
-    """A source that gave nothing, and why.
+    """A source that failed, and the reason.
 
     >>> print(SourceFailure("web", TimeoutError(), timeout=2.5))
     web: timed out after 2.5 s
@@ -82,7 +82,7 @@ class SourceFailure:
     source: str
     """Its name: the key it was given under, or its place in the list."""
     error: BaseException
-    """What it raised."""
+    """The exception that it raised."""
     timeout: float | None = None
     """The seconds it was given, if they ran out."""
 
@@ -153,7 +153,7 @@ OnError: TypeAlias = Literal["raise", "skip"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GatheredResult(ContextResult):
-    """What `Pipeline.arun` returns: a `ContextResult` that also says which sources were skipped."""
+    """The result of `Pipeline.arun`: a `ContextResult` that also lists the sources that were skipped."""
 
     source_errors: tuple[SourceFailure, ...] = ()
 
@@ -183,7 +183,7 @@ async def gather(
     finally:
         for source in named.values():
             if iscoroutine(source):
-                source.close()  # one that was cancelled before it began would warn that nobody awaited it
+                source.close()  # a coroutine that was cancelled before it began would warn that it was never awaited
     results = [read.result() for read in reads]
     items = [item for result in results if isinstance(result, tuple) for item in result]
     return items, tuple(result for result in results if isinstance(result, SourceFailure))
@@ -248,7 +248,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamResult:
-    """What `Pipeline.stream` returns: the items in placed order, and how many of the others went for which reason."""
+    """The result of `Pipeline.stream`: the items in placed order, and the number of excluded items per reason."""
 
     items: list[ContextItem]
     budget: ContextBudget
@@ -299,7 +299,7 @@ async def stream(
 
 
 class Tally(Observer):
-    """Counts what the stages drop, and passes it on; an item is kept by nobody."""
+    """Counts the items that the stages drop, and passes them on without keeping them."""
 
     __slots__ = ("_on_excluded", "counts")
 
@@ -326,7 +326,7 @@ class Tally(Observer):
 
 @dataclass(slots=True)
 class StreamSelection:
-    """What was chosen so far. Nothing else of the stream is kept, so memory is bounded by the budget."""
+    """The items chosen so far. Nothing else of the stream is kept, so memory is bounded by the budget."""
 
     pipeline: Pipeline
     budget: ContextBudget
@@ -376,7 +376,7 @@ class StreamSelection:
         return placed.items
 
     def _pin(self, classified: Classified) -> None:
-        """Reserve room for pinned items; what was chosen before them makes way, from the lowest score up."""
+        """Reserve room for pinned items; evict items chosen before them, from the lowest score up."""
         pinned = classified.pinned
         if not pinned:
             return
@@ -402,7 +402,7 @@ class StreamSelection:
 
 def _batch_size(pipeline: Pipeline, batch_size: int | None) -> int:
     slicer = pipeline.slicer
-    # A subclass with a `slice` of its own would not be asked.
+    # A subclass that overrides `slice` would be ignored.
     if not isinstance(slicer, (StreamSlice, GreedySlice)) or type(slicer).prepare is Slicer.prepare:
         msg = (
             f"a stream is chosen from a batch at a time, which {type(slicer).__name__} cannot do: "

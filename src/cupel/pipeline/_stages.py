@@ -1,6 +1,6 @@
 """The six stages of a run, in their order: classify, score, deduplicate, sort, slice, place.
 
-Stages are pure functions. They return what they kept and what they dropped; `_observer` turns the latter into reasons.
+Stages are pure functions. They return the items they kept and dropped; `_observer` turns the latter into reasons.
 """
 
 from __future__ import annotations

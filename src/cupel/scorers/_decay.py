@@ -117,7 +117,7 @@ def _positive_duration(value: object, field: str) -> None:
 
 @runtime_checkable
 class Clock(Protocol):
-    """Anything that knows the time."""
+    """An object with a `now()` method that returns the current time."""
 
     def now(self) -> datetime:
         """Return the present instant as an aware datetime."""

@@ -314,6 +314,6 @@ def _breach(message: str) -> StrategyContractError:
 
 
 def _abandon(answer: object) -> None:
-    close = getattr(answer, "close", None)  # a coroutine that nobody awaits would warn
+    close = getattr(answer, "close", None)  # a coroutine that is never awaited would warn
     if callable(close):
         close()

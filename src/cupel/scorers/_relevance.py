@@ -72,7 +72,7 @@ class Terms(dict[str, tuple[str, ...]]):
         super().__init__()
         self._stem = stem
         self._stop = stop
-        self._lock = Lock()  # a stemmer works in fields of its own
+        self._lock = Lock()  # a stemmer keeps its state in its fields
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(word) > _LONGEST and not _SPACELESS_RUN.search(word):
@@ -342,7 +342,7 @@ class RelevanceScorer(PassScorer):
     within one source, undated items in the order given. 0.5 suits conversations, 0.8 to 0.9 questions about a whole
     discussion, 0.2 code and documents. `dates` lets a
     query find an item by the month, day and year of its timestamp (in UTC). A run without a query is refused, unless
-    relevance is `optional`: then every item scores 0, and a composite goes by its other scorers.
+    relevance is `optional`: then every item scores 0, and a composite uses its other scorers only.
 
     Words are compared in lower case and stemmed: in English, in the `stem` language of snowballstemmer, or with False
     not at all. Identifiers are found whole and by their parts. Scripts without spaces are found by characters.

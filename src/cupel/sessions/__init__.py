@@ -1,7 +1,7 @@
-"""A window that remembers the last request, and what it costs.
+"""Sessions: windows that remember the last request, and bills for each request.
 
 Providers charge a tenth for a prompt prefix that they have seen before. A window that is selected from scratch on every
-turn loses that; a session makes only changes that pay, and says what each request costs. `Session` does so for items,
+turn loses that. A session makes only changes that pay, and reports the cost of each request: `Session` for items,
 `cupel.messages.MessageSession` for chat histories.
 """
 

@@ -45,7 +45,7 @@ class SessionResult(ContextResult):
     action: Action = "append"
     """`"append"` where the items begin with the whole of the last selection, else `"repack"`."""
     reason: str = ""
-    """What was done, in one line."""
+    """The decision in one line."""
     changes: tuple[Change, ...] = ()
     """Everything that was evicted, shortened, restored or recalled."""
     marks: tuple[int, ...] = ()
@@ -74,7 +74,7 @@ class EntityForm:
 
 @dataclass(slots=True)
 class Entity:
-    """One or more forms of the same content; a group has one form, and any other item is an entity of its own."""
+    """One or more forms of the same content; a group has one form, and any other item is a separate entity."""
 
     key: str
     new: bool

@@ -106,7 +106,7 @@ def _require_same(path: str, key: str, item: ContextItem, expected: object) -> N
 
 @dataclass(frozen=True, slots=True)
 class FormFailure:
-    """A form that was tried and not taken: its name, and why; `error` is what it raised, if it did.
+    """A form that was tried and failed: its name and the reason; `error` is the exception, if it raised one.
 
     >>> FormFailure("summary", "took longer than 2 seconds").reason
     'took longer than 2 seconds'
@@ -171,7 +171,7 @@ async def atry_forms(
     counter: TokenCounter | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - the limit is for each form, and running out of it is no error
 ) -> Shortened:
-    r"""Return what `try_forms` does, with forms that may be awaited; one that runs out of time is cancelled.
+    r"""Return the same as `try_forms`, with forms that may be awaited; one that runs out of time is cancelled.
 
     Cancelling the caller cancels the form that is being tried.
 
@@ -203,12 +203,12 @@ async def atry_forms(
 
 
 class _OutOfTimeError(Exception):
-    """A form did not return in time; an error of its own, since a form may raise TimeoutError itself."""
+    """A form did not return in time; a separate class, since a form may raise TimeoutError itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What both ways of trying share: the checks before, between and after the forms."""
+    """The checks before, between and after the forms, shared by both functions."""
 
     request: Request
     timeout: float | None
@@ -289,11 +289,11 @@ async def _awaited(form: Shortener | AsyncShortener, text: str, limit: int, *, t
 
 
 def _started(form: Callable[[str, int], object], text: str, limit: int) -> Future[object]:
-    """Call a function in a thread of its own, which goes on if nobody waits for it any longer."""
+    """Call a function in a new thread, which continues if the caller stops waiting."""
     from concurrent.futures import Future  # brings logging, which few need
 
     outcome: Future[object] = Future()
-    outcome.set_running_or_notify_cancel()  # from here on nobody can cancel it
+    outcome.set_running_or_notify_cancel()  # from here on it cannot be cancelled
 
     def run() -> None:
         try:

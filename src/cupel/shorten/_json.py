@@ -119,7 +119,7 @@ class Document:
 
 
 class Context(NamedTuple):
-    """What holds for a whole document."""
+    """Facts about a whole document."""
 
     query: str
     plain: PlainText
@@ -266,7 +266,7 @@ class Node:
         if context.nested:
             inner = [one if isinstance(one, Marker) else quoted(one)[1:-1] for one in segments]
             return [label + '"', *inner, '"']
-        # Brackets alone between two markers tell nothing.
+        # Brackets alone between two markers carry no information.
         segments = [one for one in segments if isinstance(one, Marker) or any(map(str.isalnum, one))]
         last = max((at for at, one in enumerate(segments) if not isinstance(one, Marker)), default=None)
         if last is None:

@@ -27,13 +27,13 @@ _IMAGE = re.compile(
 
 
 class Marker(str):
-    """A line that says what is omitted: `[cupel: lines 6–135 omitted]`."""
+    """A line that describes an omission: `[cupel: lines 6–135 omitted]`."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, what: str) -> Marker:
-        """Return the marker that says what is omitted."""
+        """Return the text of the marker."""
         return cls(f"{_SIGN} {what} omitted]")
 
     @classmethod
@@ -85,7 +85,7 @@ def joined(segments: Iterable[str]) -> list[str]:
 
 
 def rendered(segments: Iterable[str], end: str = "\n") -> str:
-    """Return segments as one text, each marker on a line of its own."""
+    """Return segments as one text, each marker on a separate line."""
     parts: list[str] = []
     at_start = True
     for segment in segments:

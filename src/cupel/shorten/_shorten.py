@@ -13,7 +13,7 @@ from cupel.shorten._text import Page, Weigh, least, ranked, rare_words, split_li
 from cupel.tokens import TokenCounter
 
 _USUAL = 0.3
-"""Trouble in more than this share of the lines tells nothing about one of them."""
+"""Above this share of lines with errors, an error no longer distinguishes a line."""
 _HEAD, _TAIL = 0.3, 0.4
 """Shares of a form that go to the first and to the last lines; the rest goes to lines that matter between them."""
 
@@ -24,13 +24,13 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
     The form has whole lines of the text in their order: always the last ones, the first ones, and of those between them
     lines with words of `query`, errors, definitions and headings. JSON is cut between rows and members, rows that
     differ from the others or that `query` asks for are kept first, and it is still JSON without the markers. Each gap
-    has a marker on a line of its own. A text within the limit is returned as it is.
+    has a marker on a separate line. A text within the limit is returned as it is.
 
     Args:
         text: The text, such as a tool's output.
         limit: The most tokens that the form may have.
         counter: Counts tokens; `cupel.tokens.default_counter()` by default.
-        query: What the form will be read for: the user's newest message, or the call that produced the output.
+        query: The text to keep matching lines for: the user's newest message, or the call that produced the output.
 
     >>> log = "\n".join(f"copied part {number} of 90" for number in range(1, 91))
     >>> print(shorten(log + "\nOSError: no space left on device", 60))

@@ -29,7 +29,7 @@ _STEMS = (
     *("error", "exception", "traceback", "fail", "fatal", "panic", "warn", "assert", "critical", "denied", "refused"),
     *("not found", "no such", "no space", "undefined", "segfault", "killed", "timed out"),
 )
-"""What makes a line one that tells of trouble."""
+"""Words that mark a line as an error."""
 _NO_TROUBLE = re.compile(
     r"(?i:\b(?:0|no|without) (?:errors?|exceptions?|fail(?:ed|ures?)|warnings?))"
     r"|^\s*(?:\d+[-:|\t→]\s*)?(?:raise|throw|try|except|catch|import|from|return|def|class|if|elif|else|for|while|with|public"
@@ -41,7 +41,7 @@ _NAME_WEIGHT, _WORD_WEIGHT, _SHORTEST_WORD = 2.0, 0.7, 4
 """A line with a name that a query asks for comes before one that tells of trouble, whose score is 1."""
 _DIGITS = re.compile(r"\d+")
 _COMMON = 0.2
-"""A word or stem that is in more than this share of the lines tells nothing about one of them."""
+"""A word or stem that is in more than this share of the lines does not distinguish one of them."""
 _MOST_WORDS, _LONGEST_SHAPE = 32, 400
 _NUMBERED = r"(?:[ \t]*\d+[:|\t→])?"  # as editors and `grep -n` print lines
 _MODIFIERS = (

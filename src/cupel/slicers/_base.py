@@ -26,7 +26,7 @@ class Selection(msgspec.Struct, frozen=True):
     """The positions that a slicer chose, in its output order, and its reasons for the rest.
 
     `explain(position)` gives the slicer's own reason for leaving an item out, or None when the item just did not fit
-    the budget; it is called only when somebody wants a report.
+    the budget; it is called only for a report.
     """
 
     chosen: list[int]
@@ -63,7 +63,7 @@ class Chooser(ABC):
     def intervals(self, position: int, highest: int, work: Work) -> IntervalSet | None:
         """Return the targets up to `highest` that choose a position; None if each target has to be tried.
 
-        A chooser that knows them never exceeds its target and never raises. `work` limits the effort.
+        A chooser that returns them never exceeds its target and never raises. `work` limits the effort.
         """
         del position, highest, work
         return None

@@ -60,7 +60,7 @@ def checked_entries(field: str, entries: Iterable[E], entry_type: type[E]) -> tu
 
 
 class ScarcityBehavior(Enum):
-    """What a count slicer does when a kind has fewer candidates than it requires."""
+    """How a slicer handles a kind with fewer candidates than it requires."""
 
     DEGRADE = "degrade"
     """Take all candidates of the kind and record a shortfall."""
@@ -101,7 +101,7 @@ class CountQuotaSlice(PreparingSlicer):
     """Commits the required number of items of each kind, lets `inner` fill the rest, then enforces the caps.
 
     Required items are taken even when they exceed the budget; the pipeline's overflow strategy deals with that. The
-    caps keep what `inner` returns first: with `GreedySlice` the densest items, not the highest-scored ones.
+    caps keep the items that `inner` returns first: with `GreedySlice` the densest items, not the highest-scored ones.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem
     >>> pool = (("a", 0.9), ("b", 0.8))
@@ -141,8 +141,8 @@ class CountQuotaSlice(PreparingSlicer):
 class CountConstrainedKnapsackSlice(PreparingSlicer):
     """Commits the required number of items of each kind, fills the rest with a knapsack, then enforces the caps.
 
-    The caps keep the highest scores. The knapsack does not know about them, so room it spent on items that a cap then
-    removes stays empty.
+    The caps keep the highest scores. The knapsack ignores them, so the room of items that a cap then removes stays
+    empty.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem
     >>> pool = (("a", 0.8), ("b", 0.9))

@@ -105,7 +105,7 @@ class GreedyChooser(Chooser):
 class BestFirstSlice(PreparingSlicer):
     """Takes items from the best score down, each one that still fits; size does not count against an item.
 
-    The choice for scores that already speak of the whole item, such as relevance to a query or recency. `GreedySlice`
+    Use it for scores that rate an item as a whole, such as relevance to a query or recency. `GreedySlice`
     weighs score against size: it would trade the long tool result that is about to be answered for many greetings.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem

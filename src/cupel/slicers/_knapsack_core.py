@@ -24,7 +24,7 @@ class Relaxation(NamedTuple):
 
     weights: Array
     loss: Array
-    """What it costs to differ from the reference."""
+    """The cost of differing from the reference."""
     inside: Array
     """Whether the reference takes the item."""
     free: int

@@ -81,7 +81,7 @@ class Sharing(NamedTuple):
 
     def shares(self, target: int) -> list[tuple[int, int]]:
         """Return the tokens and the cap of each kind."""
-        # What kinds without candidates require is lost to the others as well (ruling 5.20).
+        # The requirement of a kind without candidates is lost to the others as well (ruling 5.20).
         unassigned = target - sum([portion(entry.require, target) for entry in self.absent])
         growing = 0
         limits: list[tuple[int, int, int]] = []
@@ -241,6 +241,9 @@ _ALL = 100.0
 @dataclass(frozen=True, slots=True)
 class QuotaEntry:
     """One kind's share of the target, in percent: at least `require`, at most `cap`.
+
+    Both are percentages from 0 to 100: `QuotaEntry("Memory", 10)` requires a tenth of the target,
+    `QuotaEntry("Memory", 0.1)` only 0.1 percent.
 
     >>> QuotaEntry("Document", cap=40).require
     0.0

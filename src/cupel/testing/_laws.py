@@ -45,7 +45,7 @@ class _Case:
     """One input of a strategy, and another one to try in between."""
 
     name: str
-    """What the list is called: `items` for scorers, `scored` for slicers and placers."""
+    """The name of the list: `items` for scorers, `scored` for slicers and placers."""
     given: list[Any]
     others: list[Any]
     budget: ContextBudget = _NO_BUDGET
@@ -99,7 +99,7 @@ def _scores_one_by_one(scorer: Scorer, case: _Case) -> list[float]:
 
 
 def _scores_without_memory(scorer: Scorer, case: _Case, scores: list[float]) -> None:
-    """Score the same items again, others in between, all in one list: no cache may go by a list's identity."""
+    """Score the same items again, others in between, all in one list: no cache may depend on a list's identity."""
     other = replace(case, given=case.others)
     reused = list(case.others)
     fresh = _score_all(scorer, other, reused)
@@ -179,7 +179,7 @@ def search_slicer(
 
     lists = strategies.scored_lists(items, scores=strategies.scores(non_finite=non_finite_scores), max_size=8)
     _search(_slicer_cases(lists), laws, slicer, max_examples)
-    if items is None:  # a caller with items of their own may not want related ones
+    if items is None:  # a caller's items need not be related
         _search(_related_cases(), lambda case: _keeps_to_relations(slicer, case), slicer, max_examples)
 
 

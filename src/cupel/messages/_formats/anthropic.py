@@ -1,4 +1,4 @@
-"""Anthropic messages: roles alternate, calls and results are blocks, the system prompt is a parameter of its own."""
+"""Anthropic messages: roles alternate, calls and results are blocks, the system prompt is a separate parameter."""
 
 from __future__ import annotations
 

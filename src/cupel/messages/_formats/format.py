@@ -37,4 +37,4 @@ class Format:
     thinking: bool = False
     """Whether a running tool loop that began with thinking must still begin with it."""
     results_are_user: bool = False
-    """Whether tool results are messages of the user, rather than messages of their own."""
+    """Whether tool results are part of user messages, rather than separate messages."""

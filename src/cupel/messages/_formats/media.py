@@ -1,4 +1,4 @@
-"""What images, sound and files cost, as far as the providers publish it."""
+"""The tokens of images, sound and files, where the providers publish them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPENAI_LARGEST = _OPENAI_LOW + 8 * _OPENAI_TILE
 _ANTHROPIC_PIXELS_PER_TOKEN = 750
 _ANTHROPIC_LARGEST = 1600
 _PDF_PAGE = 3000
-"""The upper end of what Anthropic states for a page, read as text and as picture."""
+"""The most tokens that Anthropic states for a page, read as text and as an image."""
 _AUDIO_BYTES_PER_TOKEN = {"wav": 4800, "pcm16": 4800}
 _COMPRESSED_AUDIO_BYTES_PER_TOKEN = 800
 """A tenth of a second of speech is a token; MP3 as low as 64 kbit/s makes 800 bytes of it."""
@@ -35,7 +35,7 @@ _HEADER_CHARACTERS = 87_400
 Size = tuple[int, int]
 """Width and height in pixels."""
 ImageTokens = int | Callable[[Size | None], int]
-"""What a caller may say an image costs: always the same, or by its size, which is None where it is unknown."""
+"""The cost of an image: a number, or a function of its size, which is None where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""OpenAI chat completions: a list of role messages; results are messages of their own."""
+"""OpenAI chat completions: a list of role messages; results are separate messages."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def group(infos: Sequence[MessageInfo]) -> list[Unit]:
 
 
 def _exchange(start: int, end: int, infos: Sequence[MessageInfo]) -> list[Unit]:
-    """Return the calls at `start` and the results up to `end`; results of other calls become units of their own."""
+    """Return the calls at `start` and the results up to `end`; results of other calls become separate units."""
     waiting = set(infos[start].calls)
     members, strays = [start], list[Unit]()
     for position in range(start + 1, end):

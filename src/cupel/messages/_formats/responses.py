@@ -196,7 +196,7 @@ def group(infos: Sequence[MessageInfo]) -> list[Unit]:
 
 
 def _without_repeated_ids(infos: Sequence[MessageInfo]) -> list[MessageInfo]:
-    """Items have ids of their own, which must differ: of two with one id only the newest can be sent."""
+    """Items have unique ids: of two with the same id only the newest can be sent."""
     seen: set[str] = set()
     checked: list[MessageInfo] = []
     for info in reversed(infos):

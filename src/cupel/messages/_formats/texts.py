@@ -1,4 +1,4 @@
-"""Texts in a message that may be sent shorter: what tools returned, what was said, and the strings in calls."""
+"""Texts in a message that may be shortened: tool results, prose, and the strings in calls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cupel.errors import ConfigurationError
 from cupel.messages._plain import JSON, compact_json, fields, is_sequence
 
 Part = Literal["arguments", "outputs", "prose"]
-"""What may be shortened: strings in calls' arguments, what tools returned, what the user and the assistant said."""
+"""The texts that may be shortened: strings in calls' arguments, tool results, prose of the user and the assistant."""
 OUTPUTS: tuple[Part, ...] = ("outputs",)
 
 _Form = Callable[[str], str]
 _TEXTS = frozenset(("text", "input_text", "output_text"))
 _OPEN = _TEXTS | {"tool_use", "refusal"}
-"""What a message of the model may hold besides words and calls if these are to be changed."""
+"""The other parts that a message of the model may have if its words and calls are to be changed."""
 _STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?', re.DOTALL)
 """A string in a JSON text, and whether it is a key."""
 
@@ -111,7 +111,7 @@ def _text(part: Any, form: _Form) -> Any:
 
 
 def _with_calls(message: JSON, form: _Form) -> dict[str, Any]:
-    """Return what becomes of a message's or item's calls; the input of custom tools is no JSON and stays as it is."""
+    """Return a message's or item's calls with new texts; the input of custom tools is not JSON and stays as it is."""
     match message:
         case {"type": "function_call", "arguments": arguments}:
             return {"arguments": _arguments(arguments, form)}
