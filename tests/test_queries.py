@@ -130,7 +130,12 @@ def test_every_adapter_passes_a_query_on(file):
     made = [call for call in calls if called(call) in names and not is_elsewhere(call)]
     given = {ast.unparse(call): {keyword.arg or ast.unparse(keyword) for keyword in call.keywords} for call in made}
     assert [call for call, keywords in given.items() if not keywords & {"query", "**options"}] == []
-    assert made or file.stem in ("claude_agent_sdk", "litellm", "openai_agents", "opentelemetry")
+    # A session takes its query as an option; OpenTelemetry and a shortening hook select nothing.
+    assert (
+        made
+        or "SessionOptions" in file.read_text(encoding="utf-8")
+        or file.stem in ("claude_agent_sdk", "opentelemetry")
+    )
 
 
 def called(call: ast.Call) -> str:

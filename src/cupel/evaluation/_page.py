@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cupel.evaluation._recordings import Recording
     from cupel.evaluation._replay import Replay, ReplayedTurn
-    from cupel.evaluation._strategies import Request
+    from cupel.evaluation._strategies import SentRequest
     from cupel.messages import MessageInfo
     from cupel.sessions import Prices
 
@@ -80,7 +80,7 @@ class _Conversation:
             row["used"] = {"facts": turn.retention.facts, "kept": turn.retention.kept}
         return row
 
-    def _numbers(self, request: Request) -> Iterable[int]:
+    def _numbers(self, request: SentRequest) -> Iterable[int]:
         for message, at in zip(request.messages, request.positions, strict=True):
             if at is not None and message is self._recorded[at]:
                 yield at

@@ -21,7 +21,7 @@ _REPLY_FRAME: Final = 3
 """Tokens that begin the model's reply, as `fit` counts them."""
 
 
-class Step(NamedTuple):
+class RecordedStep(NamedTuple):
     """An answer of the model, before which a request is sent."""
 
     at: int
@@ -52,7 +52,7 @@ class Reader:
         except (InvalidItemError, TypeError) as error:
             raise EvaluationError(f"cannot be read as {self.provider}: {error}") from None
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[RecordedStep]:
         """Return the model's answers: an assistant message, or in Responses all items in a row that the model wrote."""
         found: dict[int, tuple[Any, ...]] = {}
         start: int | None = None
@@ -64,7 +64,7 @@ class Reader:
                 start = at
             if start:
                 found[start] = found.get(start, ()) + tuple(map(_value, message.arguments))
-        return [Step(at, arguments) for at, arguments in found.items()]
+        return [RecordedStep(at, arguments) for at, arguments in found.items()]
 
     def is_valid(self, messages: Sequence[MessageInfo]) -> bool:
         """Tell whether every call has its result, and every result its call, where the format wants them."""

@@ -22,7 +22,7 @@ from cupel.evaluation._page import turns_payload
 from cupel.evaluation._reader import Reader, costing
 from cupel.evaluation._recordings import Recording
 from cupel.evaluation._retention import Retention, retention
-from cupel.evaluation._strategies import Request, request_of
+from cupel.evaluation._strategies import SentRequest, request_of
 from cupel.messages import default_prices
 from cupel.page import write_page
 from cupel.sessions import Prices
@@ -30,7 +30,7 @@ from cupel.sessions import Prices
 if TYPE_CHECKING:
     import os
 
-    from cupel.evaluation._reader import Step
+    from cupel.evaluation._reader import RecordedStep
     from cupel.evaluation._strategies import Fill, WindowStrategy
     from cupel.messages import MessageInfo
     from cupel.tokens import TokenCounter
@@ -80,7 +80,7 @@ class ReplayedTurn:
     """Whether a call has no result, or a result no call."""
     unsent: bool = False
     """Whether the newest message is missing."""
-    request: Request | None = field(default=None, repr=False)
+    request: SentRequest | None = field(default=None, repr=False)
     """The request; None if there was none."""
 
 
@@ -283,7 +283,7 @@ class _Conversation:
         """Return a key for each message: equal messages have equal keys."""
         return [self._keys.get(id(message)) or _key(message) for message in messages]
 
-    def retention(self, step: Step, window: Sequence[MessageInfo]) -> Retention | None:
+    def retention(self, step: RecordedStep, window: Sequence[MessageInfo]) -> Retention | None:
         """Measure how many of a step's facts a window contains."""
         history = [*self.reader.opening, *self.reader.messages[: step.at]]
         return retention(step.arguments, history, window)
@@ -301,7 +301,7 @@ class _Meter:
     def turns(self, told: _Conversation, fill: Fill) -> Iterator[ReplayedTurn]:
         """Yield the turns of one conversation."""
         before: list[str] = []
-        last: Request | None = None
+        last: SentRequest | None = None
         start = 0
         for step in told.steps:
             history = list(told.recording.messages[: step.at])
@@ -325,7 +325,7 @@ class _Meter:
         self,
         turn: ReplayedTurn,
         told: _Conversation,
-        request: Request,
+        request: SentRequest,
         said: Sequence[MessageInfo],
         *,
         same: int,

@@ -30,7 +30,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SentRequest:
     """The messages of a request, their positions in the recording, and the strategy's notes on them."""
 
     messages: tuple[Any, ...]
@@ -40,17 +40,17 @@ class Request:
     notes: tuple[Note, ...] = ()
 
 
-def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], before: Request | None) -> Request:
+def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], before: SentRequest | None) -> SentRequest:
     """Return the request that a strategy made of a history; `before` is the last one of the conversation."""
     if not isinstance(filled, Fitted):
         places = {id(message): at for at, message in enumerate(history)}
         messages = tuple(as_list("the result of a strategy", filled, "a list of messages, or a Fitted"))
-        return Request(messages, tuple(places.get(id(message)) for message in messages))
+        return SentRequest(messages, tuple(places.get(id(message)) for message in messages))
     if isinstance(filled, SessionTurn):
         notes = tuple(Note(change.positions, str(change)) for change in filled.changes)
-        return Request(tuple(filled.messages), filled.positions, filled.reason, notes)
+        return SentRequest(tuple(filled.messages), filled.positions, filled.reason, notes)
     last: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
-    return Request(tuple(filled.messages), filled.positions, notes=tuple(_evicted(filled, last)))
+    return SentRequest(tuple(filled.messages), filled.positions, notes=tuple(_evicted(filled, last)))
 
 
 def _evicted(fitted: Fitted[Any], last: Collection[int | None]) -> Iterator[Note]:
