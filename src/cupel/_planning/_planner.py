@@ -146,8 +146,11 @@ class Planner:
         found = (step for index, c in enumerate(candidates) if not c.held for step in upgrades_of(index, c))
         self.upgrades = sorted(found, key=self._rank)
 
-    def _rank(self, upgrade: Upgrade) -> tuple[bool, float, int]:
-        return not self.candidates[upgrade.candidate].preferred, -upgrade.density, upgrade.candidate
+    def _rank(self, upgrade: Upgrade) -> tuple[bool, bool, float, int]:
+        """Order upgrades: preferred candidates first, then the shortest forms of all that would need a note."""
+        candidate = self.candidates[upgrade.candidate]
+        is_longer = upgrade.below is not None and candidate.trace > 0
+        return not candidate.preferred, is_longer, -upgrade.density, upgrade.candidate
 
     def reselected(self, room: int) -> float:
         """Return the value of a window chosen without regard to the last request."""
@@ -299,11 +302,10 @@ class Suffix:
             if below is not None and chosen.get(index) is not below:
                 continue
             if tokens + cost > terms.least and gain * density < place(after):
-                if candidate.preferred:
-                    if after > terms.preferred:
-                        continue
-                else:
-                    break
+                if not candidate.preferred and (below is not None or not candidate.trace):
+                    break  # all that follow are worth less
+                if not candidate.preferred or after > terms.preferred:
+                    continue
             chosen[index] = option
             tokens += cost
             absent = rest
