@@ -306,7 +306,7 @@ def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pinned: Mappi
     for place, (item, relation) in enumerate(entries):
         if relation.group is None:
             continue
-        # A rule may have pinned it, so its flag says little.
+        # A rule may have pinned it, so its flag is not enough.
         is_pinned = place < pinned_count or relation.id in pinned
         was_pinned, other = first.setdefault(relation.group, (is_pinned, item))
         if is_pinned is not was_pinned:

@@ -173,7 +173,7 @@ _ROUNDED_UP = 1_000  # no item is expected to be rounded up by more
 class Found(NamedTuple):
     """The least extra tokens that select an item; None if no budget does.
 
-    An answer that is not exact says where the search stopped: its tokens are enough, but fewer may be.
+    If it is not exact, the search stopped early: these tokens are enough, but fewer may be.
     """
 
     extra: int | None

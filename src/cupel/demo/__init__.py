@@ -1,4 +1,4 @@
-"""A coding agent's session, to try things on."""
+"""A coding agent's session as sample data."""
 
 from cupel.demo._session import BUDGET, conversation, policy_text, session_items, session_policy, session_text
 

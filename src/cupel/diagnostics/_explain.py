@@ -93,5 +93,5 @@ class _Account:
 
 
 def _competed(entry: IncludedItem | ExcludedItem) -> bool:
-    """Tell whether an item was weighed against others: not the pinned, nor what was dropped before."""
+    """Return whether an item competed with others: it was neither pinned nor dropped before slicing."""
     return entry.reason is not InclusionReason.PINNED and not isinstance(entry.reason, (Deduplicated, NegativeTokens))

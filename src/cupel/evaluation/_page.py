@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 def turns_payload(replay: Replay) -> dict[str, Any]:
     """Return each conversation's texts once, and each request as runs of their numbers."""
     if not replay.recordings:
-        raise EvaluationError("the page needs a replay made by `replay`, which knows its recordings; this one has none")
+        raise EvaluationError("this replay has no recordings, which the page needs; pass a result of `replay`")
     cost = costing(replay.counter)
     conversations: list[dict[str, Any]] = []
     start = 0
     for number, recording in enumerate(replay.recordings, start=1):
-        told = _Conversation(recording, cost)
-        stop = start + len(told.steps)
+        conversation = _Conversation(recording, cost)
+        stop = start + len(conversation.steps)
         turns = {name: each[start:stop] for name, each in replay.strategies.items()}
         start = stop
         if any(turns.values()):
-            conversations.append(told.payload(recording.name or f"conversation {number}", turns, replay.prices))
+            conversations.append(conversation.payload(recording.name or f"conversation {number}", turns, replay.prices))
     prices = {"read": replay.prices.read, "write": replay.prices.write}
     return {"budget": replay.budget, "prices": prices, "ways": list(replay.strategies), "conversations": conversations}
 

@@ -298,33 +298,33 @@ class _Meter:
         self._every = every
         self._pressed = 0
 
-    def turns(self, told: _Conversation, fill: Fill) -> Iterator[ReplayedTurn]:
+    def turns(self, conversation: _Conversation, fill: Fill) -> Iterator[ReplayedTurn]:
         """Yield the turns of one conversation."""
         before: list[str] = []
         last: SentRequest | None = None
         start = 0
-        for step in told.steps:
-            history = list(told.recording.messages[: step.at])
-            size = told.sizes[step.at]
-            turn = ReplayedTurn(told.recording.name, step.at, size, pressed=size > self._budget, retention=None)
+        for step in conversation.steps:
+            history = list(conversation.recording.messages[: step.at])
+            size = conversation.sizes[step.at]
+            turn = ReplayedTurn(conversation.recording.name, step.at, size, pressed=size > self._budget, retention=None)
             self._pressed += turn.pressed
             looks = turn.pressed and self._pressed % self._every == 0
             try:
                 request = request_of(fill(history), history, last)
             except SelectionError as error:
-                yield replace(turn, retention=told.retention(step, ()) if looks else None, failure=str(error))
+                yield replace(turn, retention=conversation.retention(step, ()) if looks else None, failure=str(error))
                 continue
-            keys = told.keys(request.messages)
-            same = 0 if last is None else len(told.reader.opening) + _common(before, keys)
-            said = [*told.reader.opening, *map(told.reader.read, request.messages)]
-            sent = self._sent(turn, told, request, said, same=same, start=start)
-            yield replace(sent, retention=told.retention(step, said) if looks else None)
+            keys = conversation.keys(request.messages)
+            same = 0 if last is None else len(conversation.reader.opening) + _common(before, keys)
+            said = [*conversation.reader.opening, *map(conversation.reader.read, request.messages)]
+            sent = self._sent(turn, conversation, request, said, same=same, start=start)
+            yield replace(sent, retention=conversation.retention(step, said) if looks else None)
             before, last, start = keys, request, step.at
 
     def _sent(
         self,
         turn: ReplayedTurn,
-        told: _Conversation,
+        conversation: _Conversation,
         request: SentRequest,
         said: Sequence[MessageInfo],
         *,
@@ -332,11 +332,11 @@ class _Meter:
         start: int,
     ) -> ReplayedTurn:
         """Add the cost of a request whose first `same` messages are cached; `start` is the place of the last answer."""
-        costs = list(map(told.cost, said))
-        places = zip(request.positions, costs[len(told.reader.opening) :], strict=True)
+        costs = list(map(conversation.cost, said))
+        places = zip(request.positions, costs[len(conversation.reader.opening) :], strict=True)
         sent, hit = sum(costs), sum(costs[:same])
         cached = self._prices.cached(hit)
-        newest, wanted = (said[-1] if request.messages else None), told.reader.messages[turn.at - 1]
+        newest, wanted = (said[-1] if request.messages else None), conversation.reader.messages[turn.at - 1]
         return replace(
             turn,
             sent=sent,
@@ -344,7 +344,7 @@ class _Meter:
             new=sum(cost for at, cost in places if at is None or at >= start) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
             over=sent > self._budget,
-            invalid=not told.reader.is_valid(said),
+            invalid=not conversation.reader.is_valid(said),
             unsent=newest is None or (newest.role, newest.results) != (wanted.role, wanted.results),
             request=request,
         )

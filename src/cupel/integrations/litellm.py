@@ -38,7 +38,7 @@ class SessionCallback(CustomLogger):  # type: ignore[misc, unused-ignore]
     """Keeps a session for each conversation: `litellm.callbacks = [SessionCallback(8000)]`.
 
     Every `acompletion` of the process, a `Router` or the proxy sends the messages that the session chose; the caller's
-    list stays as it is. LiteLLM asks callbacks only in asynchronous calls: use this class's `completion` for others.
+    list stays as it is. LiteLLM runs callbacks in asynchronous calls only: use this class's `completion` for others.
 
     Args:
         budget: The tokens of a request, with tools.

@@ -107,7 +107,7 @@ def explain(  # noqa: PLR0917 - clients name the arguments
     policy: str | dict[str, Any] = "chat",
     query: str | None = None,
 ) -> dict[str, Any]:
-    """Say for each item whether it is selected, with its score and the reason; the arguments are those of `select`."""
+    """Return for each item whether it is selected, its score and the reason; the arguments are those of `select`."""
     candidates = _items(items)
     budget = _budget(max_tokens, target_tokens, output_reserve)
     report = _policy(policy).dry_run(candidates, budget, query=query)

@@ -72,10 +72,9 @@ def fit(
     """Return the part of a provider's chat history that fits a budget and that the provider will accept.
 
     A history that fits is returned whole. Otherwise calls stay with their results, reasoning with the items that it led
-    to, and the user speaks first. System prompts, the newest message of the user and results that the model has yet to
-    see are always kept; so are all messages of the user and the newest steps, as long as they fit. Where steps are left
-    out, a note says which: `[cupel: 2 earlier steps omitted here: …]`. An error names the messages that must be sent
-    and do not fit.
+    to, and the first message is the user's. System prompts, the newest user message and results that the model has not
+    seen yet are always kept; all user messages and the newest steps are kept while they fit. Where steps are omitted, a
+    note lists them: `[cupel: 2 earlier steps omitted here: …]`. If mandatory messages do not fit, an error names them.
 
     Args:
         messages: chat-completions messages, Responses items or Anthropic messages, as dicts or as SDK objects.
@@ -301,7 +300,7 @@ def lengthened(task: FitTask, items: Sequence[ContextItem], outcome: Attempt, cu
 def newest_first() -> Pipeline:
     """Return the default for `fit`: the newest units that fit, whole; nothing is deduplicated.
 
-    Saying the same thing twice in a conversation is not a mistake to clean up, so equal messages all stay candidates.
+    Repeated messages are normal in a conversation, so equal messages all stay candidates.
 
     >>> newest_first().name
     'newest-first'

@@ -40,7 +40,7 @@ class Framework(Generic[M]):
     """A chat framework: how to read its messages and tools; `fit` returns the caller's objects.
 
     `views` translates a whole history, message by message, into plain dicts like chat-completions messages, which are
-    held to what every provider accepts; with `format="anthropic"`, into dicts like Anthropic's messages.
+    checked by the rules that every provider accepts; with `format="anthropic"`, into dicts like Anthropic's messages.
 
     >>> from dataclasses import dataclass
     >>> @dataclass

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from cupel.shorten import Rarity
 
 _OFTEN = 2
-"""Segments used more often than this are not told apart."""
+"""Segments used more often than this share one rate."""
 _PRIOR = 60.0
 """The expectation before a conversation has shown its own habits weighs as much as this many observations."""
 _CALLS = 8
-"""A segment's chance is that of being used by one of this many next calls. Fewer ask for the newest above all, which
-would be rewritten for a single turn's use."""
+"""A segment's chance is that of being used by one of this many next calls. Fewer calls favour the
+newest segments, which would be rewritten for a single turn's use."""
 _TELLING = re.compile(r"[\d_./@]|.[A-Z]")
-"""Characters that set a name apart from an ordinary word."""
+"""Characters that distinguish a name from an ordinary word."""
 _RARE = 8
-"""A name in more segments than this says nothing about where it came from."""
+"""A name in more segments than this does not identify its source."""
 _SHORTEST_LINE = 8
 _NUMBER = re.compile(r"^\d+[:\-\t ]\s*")
 """Tools number lines, and the same line may come back with another number, or none."""

@@ -66,13 +66,13 @@ class MessageSession(BaseSession, Generic[M]):
         keep: the share of the budget that is in use after a cut.
         note: writes the note on omitted messages: `note(messages, previous)` gets the newly omitted messages and its
             own previous answer, and returns at most a twentieth of the budget. It may be asynchronous for `afit`.
-        observation: tells which messages of the user are outputs of tools, for agents that send them so.
+        observation: returns True for user messages that are tool outputs, for agents that send them that way.
         worth: raise it to keep more context at a higher cost.
         forms: False keeps all outputs whole; a shortener replaces the built-in one.
         counter, tools, system, pin, image_tokens, alternate, system_messages: as for `fit`.
         query: the text that a policy's scorer looks for; by default the newest user message.
-        gaps: False lets messages leave from the old end only.
-        framework: takes and returns the messages of a framework.
+        gaps: False drops messages from the old end only.
+        framework: reads and returns the messages of a framework.
 
     >>> session = MessageSession(1000, provider="openai")
     >>> history = [{"role": "user", "content": "What is in the log?"}]

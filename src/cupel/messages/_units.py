@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Role = Literal["assistant", "system", "tool", "user"]
-"""Who speaks: `tool` is a message that answers calls, whatever its provider calls it."""
+"""The role of a message; `tool` is a message with tool results, whatever its provider calls it."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class MessageInfo:
 
 
 EMPTY_CONTENT = "empty content"
-"""The rejection of a message, or of a block in it, that says nothing."""
+"""The rejection of an empty message, or of an empty block in it."""
 TWO_CALLS = "two calls with one id"
 NO_CALL = "result without its call"
 NO_RESULT = "call without its result"

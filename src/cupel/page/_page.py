@@ -73,7 +73,7 @@ def excluded_words(reason: ExclusionReason) -> str:
 
 
 def left_out(report: SelectionReport) -> str:
-    """Say how many items are out for which reason; nothing if none is.
+    """Return the number of excluded items per reason as text; empty if there are none.
 
     >>> from cupel import ContextItem, presets
     >>> left_out(presets.chat().dry_run([ContextItem("a", 8), ContextItem("b", 7)], 10))

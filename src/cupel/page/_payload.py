@@ -283,7 +283,7 @@ def variant_payload(
 
 
 def _times(bounds: tuple[int, int, int], items: Sequence[ContextItem]) -> int:
-    """Say at how many budgets the library is asked."""
+    """Return the number of budgets at which to run the library."""
     fewest, most, work = bounds
     return max(fewest, min(most, work // max(1, len(items))))
 
@@ -350,8 +350,8 @@ def page_payload(
     """Compute the page's data: the items, and for each policy the data to show it at any budget.
 
     With `fixed_window` the slider moves the target under an unchanged `max_tokens`, otherwise both move together.
-    The page opens with the first variant; `source` is how a command line names the items, if one can. `on_progress` is
-    told after each variant how many of how many are done.
+    The page opens with the first variant; `source` is the name of the items on a command line, if they have one.
+    `on_progress` is called after each variant with the number of variants done and in all.
 
     >>> from cupel import presets
     >>> variants = [Variant(presets.chat(), "chat", "--policy chat")]

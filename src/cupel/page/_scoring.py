@@ -105,7 +105,7 @@ def _reads_a_clock(scorer: Scorer) -> bool:
 
 
 def _inexact(items: Sequence[ContextItem], form: dict[str, Any]) -> str:
-    """Say which numbers the script would round; nothing if it rounds none."""
+    """Return a sentence on the numbers that the script would round; empty if it rounds none."""
     numbers = chain.from_iterable(one.get("scores", ()) for one in _leaves(form))
     if not all(number is None or _is_moderate(number) for number in numbers):
         return "Its scores are too large to be exact here."

@@ -177,7 +177,7 @@ async def gather(
                 group.create_task(_read(name, source, limits.get(name), on_error)) for name, source in named.items()
             ]
     except BaseExceptionGroup as failures:
-        # The sources that were still at work have been cancelled; the first in their order speaks for all.
+        # The sources that were still running have been cancelled; raise the first failure in their order.
         first = min(failures.exceptions, key=lambda error: _place(error, list(named)))
         raise first from first.__cause__
     finally:

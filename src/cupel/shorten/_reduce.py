@@ -48,7 +48,7 @@ def table(text: str, limit: int | None, *, counter: TokenCounter | None = None) 
 def values(text: str, limit: int | None, *, counter: TokenCounter | None = None) -> str:
     """Return JSON reduced to the distinct values under each path: no nulls, no key twice, arrays merged.
 
-    Which values belong to one row is lost. A limit of None gives all values. A text that is no JSON is treated as
+    Which values belong to one row is lost. A limit of None keeps all values. A text that is not JSON is treated as
     `table` does.
 
     >>> text = '{"user": "mia", "cards": [{"id": 7, "brand": "visa"}, {"id": 9, "brand": "visa", "note": null}]}'
@@ -93,7 +93,8 @@ def arguments(text: str, limit: int, *, counter: TokenCounter | None = None, for
 def names(text: str, limit: int, *, counter: TokenCounter | None = None, known: Mapping[str, int] | None = None) -> str:
     r"""Return one line with the distinct identifiers, paths and numbers of a text, the most informative first.
 
-    A name is informative if it is no ordinary word and few other texts hold it; `known` says how many (see `Rarity`).
+    A name is informative if it is no ordinary word and few other texts contain it; `known` has the numbers of texts
+    (see `Rarity`).
     Equally informative names keep the order of the text.
 
     >>> log = "tests/test_header.py ...... passed in the usual time\n" * 9

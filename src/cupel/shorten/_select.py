@@ -109,7 +109,7 @@ def key_lines(
 ) -> str:
     r"""Return the lines with most rare names not yet covered by better ones, for their length.
 
-    `known` says how many other texts hold a name (see `Rarity`), so that a name common in a conversation counts little.
+    `known` is the number of other texts with each name (see `Rarity`), so that a common name counts little.
 
     >>> log = "".join(f"copied part {number} of the archive to the store\n" for number in range(40))
     >>> log += "checksum of part_17.bin differs: 9f3a, see verify.log\n" + log
@@ -178,10 +178,10 @@ def _greedy(lines: list[str], positions: Sequence[int], known: Mapping[str, int]
 
 
 class Rarity(Counter[str]):
-    """Counts how many texts hold each name; `key_lines` and `names` take it as `known`.
+    """Counts the texts that contain each name; pass it to `key_lines` and `names` as `known`.
 
-    Add every unit of a conversation once, as it arrives; a unit costs its own length, never the conversation's. It is a
-    `Counter`, so a plain mapping of names to numbers does as well, and `dict(rarity)` is its whole state.
+    Add every unit of a conversation once, as it arrives; the cost depends on the unit's length only. It is a `Counter`,
+    so a plain mapping of names to numbers works as well, and `dict(rarity)` is its whole state.
 
     >>> rarity = Rarity()
     >>> rarity.add("def parse_header(line): ...")

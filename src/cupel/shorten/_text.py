@@ -35,10 +35,10 @@ _NO_TROUBLE = re.compile(
     r"|^\s*(?:\d+[-:|\t→]\s*)?(?:raise|throw|try|except|catch|import|from|return|def|class|if|elif|else|for|while|with|public"
     r"|private|protected|static|final|const|let|var|func|fn|[@#*}]|//|/\*|\"\"\")"
 )
-"""A line that says that all is well, or that is source code, where errors are only spoken of."""
+"""A line that reports success, or a line of source code that only mentions errors."""
 _WORD, _NAME = re.compile(r"[\w./@~-]+"), re.compile(r"[\d_./@-]|.[A-Z]")
 _NAME_WEIGHT, _WORD_WEIGHT, _SHORTEST_WORD = 2.0, 0.7, 4
-"""A line with a name that a query asks for comes before one that tells of trouble, whose score is 1."""
+"""A line with a name from the query ranks above an error line, whose score is 1."""
 _DIGITS = re.compile(r"\d+")
 _COMMON = 0.2
 """A word or stem that is in more than this share of the lines does not distinguish one of them."""

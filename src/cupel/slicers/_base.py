@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Selection(msgspec.Struct, frozen=True):
     """The positions that a slicer chose, in its output order, and its reasons for the rest.
 
-    `explain(position)` gives the slicer's own reason for leaving an item out, or None when the item just did not fit
+    `explain(position)` returns the slicer's reason for excluding an item, or None when the item just did not fit
     the budget; it is called only for a report.
     """
 
@@ -43,11 +43,11 @@ class Span(NamedTuple):
 
 
 class Chooser(ABC):
-    """A slicer that has seen its candidates: everything that does not depend on the budget is done.
+    """Selects among prepared candidates for any budget; work that does not depend on the budget is already done.
 
-    Only `__call__` must be written. The two other methods serve questions about many budgets: `span` says how far one
-    choice holds, so that a search can skip budgets, and `intervals` gives all targets that choose an item. The defaults
-    promise nothing. A subclass that overrides `__call__` of a built-in chooser must override them too.
+    Only `__call__` must be implemented. The other two methods answer questions about many budgets: `span` returns the
+    targets with the same choice, so that a search can skip budgets, and `intervals` all targets that choose an item.
+    The defaults are always correct. A subclass that overrides `__call__` of a built-in chooser must override them too.
     """
 
     __slots__ = ()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class GreedySlice(PreparingSlicer):
     """Takes items by score per token, highest first, and skips those that do not fit; items without tokens always fit.
 
-    Fast, and usually close to the best: `cupel.analytics.optimality_gap` says how close in a given case.
+    Fast, and usually close to the best: `cupel.analytics.optimality_gap` measures how close.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem
     >>> big, small = ContextItem("big", 300), ContextItem("small", 50)

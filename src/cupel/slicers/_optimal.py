@@ -75,13 +75,13 @@ class KindLimit:
 class OptimalSlice(PreparingSlicer):
     """Chooses the greatest total score under forms, groups and limits for each kind.
 
-    The report's `certificate` says how good the selection is at least: within `gap` of the best, a share of the total,
+    The report's `certificate` bounds the distance to the best selection. It is at most `gap`, a share of the total,
     unless branch and bound would have to decide on more than `max_core` candidates. Scores count in steps of 0.0001.
-    `limits` do not count pinned items; minima are met in the order of the list, each if the ones before it allow, and
-    `scarcity` decides what happens when one is not reached.
+    `limits` do not count pinned items. Minima are met in the order of the list, each if the ones before it allow;
+    `scarcity` sets what happens when one is not reached.
 
-    It needs the extra `optimal`. `exact=False` does not: it follows the price of a token instead, which is close
-    to the best for plain items and forms, while groups and limits are kept but may cost a few percent.
+    It needs the extra `optimal`, unless `exact=False`: then items are chosen by a price per token, which is close to
+    the best for plain items and forms; groups and limits are respected but may cost a few percent.
 
     >>> from cupel import ContextBudget, ContextItem, ScoredItem
     >>> rows = (("a", 300, 0.9), ("b", 200, 0.5), ("c", 100, 0.45))

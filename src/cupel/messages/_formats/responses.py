@@ -42,7 +42,7 @@ ANSWERED_BY = {
     "shell_call": "shell_call_output",
     "tool_search_call": "tool_search_output",
 }
-"""Items that ask for an output, and the only kind of item that is one; the other calls carry theirs."""
+"""Items that need an output, with the type of that output item; other calls contain their output."""
 _ANSWERS = {output: call for call, output in ANSWERED_BY.items()}
 COMPACTIONS = frozenset(("compaction", "compaction_summary"))
 SETTINGS = COMPACTIONS | {"additional_tools", "compaction_trigger", "configuration_update"}
