@@ -108,6 +108,39 @@ def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider:
     run()
 
 
+@pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
+def test_every_request_of_a_rewritten_history_is_one_the_provider_accepts(provider: str) -> None:
+    """Callers edit, drop and restore messages, and store requests as their history."""
+
+    @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @given(BY_PROVIDER[provider], st.integers(20, 100), st.data())
+    def run(messages: list[Any], share: int, data: st.DataObject) -> None:
+        messages = [longer(message, number) for number, message in enumerate(messages)]
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        budget = fit(messages, 10**9, **options).total_tokens * share // 100
+        session = MessageSession[Any](budget, **options)
+        history = list(messages)
+        for _ in range(5):
+            try:
+                turn = session.fit(history)
+            except PinnedMessagesExceedBudgetError:
+                turn = None
+            assert turn is None or turn.total_tokens <= budget
+            assert turn is None or not turn.messages or violations(provider, turn.messages, history) == []
+            at = data.draw(st.integers(0, max(len(history) - 1, 0)))
+            change = data.draw(st.sampled_from(("drop", "edit", "restore", "store")))
+            if change == "drop" and len(history) > 1:
+                history = [*history[:at], *history[at + 1 :]]
+            elif change == "edit" and history:
+                history = [*history[:at], longer(history[at], at + 1), *history[at + 1 :]]
+            elif change == "store" and turn is not None and turn.messages:
+                history = list(turn.messages)
+            else:
+                history = list(messages)
+
+    run()
+
+
 @pytest.mark.parametrize("forms", [None, False])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_conversation_keeps_its_prefix_and_costs_less_than_choosing_anew(seed: int, forms: Any) -> None:
