@@ -28,6 +28,8 @@ LOW = 0.7
 KEPT_RESULTS = 3
 PLACEHOLDER = "[Old tool result content cleared]"
 GENERATED, TURNS = 6, 80
+SESSIONS, JUDGED = 20, 3
+"""The sessions of each agent that are replayed, and how many pressed turns there are for each one that is judged."""
 BUDGETS = {
     "coding": 16_000,
     "airline": 3_500,
@@ -140,8 +142,8 @@ def _start(window: Sequence[Message], head: int, budget: int) -> int:
 
 
 def session(budget: int) -> Step:
-    """Use a `MessageSession` with its defaults, at the prices of the ruler."""
-    window = MessageSession[Message](budget, prices=Prices.marked(), provider="openai", counter=COUNTER)
+    """Use a `MessageSession` with its defaults."""
+    window = MessageSession[Message](budget, provider="openai", counter=COUNTER)
     return lambda history: window.fit(history).messages
 
 
@@ -169,11 +171,11 @@ class Source:
 def measure_sessions(*, quick: bool = False) -> list[dict[str, Any]]:
     """Return one row for each strategy and agent; prices also as a share of sending everything."""
     rows: list[dict[str, Any]] = []
-    for source in sources(3, 3) if quick else sources():
+    for source in sources(3, 3) if quick else sources(SESSIONS, SESSIONS):
         budget = BUDGETS[source.title]
         everything = 1
         for name, make in STRATEGIES.items():
-            found = source.measure(make, budget, 1)
+            found = source.measure(make, budget, 1 if quick else JUDGED)
             everything = found["price"] if make is append else everything
             ratio = round(found["price"] / max(everything, 1), 2)
             rows.append({"sessions": f"{source.title}, {budget:,}", "strategy": name, "ratio": ratio, **found})

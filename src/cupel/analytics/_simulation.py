@@ -121,7 +121,8 @@ def find_min_budget_for(
 def _least(prepared: PreparedSelection, target: ContextItem, ceiling: int) -> int | None:
     found = Search(prepared, _NOTHING, most=ceiling, raising=True).least([target])[0]
     if not found.exact:
-        raise SearchStoppedError(found.extra)
+        enough = found.extra if found.extra is not None or not _selects(prepared, target, ceiling) else ceiling
+        raise SearchStoppedError(enough)
     return found.extra
 
 

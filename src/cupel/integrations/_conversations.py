@@ -69,7 +69,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class SentRequest:
+class OpenRequest:
     """A request: the keys of its states, and the parameters sent with the messages."""
 
     key: str
@@ -99,7 +99,7 @@ class Conversations(Generic[M]):
 
     def fit(
         self, history: Sequence[M], *, tools: Iterable[Any] | None = None, system: str | None = None
-    ) -> tuple[list[M], SentRequest]:
+    ) -> tuple[list[M], OpenRequest]:
         """Return the messages to send next in the conversation that `history` continues."""
         conversation, request = self._open(history, list(tools or ()), system)
         messages = conversation.fit(history)
@@ -108,14 +108,14 @@ class Conversations(Generic[M]):
 
     async def afit(
         self, history: Sequence[M], *, tools: Iterable[Any] | None = None, system: str | None = None
-    ) -> tuple[list[M], SentRequest]:
+    ) -> tuple[list[M], OpenRequest]:
         """Return the messages to send next as `fit` does; an asynchronous `note` function is awaited."""
         conversation, request = self._open(history, list(tools or ()), system)
         messages = await conversation.afit(history)
         self._close(conversation, request)
         return messages, request
 
-    def observe(self, request: SentRequest, usage: object) -> None:
+    def observe(self, request: OpenRequest, usage: object) -> None:
         """Settle the bill of a request, unless the store has forgotten it."""
         entry = self._read(request.key) if usage else None
         if entry is not None:
@@ -123,14 +123,14 @@ class Conversations(Generic[M]):
             conversation.observe(usage)
             self._write(request.key, conversation, request.previous)
 
-    def _open(self, history: Sequence[M], tools: list[Any], system: str | None) -> tuple[OpenSession[M], SentRequest]:
+    def _open(self, history: Sequence[M], tools: list[Any], system: str | None) -> tuple[OpenSession[M], OpenRequest]:
         *prefixes, key = _keys(history) or [STATE_KEY]  # an empty history has no prefix
         previous = next((prefix for prefix in reversed(prefixes) if prefix in self._store), None)
         last = None if previous is None else self._read(previous)
         conversation = self._sessions.open(None if last is None else last.state, tools=tools, system=system)
-        return conversation, SentRequest(key, tools, system, previous, None if last is None else last.previous)
+        return conversation, OpenRequest(key, tools, system, previous, None if last is None else last.previous)
 
-    def _close(self, conversation: OpenSession[M], request: SentRequest) -> None:
+    def _close(self, conversation: OpenSession[M], request: OpenRequest) -> None:
         self._write(request.key, conversation, request.previous)
         if request.obsolete is not None:
             self._store.pop(request.obsolete, None)

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, Final, Unpack
 
 from cupel.errors import ConfigurationError, MissingExtraError
-from cupel.integrations._conversations import PLACE, Conversations, SentRequest
+from cupel.integrations._conversations import PLACE, Conversations, OpenRequest
 from cupel.integrations._sessions import SessionOptions, Sessions
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
@@ -59,7 +59,7 @@ class SessionCallback(CustomLogger):  # type: ignore[misc, unused-ignore]
         super().__init__()
         sessions: Sessions[Any] = Sessions("openai", PLACE, budget, policy, **options)
         self._conversations = Conversations(sessions, store)
-        self._unanswered: OrderedDict[str, SentRequest] = OrderedDict()
+        self._unanswered: OrderedDict[str, OpenRequest] = OrderedDict()
         self._lock = Lock()
 
     def completion(self, *, messages: Sequence[Any], **kwargs: Any) -> Any:

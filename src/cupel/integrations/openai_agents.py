@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any, Final, Unpack
 
 from cupel.errors import ConfigurationError, MissingExtraError
-from cupel.integrations._conversations import PLACE, Conversations, SentRequest
+from cupel.integrations._conversations import PLACE, Conversations, OpenRequest
 from cupel.integrations._sessions import SessionOptions, Sessions, usage_of
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
@@ -73,7 +73,7 @@ class SessionFilter(RunHooks[Any]):  # type: ignore[misc, unused-ignore]
             self._conversations.observe(request, _usage(response.usage))
 
 
-_sent: ContextVar[tuple[SessionFilter | None, SentRequest | None]] = ContextVar("cupel_sent")
+_sent: ContextVar[tuple[SessionFilter | None, OpenRequest | None]] = ContextVar("cupel_sent")
 """The newest request of this run: the SDK filters the input and calls its hooks in one task."""
 
 

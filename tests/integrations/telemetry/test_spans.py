@@ -201,7 +201,7 @@ def test_a_reason_of_a_custom_strategy_is_unknown(run):
         def slice(self, scored, budget):
             return []
 
-        def fit(self, candidates):
+        def prepare(self, candidates):
             class Choose(Chooser):
                 def __call__(self, budget):
                     return Selection([], explain=lambda position: Whim())

