@@ -1,7 +1,7 @@
 """Choose what goes into a context window: deterministically, explainably, fast.
 
-Candidates and a token budget go in; an ordered selection comes out, with the reason for every item. The everyday names
-are here; each family has a namespace of its own: `cupel.scorers`, `cupel.slicers`, `cupel.placers`,
+Candidates and a token budget go in; an ordered selection comes out, with the reason for every item. The most used names
+are here; each family has its own namespace: `cupel.scorers`, `cupel.slicers`, `cupel.placers`,
 `cupel.diagnostics`, `cupel.policy`, `cupel.presets`, `cupel.analytics`,
 `cupel.tokens`, `cupel.shorten`, `cupel.sessions`, `cupel.testing`.
 """

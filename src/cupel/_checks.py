@@ -95,7 +95,7 @@ def as_integer(
     error: type[Exception] = ValueError,
     expected: str = "an integer",
 ) -> int:
-    """Convert an integer of any type from `least` to `most`; a bool is none, nor is a float without a fraction."""
+    """Convert an integer of any type from `least` to `most`; bools and floats are refused."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise wrong_type(name, expected, value)
     whole = int.__int__(value) if isinstance(value, int) else int(value)
@@ -107,7 +107,7 @@ def as_integer(
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a real number; a bool is none."""
+    """Return whether a value is a real number; a bool is none."""
     return not isinstance(value, bool) and isinstance(value, Real)
 
 
@@ -165,7 +165,7 @@ def as_function(name: str, value: object) -> Callable[..., Any]:
 
 
 def as_instance(name: str, value: Any, expected: type[T], *, hint: str = "") -> T:
-    """Return an instance of a class; the class itself is answered with the missing parentheses."""
+    """Return an instance of a class; if the class itself is passed, the error suggests the missing parentheses."""
     if isinstance(value, expected):
         return value
     given: object = value

@@ -106,7 +106,7 @@ def _picker(positions: Sequence[int]) -> Callable[[Any], Iterable[Any]]:
 def positions_of(
     returned: Iterable[ContextItem], items: Iterable[ContextItem], strategy: str, method: str
 ) -> list[int]:
-    """Find the positions of returned items by identity, each occurrence once (ruling 3.16), or name the breach."""
+    """Find the positions of returned items by identity, each occurrence once (ruling 3.16); raise if one is missing."""
     places: dict[int, deque[int]] = {}
     for position, item in enumerate(items):
         places.setdefault(id(item), deque()).append(position)

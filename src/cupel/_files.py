@@ -70,7 +70,7 @@ def standard_input() -> BinaryIO:
 
 
 def is_packed(name: str) -> bool:
-    """Tell whether a file name says that the file is compressed with gzip."""
+    """Return whether a file name says that the file is compressed with gzip."""
     return name.lower().endswith(".gz")
 
 

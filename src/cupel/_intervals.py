@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TooMuchWork(Exception):  # noqa: N818  (not an error: a search that ends early and says so)
-    """A question would take longer than anybody waits."""
+    """A search would exceed its limit of work."""
 
 
 class Work:

@@ -36,7 +36,7 @@ _UNRELATED: Final = Relation()
 
 
 def are_related(items: Iterable[ContextItem]) -> bool:
-    """Tell whether any item has a relation; every run asks, and nearly always none does."""
+    """Return whether any item has a relation; every run asks, and nearly always none does."""
     filled = [item.metadata for item in items if item.metadata]
     return bool(filled) and not all(map(_KEYS.isdisjoint, filled))
 

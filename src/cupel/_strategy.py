@@ -1,4 +1,4 @@
-"""The two faces of a strategy."""
+"""The base class of strategies: the specified method, and the one that the pipeline calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Strategy(ABC):
     __slots__ = ()
 
     _faces: ClassVar[tuple[str, str]]
-    """Their names, declared by each family."""
+    """The names of the two methods, declared by each family."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

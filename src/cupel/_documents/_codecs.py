@@ -186,7 +186,7 @@ class MapOf(Codec[dict[str, Any]]):
 
     element: Codec[Any]
     keys: Codec[str] | None = None
-    """The codec of the keys, where it says more than that they are strings."""
+    """The codec of the keys; by default any string."""
 
     expected = "an object"
 

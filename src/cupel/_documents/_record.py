@@ -166,7 +166,7 @@ _UNFIT: Final = (CupelError, LookupError, OverflowError, RecursionError, TypeErr
 
 @dataclass(frozen=True)
 class PackedRecord(Codec[T], Generic[T]):
-    """The record of a class that travels often: msgspec reads and writes it as a struct.
+    """The record of a class that is read and written often: msgspec handles it as a struct.
 
     Keys are accepted in both spellings, null means absent, and unknown fields are kept apart or refused. Whatever the
     struct does not accept is read field by field, which names the problem.

@@ -121,12 +121,12 @@ _ATOMS: Final = frozenset({str, bool, type(None)})
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a value that was read from JSON is an object."""
+    """Return whether a value that was read from JSON is an object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Tell whether a value that was read from JSON is a list."""
+    """Return whether a value that was read from JSON is a list."""
     return isinstance(value, list)
 
 
@@ -238,7 +238,7 @@ def decode_json(text: str | bytes, *, error: type[Exception] = ValueError) -> An
 
 
 def is_written(value: Any, text: str | bytes) -> bool:
-    """Tell whether a text is exactly what msgspec writes for the value that it read from the text.
+    """Return whether a text is exactly what msgspec writes for the value that it read from the text.
 
     Then the text has no key twice in one object, and nothing else that `decode_json` refuses.
     """

@@ -1,4 +1,4 @@
-"""The part that both kinds of session share."""
+"""The base class of both kinds of session."""
 
 from __future__ import annotations
 

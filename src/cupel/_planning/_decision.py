@@ -1,4 +1,4 @@
-"""One turn, decided."""
+"""The decision on one turn, and its differences from the last request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Change:
 
     what: What
     label: str
-    """The messages or the item, for people."""
+    """A readable name of the messages or the item."""
     key: str
     positions: tuple[int, ...] = ()
     """Their positions in the history."""

@@ -107,7 +107,7 @@ class Source:
         return cls(path.absolute(), packed)
 
     def is_at(self, path: Path) -> bool:
-        """Tell whether a path leads to the input, by whatever name."""
+        """Return whether a path leads to the input, by whatever name."""
         return self.path is not None and path.exists() and path.samefile(self.path)
 
     def readable(self, parts: Path) -> Path:
@@ -153,7 +153,7 @@ class FileGuard:
         self.fingerprint = fingerprint(path)
 
     def has_changed(self) -> bool:
-        """Tell whether the contents differ; the file is read again only if something may have been written."""
+        """Return whether the contents differ; the file is read again only if something may have been written."""
         try:
             status = self._now()
             if status != self._status and fingerprint(self._path) != self.fingerprint:

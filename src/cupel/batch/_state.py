@@ -321,7 +321,7 @@ class Outputs:
 
 
 def _begins_with(path: Path, start: bytes) -> bool:
-    """Tell whether a file is absent, empty, or begins as a job's file does."""
+    """Return whether a file is absent, empty, or begins as a job's file does."""
     if not path.exists():
         return True
     if not path.is_file():

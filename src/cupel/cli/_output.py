@@ -91,7 +91,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def needs_ascii() -> bool:
-    """Tell whether standard output has an encoding other than UTF-8."""
+    """Return whether standard output has an encoding other than UTF-8."""
     return not (sys.stdout.encoding or "").replace("-", "").lower().startswith("utf8")
 
 

@@ -54,7 +54,7 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_message(record: FileRecord) -> bool:
-    """Tell whether a record is a message of a chat history: no item has a role or a type."""
+    """Return whether a record is a message of a chat history: no item has a role or a type."""
     fields = record.fields
     if not is_object(fields) or record.textual or "tokens" in fields:
         return False
@@ -78,14 +78,14 @@ class NamedConversation:
 
 
 def is_conversation(record: FileRecord) -> bool:
-    """Tell whether a record is a list of messages, or an object that has one under `messages`."""
+    """Return whether a record is a list of messages, or an object that has one under `messages`."""
     fields = record.fields
     is_named = is_object(fields) and not record.textual and "tokens" not in fields and "messages" in fields
     return is_named or is_list(fields)
 
 
 def is_item(record: FileRecord) -> bool:
-    """Tell whether a record is meant to be an item: it has a content."""
+    """Return whether a record is meant to be an item: it has a content."""
     return is_object(record.fields) and "content" in record.fields
 
 

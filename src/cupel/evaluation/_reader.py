@@ -67,7 +67,7 @@ class Reader:
         return [RecordedStep(at, arguments) for at, arguments in found.items()]
 
     def is_valid(self, messages: Sequence[MessageInfo]) -> bool:
-        """Tell whether every call has its result, and every result its call, where the format wants them."""
+        """Return whether every call has its result, and every result its call, where the format wants them."""
         waiting: list[str] = []
         for message in messages:
             if message.results:

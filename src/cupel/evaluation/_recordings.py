@@ -85,7 +85,7 @@ class Exchange(NamedTuple):
 
 
 def is_trace(document: object) -> bool:
-    """Tell whether a document holds spans."""
+    """Return whether a document holds spans."""
     if not is_object(document):
         return False
     return "resourceSpans" in document or ("attributes" in document and ("events" in document or "context" in document))

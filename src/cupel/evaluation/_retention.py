@@ -102,7 +102,7 @@ def _words_by_line(text: str) -> str:
 
 
 def _keeps_neighbours(name: str, sources: Sequence[str], window: str) -> bool:
-    """Tell whether the window contains a name next to the same words as one of its sources, or next to its key."""
+    """Return whether the window contains a name next to the same words as one of its sources, or next to its key."""
     places: set[str] = set()
     keyed: set[tuple[str, str]] = set()
     for source in sources:

@@ -73,7 +73,7 @@ def _given_id(call: Any) -> str | None:
 
 
 def _is_silent(block: Any) -> bool:
-    """Tell whether a block is not content: a call, which is read separately, a cache breakpoint, or an empty text."""
+    """Return whether a block is not content: a call, which is read separately, a cache breakpoint, or an empty text."""
     return block.block_type in ("tool_call", "cache") or (block.block_type == "text" and not block.text)
 
 

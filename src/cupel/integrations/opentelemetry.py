@@ -62,7 +62,7 @@ def _reason_name(reason: ExclusionReason) -> str:
 
 
 def _is_read(provider: MeterProvider | None) -> bool:
-    """Tell whether an SDK reads measurements: the providers of the API itself drop them."""
+    """Return whether an SDK reads measurements: the providers of the API itself drop them."""
     provider = provider if provider is not None else metrics.get_meter_provider()
     return not type(provider).__module__.startswith("opentelemetry.metrics")
 

@@ -1,4 +1,4 @@
-"""Shorter versions of messages for a fit: long tool outputs, and the words of the user where nothing else helps."""
+"""Shorter versions of messages for a fit: long tool outputs, and user messages as a last resort."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORT, _SHORT_PARTS = 300, 20
 _SHRINKS = 0.85
 """A form that keeps more of the tokens is not worth changing a message for."""
 _GAIN = 20
-"""An output is not made longer for fewer tokens."""
+"""An output is made longer only by at least this many tokens."""
 _PROSE: tuple[Part, ...] = ("prose",)
 
 

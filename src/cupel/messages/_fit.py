@@ -200,7 +200,7 @@ def _fitted(task: FitTask, items: Sequence[ContextItem], outcome: Attempt, cuts:
 
 
 def _with_true_reasons(report: SelectionReport, left: int) -> SelectionReport:
-    """Return a report in which units that held ones displaced lack tokens: the caller did not pin those."""
+    """Return a report with `BudgetExceeded` for units that held ones displaced: the caller did not pin those."""
     excluded = tuple(
         ExcludedItem(entry.item, entry.score, BudgetExceeded(entry.item.tokens, left))
         if isinstance(entry.reason, PinnedOverride)
@@ -332,7 +332,7 @@ class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
 
     @property
     def excess_tokens(self) -> int:
-        """By how much it does not fit."""
+        """The tokens by which the messages exceed the budget."""
         return self.pinned_tokens - self.available_tokens
 
     def __str__(self) -> str:
@@ -375,7 +375,7 @@ class FitTask:
     def with_pins(self, items: list[ContextItem], pipeline: Pipeline) -> list[ContextItem]:
         """Return the items; also pin those that the pipeline's rules pin, the newest first, while they fit.
 
-        What must be sent has its place already. The rest may be an old tool output larger than the window: it competes.
+        Mandatory units have their place already. Others may be old tool outputs larger than the window: they compete.
         """
         left = self.room - sum(item.tokens for item in items if item.pinned)
         held = list(items)

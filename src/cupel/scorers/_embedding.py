@@ -54,7 +54,7 @@ class VectorStore:
         return list(unknown.values())
 
     def knows(self, items: Sequence[ContextItem]) -> bool:
-        """Tell whether these items were scored last."""
+        """Return whether these items were scored last."""
         with self._lock:
             return self._known_rows(items) is not None
 

@@ -47,12 +47,12 @@ class NotJSONError(ValueError):
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Tell whether a JSON value is an array."""
+    """Return whether a JSON value is an array."""
     return isinstance(value, list)
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a JSON value is an object."""
+    """Return whether a JSON value is an object."""
     return isinstance(value, dict)
 
 

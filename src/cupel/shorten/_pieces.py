@@ -128,7 +128,7 @@ class Cutting(NamedTuple):
     spare: float
     """Any other piece is cut only to fill this share of the room, or more."""
     marker: int = 0
-    """How much room the marker in a cut piece takes, unless the piece itself sees to that."""
+    """The room for the marker in a cut piece, unless the piece itself accounts for it."""
 
 
 class Pieces:

@@ -1,6 +1,6 @@
 """Shorteners that rewrite a text: tables and values of JSON, strings in arguments, names, and a line in its place.
 
-None of them is a default: each loses something that a reader of the original would miss, and is there for who asks.
+None of them is a default: each loses information that a reader of the original has. Use them explicitly.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def stub(
     tool: str | None = None,
     hint: str | None = None,
 ) -> str:
-    r"""Return one line that says which tool's output is omitted, how long it was, and `hint`: how to get it back.
+    r"""Return one line in place of a tool's output: the tool, the length, and `hint`, how to get the output back.
 
     A limit is only needed where a line may be too much; a line that is a stub stays as it is.
 

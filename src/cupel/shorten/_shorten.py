@@ -85,7 +85,7 @@ def _page(query: str, text: str, weigh: Weigh = len) -> Page:
 
 
 def _between(lines: list[str], query: str) -> Iterator[int]:
-    """Yield positions of lines that matter: with words of the query or trouble, in context, then structure."""
+    """Yield positions of relevant lines: with words of the query or errors, in context, then structure."""
     scores = rare_words(lines, query)
     trouble = troubled(lines)
     if len(trouble) < _USUAL * len(lines):

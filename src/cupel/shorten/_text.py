@@ -11,7 +11,7 @@ from cupel.shorten._pieces import FOREIGN, MARKER, Cutting, Marker, Pieces, esca
 from cupel.shorten._request import Request
 
 Weigh = Callable[[str], int]
-"""Tells how many characters a text takes where it will be written."""
+"""Returns the number of characters that a text takes where it will be written."""
 Ranking = Callable[["Page"], Iterable[int]]
 """Returns the positions of lines in the order in which they are kept."""
 Cut = Callable[[int, int], "list[str] | None"]
@@ -143,7 +143,7 @@ class Page:
         return segments
 
     def _is_short(self, start: int, stop: int) -> bool:
-        """Whether a gap is no longer than its own marker, which says nothing about lines that were missing before."""
+        """Whether a gap is no longer than its own marker, which does not count lines that were missing before."""
         first, last = self.numbers[start], self.numbers[stop - 1]
         if last - first != stop - start - 1:
             return False
@@ -200,7 +200,7 @@ def _belongs(before: str, after: str) -> bool:
 
 
 def troubled(lines: Sequence[str]) -> dict[int, float]:
-    """Return the positions of lines that tell of errors, failures and the like, each with the score 1."""
+    """Return the positions of lines with errors, failures and the like, each with the score 1."""
     found = _holding("".join(lines).lower(), _STEMS)
     return {position: 1.0 for position in sorted(found) if not _NO_TROUBLE.search(lines[position])}
 

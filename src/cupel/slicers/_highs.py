@@ -92,7 +92,7 @@ class Model:
         return [float(own is not None and all(own[at] == place for at, place in taken)) for (_, taken), own in pairs]
 
     def is_exact(self) -> bool:
-        """Tell whether the solver's floats hold all numbers and their sums without doubt."""
+        """Return whether the solver's floats hold all numbers and their sums without doubt."""
         largest = max(map(abs, chain(self.values, *(factors for _, factors, _, _ in self.rows))), default=0)
         return largest * max(1, len(self.values)) <= _LARGEST << 10 and largest <= _LARGEST
 

@@ -239,7 +239,7 @@ class OptimalChooser(Chooser):
         return tuple(counts), tuple(tokens)
 
     def _limit_reached(self, position: int, chosen: list[int], budget: ContextBudget) -> ExclusionReason | None:
-        """Blame the limit of the kind when it leaves no room and the item is not too large by itself."""
+        """Return the limit of the kind as the reason if it leaves no room and the item alone would fit."""
         candidates = self._candidates
         kind, cost = candidates.items[position].kind, candidates.tokens[position]
         limit = self._limits.get(kind.key)
@@ -253,7 +253,7 @@ class OptimalChooser(Chooser):
         return None
 
     def span(self, budget: ContextBudget) -> Span:
-        """Know only that nothing changes once everything fits."""
+        """Return all targets at which everything fits; otherwise the given target alone."""
         if budget.target_tokens >= self._everything:
             return Span(self._everything, None)
         return super().span(budget)

@@ -63,7 +63,7 @@ class Problem:
         return sum(form.value for form in self.taken(choice))
 
     def keeps(self, choice: Choice, first: int = 0) -> bool:
-        """Tell whether a choice keeps the limits from the first on; read from the forms, not from a solver's rows."""
+        """Return whether a choice keeps the limits from the first on; read from the forms, not from a solver's rows."""
         forms = self.taken(choice)
         limits = enumerate(self.bounds[first:], first)
         return all(sum(form.amounts[row] for form in forms) <= bound for row, bound in limits)
@@ -82,7 +82,7 @@ def reduced(problem: Problem) -> Problem:
 
 
 class _Filling:
-    """A choice that grows within the maxima; minima are the caller's business."""
+    """A choice that grows within the maxima; the caller handles minima."""
 
     def __init__(self, problem: Problem, start: Choice | None = None) -> None:
         self._groups = problem.groups
@@ -137,7 +137,7 @@ class _Filling:
 
 
 def _is_useful(group: ScaledGroup) -> bool:
-    """Tell whether a group adds value or costs nothing."""
+    """Return whether a group adds value or costs nothing."""
     if group[0][0].value:
         return True
     is_free = not any(min(form.amounts[0] for form in entity) for entity in group)
@@ -226,7 +226,7 @@ class Core(NamedTuple):
 
 
 def core(found: Priced, more_than: int, kept: Choice) -> Core:
-    """Fix by reduced costs whatever no choice worth more than a value can change, except against the choice `kept`."""
+    """Fix by reduced costs every decision that a choice above this value cannot change, except against `kept`."""
     slack = found.total - ((more_than + 1) << SHIFT)
     forms: list[tuple[tuple[int, ...], ...] | None] = []
     for margins, surplus, places in zip(found.margins, found.surplus, kept, strict=True):
@@ -245,7 +245,7 @@ def core(found: Priced, more_than: int, kept: Choice) -> Core:
 
 
 class Effort(NamedTuple):
-    """How far to go."""
+    """Limits on the search."""
 
     gap: float
     """A choice is good enough within this share of the bound."""
@@ -310,7 +310,7 @@ def _reach_minima(problem: Problem) -> Choice | None:
 
 
 def _raise(problem: Problem, row: int, choice: Choice, effort: Effort, enough: int) -> _Found:
-    """Have as much as possible of a minimum, until it is enough."""
+    """Take as much as possible towards a minimum, until it is reached."""
     groups = [
         tuple(tuple(form._replace(value=-form.amounts[row]) for form in entity) for entity in group)
         for group in problem.groups
@@ -380,7 +380,7 @@ def _minima_first(found: Priced, order: list[int]) -> list[int]:
 
 
 def _branched(problem: Problem, found: Priced, best: _Found, effort: Effort) -> _Found:
-    """Let the solver decide whatever the prices leave open."""
+    """Let the solver decide the groups that the prices leave open."""
     bound = reach = effort.reach(best.value)
     model = Model(problem, core(found, reach, best.choice))
     if len(model.values) > effort.max_core:

@@ -100,12 +100,12 @@ class Sharing(NamedTuple):
         return 2 * (len(self.entries) + len(self.absent)) + 1
 
     def is_steady(self, target: int) -> bool:
-        """Tell whether from this target on the same kinds get a part of the rest, so that shares grow but for slack."""
+        """Return whether the same kinds get a part of the rest from this target on; shares then grow but for slack."""
         gaps = [entry.cap - entry.require for entry in self.entries if entry is not None]
         return all(gap == 0 or gap / 100.0 * target >= _CLEAR for gap in gaps)
 
     def gets_nothing(self, kind: int) -> bool:
-        """Tell whether no target leaves anything to a kind."""
+        """Return whether no target leaves anything to a kind."""
         entry = self.entries[kind]
         if entry is None:
             return self.masses[kind] == 0
@@ -172,7 +172,7 @@ class QuotaChooser(Chooser):
         return Span(target, target + reach)
 
     def _stays(self, spans: list[Span | None], target: int, slack: int = 0) -> bool:
-        """Tell whether the share of each kind is within its span, with some slack on both sides."""
+        """Return whether the share of each kind is within its span, with some slack on both sides."""
         pairs = zip(spans, self._sharing.shares(target), strict=True)
         return all(
             span is None or (span.start + slack <= share and (span.stop is None or share + slack < span.stop))
@@ -216,11 +216,11 @@ class LeftoverChooser(QuotaChooser):
         return Selection([position for choice in chosen for position in choice], explain=explain)
 
     def span(self, budget: ContextBudget) -> Span:
-        """Promise nothing: a token more may go to any kind."""
+        """Return the given target alone: one more token may go to any kind."""
         return Chooser.span(self, budget)
 
     def _waiting(self, chosen: list[list[int]]) -> list[int]:
-        """Number the kinds that left something out, the one with the best such item first."""
+        """Return the kinds with excluded items, the one with the best excluded item first."""
         best: list[tuple[int, int]] = []
         for kind, (part, choice) in enumerate(zip(self._parts, chosen, strict=True)):
             taken = set(choice)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def require_hypothesis() -> None:
-    """Raise if Hypothesis is not installed, saying which extra brings it."""
+    """Raise `MissingExtraError` if Hypothesis is not installed."""
     try:
         found = find_spec("hypothesis")
     except ValueError:  # a replacement without a spec
@@ -40,8 +40,8 @@ def check_scorer(
 ) -> None:
     """Search for a case in which a scorer breaks its contract, and raise `ContractViolation` with the smallest found.
 
-    The laws: it does not raise; `score_all` gives one number per item, bit for bit that of `score`; the same list gives
-    the same scores whatever was scored before; its input is left unchanged.
+    The laws: it does not raise; `score_all` returns one number per item, the same as `score` bit for bit; the same list
+    gets the same scores, whatever was scored before; its input is left unchanged.
 
     Args:
         scorer: The scorer to check.

@@ -389,7 +389,7 @@ def _unchanged(strategy: object, case: _Case) -> Generator[list[Any]]:
 
 
 def _same(left: Sequence[object], right: Sequence[object]) -> bool:
-    """Tell whether two sequences hold the same objects in the same order."""
+    """Return whether two sequences hold the same objects in the same order."""
     return len(left) == len(right) and all(map(_is, left, right))
 
 

@@ -53,7 +53,7 @@ class CachedCounter:
         self._lock = Lock()
 
     def count(self, text: str, /) -> int:
-        """Return the inner counter's count of `text`, remembered."""
+        """Return the inner counter's count of `text`, from the cache if it is there."""
         key: str | bytes = text
         if len(text) > _DIGEST_FROM:
             key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -82,7 +82,7 @@ class CachedCounter:
 class CalibratedCounter:
     """Corrects another counter by the ratio between its counts and the tokens that the provider charged.
 
-    After each request, hand `observe` the total that was estimated (`fitted.total_tokens`) and the input tokens the
+    After each request, pass to `observe` the estimated total (`fitted.total_tokens`) and the input tokens the
     provider reported; later counts are scaled by everything seen so far, weighted by size, and rounded up. The
     ratio depends only on the observations and their order. Use it together with a budget's
     `estimation_safety_margin_percent`: the ratio removes the systematic error, the margin covers the rest.

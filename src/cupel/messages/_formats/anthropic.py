@@ -239,7 +239,7 @@ def _place_system(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
 
 
 def tool_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
-    """Return the tokens of tools in Anthropic's format: their schemas as JSON, and the provider's own words."""
+    """Return the tokens of tools in Anthropic's format: their schemas as JSON, and the prompt that it adds."""
     return schema_tokens(tools, counter) + TOOLS_FRAME
 
 

@@ -33,7 +33,7 @@ class Format:
     mark: Mark | None = None
     """How a cache breakpoint is written."""
     strict_ends: bool = False
-    """Whether the user must speak first, and last unless the history ends with the assistant."""
+    """Whether the first message must be the user's, and the last one too unless the history ends with the assistant."""
     thinking: bool = False
     """Whether a running tool loop that began with thinking must still begin with it."""
     results_are_user: bool = False

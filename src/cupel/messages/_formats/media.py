@@ -17,7 +17,7 @@ from cupel.messages._plain import fields
 _OPENAI_LOW = 85
 _OPENAI_TILE = 170
 _OPENAI_LARGEST = _OPENAI_LOW + 8 * _OPENAI_TILE
-"""The most the tile rule can ask for: 768 by 2,048 pixels."""
+"""The largest cost by the tile rule: 768 by 2,048 pixels."""
 _ANTHROPIC_PIXELS_PER_TOKEN = 750
 _ANTHROPIC_LARGEST = 1600
 _PDF_PAGE = 3000
@@ -40,7 +40,7 @@ ImageTokens = int | Callable[[Size | None], int]
 
 @dataclass(frozen=True, slots=True)
 class ImageRule:
-    """How images are counted: as the caller says, or by the providers' published rules."""
+    """How images are counted: by the caller's rule, or by the providers' published rules."""
 
     tokens: ImageTokens | None = None
 
@@ -87,7 +87,7 @@ def _area(size: Size | None) -> int:
 
 
 def image_size(data: str) -> Size | None:
-    """Return width and height from the header of a base64 PNG, GIF, WebP or JPEG; None if it tells neither."""
+    """Return width and height from the header of a base64 PNG, GIF, WebP or JPEG; None if the header has none."""
     try:
         head = b64decode(data[:_HEADER_CHARACTERS] + "=" * (-len(data[:_HEADER_CHARACTERS]) % 4))
         size = _size(head)

@@ -46,7 +46,7 @@ ANSWERED_BY = {
 _ANSWERS = {output: call for call, output in ANSWERED_BY.items()}
 COMPACTIONS = frozenset(("compaction", "compaction_summary"))
 SETTINGS = COMPACTIONS | {"additional_tools", "compaction_trigger", "configuration_update"}
-"""Items that state what holds for the rest of the conversation: kept as a system prompt is."""
+"""Items that apply to the rest of the conversation; they are kept like a system prompt."""
 _PARTS = ("input_file", "input_image", "input_text", "output_text")
 """Types of parts that only this format has."""
 _UNCOUNTED = frozenset(("id", "call_id", "status", "type", "encrypted_content", "result", "caller", "fingerprint"))
