@@ -66,25 +66,30 @@ def test_where_one_old_output_is_used_on_and_on_it_stays(seed: int) -> None:
     assert kept(looking(seed, 80, back=lambda random: 10**6 if random.random() < 0.5 else 0), 3000) > 0.95
 
 
-def test_of_several_that_hold_a_name_the_newest_counts_as_used() -> None:
+def after_call(shown: list[str], asked: list[str], call: str) -> list[float]:
+    """The values of segments after ten more, the first of which has a call."""
     tracker = UsageTracker()
-    for number in range(3):
-        tracker.add(f"k{number}", 100, shown=f"{number}: the_name_1 is here\nand more of {number}", asked="")
-    before = tracker.values(range(3))
-    tracker.add("k3", 100, shown="fine", asked="look at the_name_1")
-    after = tracker.values(range(3))
-    assert after[2] / before[2] > after[1] / before[1]
-    assert after[2] / before[2] > after[0] / before[0]
+    for number, (text, own) in enumerate(zip(shown, asked, strict=True)):
+        tracker.add(f"k{number}", 100, shown=text, asked=own)
+    for number in range(10):
+        tracker.add(f"more {number}", 100, shown=f"nothing of {number}", asked="" if number else call)
+    return tracker.values(range(len(shown)))
+
+
+def test_of_several_that_hold_a_name_the_newest_counts_as_used() -> None:
+    shown = [f"{number}: the_name_1 is here\nand more of {number}" for number in range(3)]
+    used = after_call(shown, [""] * 3, "look at the_name_1")
+    unused = after_call(shown, [""] * 3, "look at nothing_2")
+    assert used[2] > unused[2]
+    assert used[:2] == unused[:2]
 
 
 def test_names_in_the_assistants_own_calls_count_as_shown() -> None:
-    tracker = UsageTracker()
-    tracker.add("k0", 100, shown="written", asked="write src/new_file.py")
-    tracker.add("k1", 100, shown="fine", asked="ls")
-    before = tracker.values(range(2))
-    tracker.add("k2", 100, shown="fine", asked="run src/new_file.py")
-    after = tracker.values(range(2))
-    assert after[0] / before[0] > after[1] / before[1]
+    own = ["write src/new_file.py", "ls"]
+    used = after_call(["written", "fine"], own, "run src/new_file.py")
+    unused = after_call(["written", "fine"], own, "run src/other_file.py")
+    assert used[0] > unused[0]
+    assert used[1] == unused[1]
 
 
 def test_what_later_outputs_repeat_is_worth_less() -> None:
