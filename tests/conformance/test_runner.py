@@ -206,17 +206,17 @@ def test_a_construction_error_must_not_come_from_the_run(write):
         (
             '[test]\nstage = "pipeline"\n[config]\nscorers = ["kind"]\noverflow_strategy = "hope"',
             "config",
-            "makes no policy: $.overflow: unknown value 'hope' (known: throw, truncate, proceed)",
+            "is not a valid policy: $.overflow: unknown value 'hope' (known: throw, truncate, proceed)",
         ),
         (
             '[test]\nstage = "pipeline"\n[config]\nscorers = ["kind", {type = "scaled"}]',
             "config",
-            "makes no policy: $.scorer.scorers[1].scorer: the key 'inner' is missing",
+            "is not a valid policy: $.scorer.scorers[1].scorer: the key 'inner' is missing",
         ),
         (
             '[test]\nstage = "slicing"\nslicer = "count_quota"\n[config]\nentries = [{kind = "a"}]',
             "config",
-            "makes no policy: $.slicer.entries[0]: the key 'require_count' is missing",
+            "is not a valid policy: $.slicer.entries[0]: the key 'require_count' is missing",
         ),
         ('[test]\nstage = "scoring"\nscorer = "scaled"', "config", "$.scorer: the key 'inner' is missing"),
         (
@@ -244,7 +244,7 @@ def test_a_construction_error_must_not_come_from_the_run(write):
         (
             'expected = [{content = "a", score_approx = 1}]\n[test]\nstage = "scoring"\nscorer = "kind"',
             "expected[0].content",
-            "no such item has the content 'a'",
+            "must be the content of one of the items, not 'a'",
         ),
         ('[test]\nstage = "simulation"\n[config]\nscorers = ["kind"]', "simulation.method", "is missing"),
         (

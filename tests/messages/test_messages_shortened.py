@@ -147,7 +147,7 @@ def test_wrong_parts_are_named() -> None:
         tight(OPENAI, "openai", forms=True, parts="prose")
     with pytest.raises(TypeError, match="parts must be a list"):
         tight(OPENAI, "openai", forms=True, parts=[7])
-    with pytest.raises(ConfigurationError, match="parts must be of arguments, outputs, prose, got 'messages'"):
+    with pytest.raises(ConfigurationError, match="parts must be some of arguments, outputs, prose, got 'messages'"):
         tight(OPENAI, "openai", forms=True, parts=["messages"])
 
 

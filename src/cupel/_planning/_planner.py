@@ -1,4 +1,4 @@
-"""Where to cut the last request, and what to send after the cut.
+"""Choose where to cut the last request, and the candidates to send after the cut.
 
 A request shares its prefix with the last one: up to the cut, tokens are read from the provider's cache; after it they
 are written. For every place to cut, the suffix is filled by value per token, as long as a token is worth its place:

@@ -42,7 +42,7 @@ class QuotaUtilization:
 
 
 def budget_utilization(report: SelectionReport, budget: ContextBudget | int) -> float:
-    """The selected tokens as a fraction of `max_tokens`; infinite when something was selected into an empty window.
+    """Return the selected tokens as a fraction of `max_tokens`; infinite if items are selected into an empty window.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
     >>> budget = ContextBudget(100, 80)
@@ -59,13 +59,13 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget | int) -> 
 
 
 def kind_diversity(report: SelectionReport) -> int:
-    """How many different kinds were selected, whatever their case."""
+    """Return the number of different kinds that were selected, ignoring case."""
     as_instance("report", report, SelectionReport)
     return len({entry.item.kind for entry in report.included})
 
 
 def timestamp_coverage(report: SelectionReport) -> float:
-    """The fraction of selected items that carry a timestamp; 0.0 when nothing was selected."""
+    """Return the fraction of selected items that carry a timestamp; 0.0 when nothing was selected."""
     as_instance("report", report, SelectionReport)
     if not report.included:
         return 0.0
@@ -73,7 +73,7 @@ def timestamp_coverage(report: SelectionReport) -> float:
 
 
 def quota_utilization(report: SelectionReport, slicer: Slicer, budget: ContextBudget | int) -> list[QuotaUtilization]:
-    """One row for each quota of the slicer, sorted by kind; empty for a slicer without quotas.
+    """Return one row for each quota of the slicer, sorted by kind; empty for a slicer without quotas.
 
     Pinned items count, since they too take up their kind's share (ruling 10.3).
 

@@ -258,7 +258,7 @@ def read_items(
 
 def _refuse_choice(conversation: str | None, there: str) -> None:
     if conversation is not None:
-        raise ConfigurationError(f"--conversation {shown(conversation)}: ITEMS has {there}, nothing to choose from")
+        raise ConfigurationError(f"--conversation {shown(conversation)}: ITEMS has {there}; leave the option out")
 
 
 def _read_all(records: Iterable[Found], read: Callable[[FileRecord], T], result: Input, *, skip_bad: bool) -> list[T]:

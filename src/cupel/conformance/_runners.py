@@ -86,7 +86,7 @@ def _policy(config: TomlTable, document: Mapping[str, Any]) -> Pipeline:
     try:
         return cupel.policy.from_dict(document)
     except PolicyConfigError as error:
-        raise config.error("", f"makes no policy: {error}") from error
+        raise config.error("", f"is not a valid policy: {error}") from error
     except ConfigurationError as error:
         raise error.__cause__ or error from None
 
@@ -335,7 +335,7 @@ def _differences(
 
 
 def _item_event_difference(wanted: list[TomlTable], traced: SelectionReport) -> Mismatch | None:
-    """Compare the events about single exclusions: stage, and a message that begins as the vector says (ruling 7.9)."""
+    """Compare the events about single exclusions: stage, and a message with the prefix in the vector (ruling 7.9)."""
     messages = [
         (event.stage.value, event.message or "")
         for event in traced.events

@@ -101,7 +101,7 @@ class SuiteReport:
 
     @property
     def level(self) -> ConformanceLevel:
-        """The level of conformance these vectors show; it says nothing about vectors that were not run."""
+        """The level of conformance that these vectors show; vectors that were not run do not count."""
         verdicts: dict[VectorLevel, list[bool]] = {level: [] for level in VectorLevel}
         for result in self.results:
             verdicts[result.level].append(result.passed)

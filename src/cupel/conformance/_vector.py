@@ -200,7 +200,7 @@ def load_vector(path: str | PathLike[str]) -> Vector:
 
 
 def build_items(tables: list[TomlTable]) -> list[ContextItem]:
-    """Build the items in file order; a table with `same_as` repeats an earlier object instead of making its twin."""
+    """Build the items in file order; a table with `same_as` repeats an earlier object, not an equal one."""
     items: list[ContextItem] = []
     for table in tables:
         if table.has("same_as"):
@@ -265,7 +265,7 @@ def find_item(table: TomlTable, items: list[ContextItem]) -> ContextItem:
     for item in candidates:
         if item.content == content:
             return item
-    raise table.error("content", f"no such item has the content {shown(content)}")
+    raise table.error("content", f"must be the content of one of the items, not {shown(content)}")
 
 
 DEFAULT_EPSILON = 1e-9

@@ -17,7 +17,7 @@ _SHOWN = 60
 
 
 def explain_all(report: SelectionReport) -> str:
-    """Explain every decision, a line each, after a line of totals."""
+    """Return a line of totals and a line for every decision."""
     used = sum(entry.item.tokens for entry in report.included)
     head = (
         f"{len(report.included)} of {report.total_candidates} items are in, with {used} of the "
@@ -38,7 +38,7 @@ def explain_all(report: SelectionReport) -> str:
 
 
 def explain_item(report: SelectionReport, item: ContextItem) -> str:
-    """Explain the decision on one item, with the budget that would have let it in, found by running it."""
+    """Return the decision on one item, with the smallest budget that would include it."""
     entry = report.why(item)
     text = _Account(report).of(entry)
     if report.origin is None or isinstance(entry.reason, Filtered):  # by a rule that the pipeline cannot evaluate

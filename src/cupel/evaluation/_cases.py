@@ -103,7 +103,7 @@ class Case:
             raise EvaluationError(f"{called}query must not be empty, got {shown(query)}; leave it out if there is none")
         positions = _positions(items, needed, called)
         if not positions:
-            raise EvaluationError(f"{called}needed is empty: a case without needs measures nothing")
+            raise EvaluationError(f"{called}needed is empty; list the items that the answer needs, or drop the case")
         for part, value in (
             ("items", items),
             ("budget", _window(budget)),

@@ -239,7 +239,7 @@ def as_cases(cases: Iterable[Case]) -> tuple[Case, ...]:
     """Return the cases, of which there must be one."""
     known = as_tuple("cases", cases, Case)
     if not known:
-        raise EvaluationError("cases is empty: there is nothing to measure")
+        raise EvaluationError("cases is empty; pass at least one case")
     return known
 
 

@@ -211,7 +211,7 @@ async def _read(
 
 
 def _named(sources: Mapping[Any, Any] | list[Any] | tuple[Any, ...]) -> dict[str, Any]:
-    """Tell one source from several: a mapping names them, a list or tuple holds them unless it holds items."""
+    """Return sources by name: a mapping has names, a list or tuple is several sources unless it contains items."""
     if isinstance(sources, Mapping):
         named: dict[Any, Any] = dict(sources)
         for name in named:

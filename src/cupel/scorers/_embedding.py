@@ -279,7 +279,7 @@ def _unit_vectors(vectors: Any, name: str) -> NDArray[np.float64]:
 
 
 def _numbers(vectors: Any, name: str) -> NDArray[np.float64]:
-    """Return vectors as a matrix of finite numbers, or say which one is none."""
+    """Return vectors as a matrix of finite numbers; raise for the first that has others."""
     import numpy as np
 
     try:

@@ -30,7 +30,7 @@ def checked_parts(parts: Collection[Part]) -> tuple[Part, ...]:
         raise wrong_type("parts", f"a list of {known}", parts)
     for part in parts:
         if part not in get_args(Part):
-            msg = f"parts must be of {known}, got {shown(part)}"
+            msg = f"parts must be some of {known}, got {shown(part)}"
             raise ConfigurationError(msg)
     return tuple(parts)
 
