@@ -10,7 +10,7 @@ UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing
 CORE := model _columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
-CORE_TESTS := $(wildcard $(foreach name,$(CORE) streams relations laws analytics diagnostics page,tests/$(name))) $(addprefix src/cupel/,$(CORE))
+CORE_TESTS := $(wildcard $(foreach name,$(CORE) relations oracle analytics diagnostics page,tests/$(name))) $(addprefix src/cupel/,$(CORE))
 VERSIONS := 3.11 3.12 3.13
 FRAMEWORKS := claude-agent-sdk dask google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks
 

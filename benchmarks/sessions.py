@@ -29,7 +29,7 @@ KEPT_RESULTS = 3
 PLACEHOLDER = "[Old tool result content cleared]"
 GENERATED, TURNS = 6, 80
 SESSIONS, JUDGED = 20, 3
-"""The sessions of each agent that are replayed, and how many pressed turns there are for each one that is judged."""
+"""The sessions of each agent that are replayed, and the pressed turns for each one that is judged."""
 BUDGETS = {
     "coding": 16_000,
     "airline": 3_500,
@@ -193,20 +193,21 @@ def sources(coding: int | None = None, airline: int | None = None) -> list[Sourc
     assert spec.loader is not None
     ruler = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(ruler)
-    everything = ruler.read(str(SHARED / "sessions.jsonl.gz"))
+    recorded = ruler.read(str(SHARED / "sessions.jsonl.gz"))
 
-    def of(title: str, source: str, most: int | None) -> Source:
-        chosen = [one for one in everything if one["source"] == source][:most]
-        return other(title, chosen)
+    def of(title: str, found: list[Any], most: int | None) -> Source:
+        unseen = found[len(found) // 2 :][:most]  # settings were chosen on the first half of each file
+        return Source(title, lambda make, budget, every: ruler.measure(unseen, make, budget, every), ruler.tokens)
 
-    def other(title: str, chosen: list[Any]) -> Source:
-        return Source(title, lambda make, budget, every: ruler.measure(chosen, make, budget, every), ruler.tokens)
-
-    found = [of("coding", "mini-swe-agent", coding), of("airline", "tau-bench", airline)]
+    agents = {"coding": ("mini-swe-agent", coding), "airline": ("tau-bench", airline)}
+    found = [
+        of(title, [one for one in recorded if one["source"] == source], most)
+        for title, (source, most) in agents.items()
+    ]
     for path in sorted((SHARED / "others").glob("*.jsonl.gz")):
         title = path.name.partition(".")[0]
         if title in BUDGETS:
-            found.append(other(title, ruler.read(str(path))[:coding]))
+            found.append(of(title, ruler.read(str(path)), coding))
     return found
 
 

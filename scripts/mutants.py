@@ -36,7 +36,7 @@ from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ["src", "tests", "conformance", "docs", "conftest.py", "pyproject.toml"]
-WIDER = ["tests/pipeline", "tests/diagnostics", "tests/streams", "tests/laws"]
+WIDER = ["tests/pipeline", "tests/diagnostics", "tests/oracle"]
 PLUGINS = ["-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
 REPEATABLE = ["--hypothesis-profile=mutants", "--hypothesis-seed=0"]
 QUIET = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins were loaded before the fork

@@ -36,7 +36,7 @@ from cupel.analytics import _search, find_min_budget_for
 from cupel.slicers import Chooser
 from tests.analytics.counting import CountingScorer
 from tests.analytics.pools import FarAway, knapsacks, small_items, small_slicers
-from tests.laws.generators import law
+from tests.oracle.generators import law
 
 GUARD = (
     "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and CountQuotaSlice produce non-monotonic "

@@ -221,7 +221,7 @@ def test_forms_are_measured_on_generated_sessions(monkeypatch, tmp_path):
     for (_, budget), row in rows.items():
         assert 0 < row["sent"] <= (budget or 10**6)
     tight = forms.BUDGETS["generated"][1]
-    assert rows["`forms=True`", tight]["whole"] > rows["whole messages", tight]["whole"]
+    assert rows["`forms=True`", tight]["whole"] >= rows["whole messages", tight]["whole"]
     assert "| half of what may go |" in forms.show(list(rows.values()))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cupel import CupelError, DiagnosticTraceCollector, SelectionError, SelectionReport, TraceDetailLevel
 from cupel.diagnostics import report_schema
 from cupel.testing.strategies import budgets, item_lists, pipelines
-from tests.laws.generators import law
+from tests.oracle.generators import law
 
 if TYPE_CHECKING:
     from cupel import ContextBudget, ContextItem, Pipeline

@@ -32,8 +32,8 @@ from cupel import (
 )
 from cupel.scorers import DecayScorer, Exponential, FixedClock, Scorer, SystemClock
 from tests import oracle
-from tests.laws.generators import budget_pairs, item_pairs, law
-from tests.laws.policies import policies
+from tests.oracle.generators import budget_pairs, item_pairs, law
+from tests.oracle.policies import policies
 from tests.page.pools import SLICERS, answer_of_library, random_items
 from tests.page.test_scripts import REFUSED, expected_of, fields_of, payload_of, settings
 

@@ -16,8 +16,8 @@ from cupel.page import Variant, excluded_words, page_payload
 from cupel.page._answers import digest, excluded_rows
 from cupel.page._payload import Positions
 from tests import oracle
-from tests.laws.generators import budget_pairs, item_pairs, law
-from tests.laws.policies import policies
+from tests.oracle.generators import budget_pairs, item_pairs, law
+from tests.oracle.policies import policies
 from tests.page.pools import SCORER, SLICERS, answer_of_library, random_items
 
 REFUSED = {

@@ -29,7 +29,7 @@ from cupel import (
 )
 from cupel.analytics import counterfactual
 from cupel.slicers import Chooser, Selection
-from tests.laws.generators import law
+from tests.oracle.generators import law
 from tests.oracle.relations import best_value, breaches, greedy, value
 from tests.relations.pools import related_items
 

@@ -19,7 +19,7 @@ from cupel.slicers._optimizer import (
     reduced,
     solve,
 )
-from tests.laws.generators import law
+from tests.oracle.generators import law
 
 FORMS = st.tuples(st.sampled_from([0, 1, 2, 3, 5, 5, 8]), st.sampled_from([0, 1, 2, 3, 3, 5, 7]))
 ENTITIES = st.tuples(st.lists(FORMS, min_size=1, max_size=3), st.integers(-1, 1))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import cupel.policy
 from cupel import DiagnosticTraceCollector, SelectionError
 from tests import oracle
-from tests.laws.generators import ERROR_KINDS, budget_pairs, item_pairs, law
-from tests.laws.policies import policies
+from tests.oracle.generators import ERROR_KINDS, budget_pairs, item_pairs, law
+from tests.oracle.policies import policies
 
 
 def positions(items):

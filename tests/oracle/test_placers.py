@@ -10,7 +10,7 @@ from cupel import ScoredItem
 from cupel._columns import Candidates
 from cupel.policy import registered
 from tests import oracle
-from tests.laws.generators import SCORES, item_pairs, law
+from tests.oracle.generators import SCORES, item_pairs, law
 
 
 @pytest.mark.parametrize(

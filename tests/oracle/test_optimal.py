@@ -19,7 +19,7 @@ from cupel import (
 )
 from cupel._columns import Candidates
 from tests import oracle
-from tests.laws.generators import law
+from tests.oracle.generators import law
 from tests.oracle.optimal import amounts, form_value, is_within_limits, keeps_relations
 
 KINDS = ["Message", "Tool"]

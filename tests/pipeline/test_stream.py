@@ -26,8 +26,8 @@ from cupel import (
     UShapedPlacer,
 )
 from cupel.pipeline import ItemSource
-from tests.laws.generators import law
-from tests.streams.test_stream_slice import Feed, contents
+from tests.oracle.generators import law
+from tests.slicers.test_stream_slice import Feed, contents
 
 PIPELINE = Pipeline(scorer=ReflexiveScorer())
 

@@ -11,8 +11,8 @@ import cupel.policy
 from cupel import ContextBudget, ContextItem, _columns
 from cupel.scorers import _ranks
 from tests import oracle
-from tests.laws.generators import KINDS, NOW, TAGS
-from tests.laws.policies import build_scorer
+from tests.oracle.generators import KINDS, NOW, TAGS
+from tests.oracle.policies import build_scorer
 
 SCORERS = {
     "recency": {"type": "recency"},

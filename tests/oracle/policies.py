@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cupel.policy
 from cupel import Pipeline, RecencyScorer, Scorer, Slicer
 from cupel.testing import strategies
-from tests.laws.generators import NOW, TAGS
+from tests.oracle.generators import NOW, TAGS
 
 
 def lengths_and_letters(texts: list[str]) -> list[list[int]]:

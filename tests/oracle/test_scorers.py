@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from tests import oracle
-from tests.laws.generators import item_pairs, law
-from tests.laws.policies import build_scorer, scorer_specs
+from tests.oracle.generators import item_pairs, law
+from tests.oracle.policies import build_scorer, scorer_specs
 
 
 def exactly(scores):

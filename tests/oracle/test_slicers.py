@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from cupel import ContextBudget, ContextItem, ScoredItem, SelectionError
 from cupel._columns import Candidates
 from tests import oracle
-from tests.laws.generators import ERROR_KINDS, SCORES, item_pairs, law
-from tests.laws.policies import build_slicer, slicer_specs
+from tests.oracle.generators import ERROR_KINDS, SCORES, item_pairs, law
+from tests.oracle.policies import build_slicer, slicer_specs
 
 FIT_TOKENS = st.sampled_from([-2, 0, 1, 1, 2, 3, 4, 5, 5, 5, 7, 10])
 
