@@ -16,7 +16,7 @@ import msgspec
 from cupel._planning import Candidate, Entry, FormOption, Planner, TurnTerms
 from cupel.messages._notes import NOTES_SHARE
 from cupel.messages._segments import BEGUN, WHOLE, Omitted, level
-from cupel.messages._window import FEWEST_STEPS, MESSAGE_FRAME, PRESENT, Placed, Request
+from cupel.messages._window import FEWEST_STEPS, MESSAGE_FRAME, PRESENT, PlacedNote, PlannedRequest
 
 if TYPE_CHECKING:
     from cupel.messages._segments import Segment
@@ -42,7 +42,7 @@ Held = dict[int, str]
 """Segments that must be sent, by index, and their forms."""
 
 
-def plan_request(plan: TurnPlanner) -> Request:
+def plan_request(plan: TurnPlanner) -> PlannedRequest:
     """Return the next request; raise an error that lists the pinned messages if they do not fit."""
     index = {segment.key: at for at, segment in enumerate(plan.segments)}
     last = plan.start.state.last
@@ -72,7 +72,7 @@ class _Cut:
     """Segments after the newest one of the last request."""
     last: tuple[Entry, ...]
     """The prefix of the last request that can be sent again."""
-    prefix_notes: Mapping[int, Placed]
+    prefix_notes: Mapping[int, PlacedNote]
     arrivals: Mapping[int, str]
 
     @property
@@ -88,7 +88,7 @@ class _Cut:
         """Return the tokens of a segment in a form."""
         return self.segments[at].form(form).tokens
 
-    def continued(self) -> Request | None:
+    def continued(self) -> PlannedRequest | None:
         """Return the last request with the new messages after it, if that fits and holds all it must."""
         complete = len(self.last) == sum(entry.form != BEGUN for entry in self.plan.last)
         if self.plan.start.cold or not self.new or not self.last or not complete:
@@ -205,7 +205,7 @@ class _Cut:
         rank = 3 if at == users[-1] else 2 if at in self.new else 1 if at == users[0] else 0
         return rank, -self.segments[at].tokens
 
-    def repacked(self, held: Held) -> Request | None:
+    def repacked(self, held: Held) -> PlannedRequest | None:
         """Return the best request that contains the held segments; None if there is none."""
         room, violations = self.plan.room - self.plan.reserve, dict[int, str]()
         for _ in range(2 * len(self.segments) + 8):
@@ -303,10 +303,10 @@ class _Cut:
         value: float,
         held: Iterable[int],
         violations: Mapping[int, str],
-    ) -> Request:
+    ) -> PlannedRequest:
         order = [self.index[entry.key] for entry in entries]
         notes = {at: self.prefix_notes[at] for at in order[:kept] if at in self.prefix_notes}
-        return Request(
+        return PlannedRequest(
             entries=entries,
             kept=kept,
             notes=notes,
@@ -319,7 +319,9 @@ class _Cut:
             index=self.index,
         )
 
-    def _gaps(self, order: Sequence[int], kept: int, prefix: Mapping[int, Placed]) -> dict[int, tuple[Omitted, ...]]:
+    def _gaps(
+        self, order: Sequence[int], kept: int, prefix: Mapping[int, PlacedNote]
+    ) -> dict[int, tuple[Omitted, ...]]:
         """Return the omitted segments that have no note yet, by the segment that their note will precede."""
         gaps: dict[int, tuple[Omitted, ...]] = {}
         before, pending, place = -1, list[Omitted](), -1

@@ -24,7 +24,7 @@ from cupel.messages._plain import is_sequence
 from cupel.messages._repack import plan_request
 from cupel.messages._segments import Segments, grown, shortening_of
 from cupel.messages._turns import TurnBuilder, Whole
-from cupel.messages._window import ANSWER_SHARE, Request, TurnPlanner
+from cupel.messages._window import ANSWER_SHARE, PlannedRequest, TurnPlanner
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 
@@ -176,7 +176,7 @@ class MessageSession(BaseSession, Generic[M]):
                 words[at] = as_text("what note returned", await answer if inspect.isawaitable(answer) else answer)
             return self._sent(planner, planner.noted(request, words), active, history)
 
-    def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, Request, Active]:
+    def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, PlannedRequest, Active]:
         """Return the next request, planned; messages that were archived are not read again."""
         if idle is not None:
             idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
@@ -191,7 +191,7 @@ class MessageSession(BaseSession, Generic[M]):
         active = Active(messages, range(len(messages)) if is_sequence(messages) else ())
         return (*self._plan(active, idle), active)
 
-    def _plan(self, active: Active, idle: float | None) -> tuple[TurnPlanner, Request]:
+    def _plan(self, active: Active, idle: float | None) -> tuple[TurnPlanner, PlannedRequest]:
         history = read_history(active.messages, self._options, self._memory)
         planner = self._planner(history, self._segments, active, idle)
         try:
@@ -242,7 +242,7 @@ class MessageSession(BaseSession, Generic[M]):
             for segment in segments
         ]
 
-    def _asked(self, planner: TurnPlanner, request: Request) -> list[tuple[int, list[Any], str | None]]:
+    def _asked(self, planner: TurnPlanner, request: PlannedRequest) -> list[tuple[int, list[Any], str | None]]:
         """Return the gaps that the caller's function writes a note on, with its two arguments."""
         asked: list[tuple[int, list[Any], str | None]] = []
         for at, gap in request.gaps.items() if self._note is not None else ():
@@ -252,7 +252,7 @@ class MessageSession(BaseSession, Generic[M]):
             asked.append((at, messages, "\n".join(previous) or None))
         return asked
 
-    def _sent(self, planner: TurnPlanner, request: Request, active: Active, messages: Sequence[M]) -> Turn[M]:
+    def _sent(self, planner: TurnPlanner, request: PlannedRequest, active: Active, messages: Sequence[M]) -> Turn[M]:
         """Return the turn that sends a request, and remember it."""
         ends = {(placed.gap[0].key, placed.gap[-1].key): placed for placed in request.notes.values()}
         answers = [one for one in self._state.answers if (one.first, one.last) in ends]
@@ -287,7 +287,7 @@ class MessageSession(BaseSession, Generic[M]):
         self._store(planner, request, active, messages)
         return turn
 
-    def _store(self, planner: TurnPlanner, request: Request, active: Active, messages: Sequence[M]) -> None:
+    def _store(self, planner: TurnPlanner, request: PlannedRequest, active: Active, messages: Sequence[M]) -> None:
         """Archive the segments that no request will contain again, once there are many."""
         old = planner.archivable(request) if planner.source is self._segments else []
         if sum(len(planner.segments[at].positions) for at in old) < _ARCHIVED:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cupel._planning import Decision, Entry, TurnTerms
     from cupel.messages._history import History
     from cupel.messages._segments import Segment
-    from cupel.messages._window import Request, TurnPlanner
+    from cupel.messages._window import PlannedRequest, TurnPlanner
     from cupel.model import ContextItem
 
 Whole = tuple["History", Sequence["Segment"]]
@@ -41,7 +41,7 @@ class TurnBuilder:
     """Turns a decided request into the messages to send, and everything that is said about it."""
 
     planner: TurnPlanner
-    request: Request
+    request: PlannedRequest
     step: Decision
     origin: Sequence[int]
     """Positions in the whole history, by position among the messages that were read."""

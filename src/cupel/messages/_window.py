@@ -35,7 +35,7 @@ _ARCHIVING = frozenset(("anthropic", "openai", "openai-responses"))
 """Formats whose messages can be read without those that are archived."""
 
 
-class Placed(NamedTuple):
+class PlacedNote(NamedTuple):
     """A note in a request."""
 
     note: OmissionNote
@@ -48,13 +48,13 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PlannedRequest:
     """A planned request."""
 
     entries: tuple[Entry, ...]
     kept: int = 0
     """The number of entries that are sent as they were in the last request."""
-    notes: Mapping[int, Placed]
+    notes: Mapping[int, PlacedNote]
     """Notes, by the segment that they precede."""
     gaps: Mapping[int, tuple[Omitted, ...]]
     """Omitted segments that have no note yet, by the segment that their note will precede."""
@@ -114,11 +114,11 @@ class TurnPlanner:
         """Return the tokens of a unit."""
         return sum(self.history.parsed[at].tokens for at in self.history.units[unit].positions)
 
-    def whole(self, index: Mapping[str, int], new: range) -> Request:
+    def whole(self, index: Mapping[str, int], new: range) -> PlannedRequest:
         """Return the request that is the history, message for message."""
         planner = Planner([self._candidate(at, new, self.begun(at)) for at in range(len(self.segments))])
         terms, value = self.start.terms(planner, self.worth, self.room)
-        return Request(
+        return PlannedRequest(
             entries=tuple(Entry(segment.key, WHOLE, segment.tokens) for segment in self.segments),
             notes={},
             gaps={},
@@ -143,9 +143,9 @@ class TurnPlanner:
     def _is_pinned(self, segment: Segment) -> bool:
         return any(self.history.units[unit].pinned for unit in segment.units)
 
-    def reusable(self, index: Mapping[str, int]) -> tuple[tuple[Entry, ...], dict[int, Placed]]:
+    def reusable(self, index: Mapping[str, int]) -> tuple[tuple[Entry, ...], dict[int, PlacedNote]]:
         """Return the entries of the last request that can be sent again as they were, and their notes."""
-        notes: dict[int, Placed] = {}
+        notes: dict[int, PlacedNote] = {}
         before, pending = -1, list[Omitted]()
         for count, entry in enumerate(self.last):
             at = index.get(entry.key, -1)
@@ -160,7 +160,7 @@ class TurnPlanner:
             before = at
         return self.last, notes
 
-    def _written(self, at: int, gap: Sequence[Omitted], entry: Entry) -> Placed | None:
+    def _written(self, at: int, gap: Sequence[Omitted], entry: Entry) -> PlacedNote | None:
         """Return the note that an entry of the last request had; None if the history no longer has these steps."""
         if len(gap) != entry.steps or entry.lines > entry.steps:
             return None
@@ -170,7 +170,7 @@ class TurnPlanner:
             note = OmissionNote(note_text(len(gap), answer.text), len(gap), entry.lines)
         else:
             note = note_of([one.trace for one in gap], entry.lines)
-        placed = Placed(note, self.segments[at].holder is not None, tuple(gap))
+        placed = PlacedNote(note, self.segments[at].holder is not None, tuple(gap))
         return placed if self.note_tokens(placed) == entry.noted else None
 
     def oldest(self) -> int:
@@ -181,7 +181,7 @@ class TurnPlanner:
             distance += self.segments[oldest].tokens
         return oldest
 
-    def archivable(self, request: Request) -> list[int]:
+    def archivable(self, request: PlannedRequest) -> list[int]:
         """Return the segments that no later request will contain, if others can be read without them."""
         history = self.history
         old = range(FEWEST_STEPS, self.oldest())
@@ -216,7 +216,7 @@ class TurnPlanner:
         fresh = (one.place for number, one in enumerate(gap) if number not in covered)
         return [at for at in fresh if at is not None], texts
 
-    def noted(self, request: Request, words: Mapping[int, str]) -> Request:
+    def noted(self, request: PlannedRequest, words: Mapping[int, str]) -> PlannedRequest:
         """Return a request with a note for each gap; `words` are those that the caller wrote, by gap."""
         if not request.gaps:
             return request
@@ -230,7 +230,7 @@ class TurnPlanner:
             if not said:
                 continue
             note = OmissionNote(note_text(len(gap), said), len(gap), 0)
-            notes[at] = Placed(note, self.segments[at].holder is not None, gap, said)
+            notes[at] = PlacedNote(note, self.segments[at].holder is not None, gap, said)
             taken, free = taken + counter.count(note.text), free - counter.count(note.text)
         rest = {
             Slot(at, in_result=self.segments[at].holder is not None): [one.trace for one in gap]
@@ -239,17 +239,17 @@ class TurnPlanner:
         }
         limit = min(self.window // NOTES_SHARE - taken, free)
         for slot, note in write_notes(rest, counter, limit).items() if limit > 0 else ():
-            notes[slot.position] = Placed(note, slot.in_result, request.gaps[slot.position])
+            notes[slot.position] = PlacedNote(note, slot.in_result, request.gaps[slot.position])
         entries = [self._with_note(entry, notes.get(request.index[entry.key])) for entry in request.entries]
         return replace(request, entries=tuple(entries), notes=notes, gaps={})
 
-    def _with_note(self, entry: Entry, placed: Placed | None) -> Entry:
+    def _with_note(self, entry: Entry, placed: PlacedNote | None) -> Entry:
         if placed is None:
             return entry
         note = placed.note
         return msgspec.structs.replace(entry, noted=self.note_tokens(placed), steps=note.steps, lines=note.lines)
 
-    def note_tokens(self, placed: Placed) -> int:
+    def note_tokens(self, placed: PlacedNote) -> int:
         """Return the tokens that a note adds to a request."""
         return self.history.counter.count(placed.note.text) + (1 if placed.in_result else MESSAGE_FRAME)
 

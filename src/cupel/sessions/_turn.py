@@ -73,7 +73,7 @@ class EntityForm:
 
 
 @dataclass(slots=True)
-class Entity:
+class SessionEntity:
     """One or more forms of the same content; a group has one form, and any other item is a separate entity."""
 
     key: str
@@ -105,9 +105,9 @@ def identity(item: ContextItem) -> str:
     return blake2b(text, digest_size=12).hexdigest()
 
 
-def entities_of(items: Sequence[ContextItem], scores: Sequence[float], new: range, key: Key) -> list[Entity]:
+def entities_of(items: Sequence[ContextItem], scores: Sequence[float], new: range, key: Key) -> list[SessionEntity]:
     """Return the entities of items; the items at the positions `new` came since the last selection."""
-    found: dict[str, Entity] = {}
+    found: dict[str, SessionEntity] = {}
     seen: dict[str, int] = {}
     for position, item in enumerate(items):
         marks = relation_of(item)
@@ -119,7 +119,7 @@ def entities_of(items: Sequence[ContextItem], scores: Sequence[float], new: rang
             seen[name] = number = seen.get(name, 0) + 1
             name = f"{name}#{number}" if number > 1 else name
         worth = max(scores[position] * marks.worth, 0.0)
-        entity = found.setdefault(name, Entity(name, position in new, []))
+        entity = found.setdefault(name, SessionEntity(name, position in new, []))
         if entity.new is not (position in new):
             what = f"forms of {shown(marks.id)}" if marks.group is None else f"members of group {shown(marks.group)}"
             msg = f"all {what} must be among the items, or all among the new ones"
