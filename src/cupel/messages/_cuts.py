@@ -1,4 +1,4 @@
-"""Shorter versions of messages for a fit: long tool outputs, and user messages as a last resort."""
+"""Limits of what a request holds, and shorter versions of messages for a fit: tool outputs, then user messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from cupel.messages._history import History, Shorter
     from cupel.shorten import Shortener
 
+NEWEST_STEPS: Final = 3
+"""The newest steps that are in every request, as long as they take at most `PRESENT_SHARE` of the room."""
+FEWEST_STEPS: Final = 2
+"""The newest steps that are in every request however long they are."""
+PRESENT_SHARE: Final = 0.4
+"""The share of the room for the newest steps, and for the outputs of one step."""
 LARGEST_OUTPUT: Final = 0.25
 """A single output takes at most this share of the room in a history that does not fit."""
-LARGEST_STEP: Final = 0.4
-"""The outputs of one step together take at most this share."""
 SHORTEST_USER: Final = 100
 """The words of the user are never cut below this many tokens."""
 _SHORTEST_OUTPUT = 12
@@ -59,7 +63,7 @@ class Cuts:
         for unit in units if self.allowed else ():
             sizes = self._all_sizes([unit])
             most = max(_SHORTEST_OUTPUT, int(LARGEST_OUTPUT * self._room))
-            limit = min(most, _level(sizes, int(LARGEST_STEP * self._room)))
+            limit = min(most, _level(sizes, int(PRESENT_SHARE * self._room)))
             if any(size > limit for size in sizes):
                 self._cut([unit], limit)
 

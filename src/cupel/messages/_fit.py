@@ -20,7 +20,7 @@ from cupel.diagnostics import (
     SelectionReport,
 )
 from cupel.errors import PinnedExceedsBudgetError
-from cupel.messages._cuts import Cuts
+from cupel.messages._cuts import FEWEST_STEPS, NEWEST_STEPS, PRESENT_SHARE, Cuts
 from cupel.messages._formats import OUTPUTS, checked_parts
 from cupel.messages._history import Options, read_history
 from cupel.messages._notes import NOTES_SHARE
@@ -255,7 +255,7 @@ def _newest_steps(task: FitTask, cuts: Cuts) -> list[int]:
     """Return the newest three steps, or as many as take their share of the room, at least two."""
     units = task.history.units
     steps = [unit for unit in _sendable(task.history) if units[unit].role == "exchange"][-NEWEST_STEPS:]
-    while len(steps) > LEAST_STEPS:
+    while len(steps) > FEWEST_STEPS:
         cuts.clear()
         cuts.cap(steps)
         if cuts.cost(steps) <= PRESENT_SHARE * task.room:
@@ -314,8 +314,6 @@ def newest_first() -> Pipeline:
     )
 
 
-NEWEST_STEPS, LEAST_STEPS, PRESENT_SHARE = 3, 2, 0.4
-"""The newest three steps are held, or as many as take this share of the room, at least two."""
 NOTE_FRAME = {True: 2, False: 5}
 """Tokens around a note: in a tool result, and as a separate message."""
 _ATTEMPTS = 5

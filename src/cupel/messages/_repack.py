@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cupel._planning import Candidate, Entry, FormOption, Planner, TurnTerms
+from cupel.messages._cuts import FEWEST_STEPS, NEWEST_STEPS, PRESENT_SHARE, SHORTEST_USER
 from cupel.messages._notes import NOTES_SHARE
 from cupel.messages._segments import BEGUN, WHOLE, Omitted, level
-from cupel.messages._window import FEWEST_STEPS, MESSAGE_FRAME, PRESENT, PlacedNote, PlannedRequest
+from cupel.messages._window import MESSAGE_FRAME, PlacedNote, PlannedRequest
 
 if TYPE_CHECKING:
     from cupel.messages._segments import Segment
     from cupel.messages._window import TurnPlanner
 
-NEWEST_STEPS: Final = 3
-"""The newest steps that are in every request, as long as they take at most the share `PRESENT` of the room."""
-_SHORTEST_WORDS = 100
-"""Messages of the user that take fewer tokens than this are never shortened."""
 _LIMITS = (160, 8)
 """Older outputs may be shortened to these parts of the window."""
 _LEAST_LIMIT = 40
@@ -146,7 +143,7 @@ class _Cut:
         """Return the newest steps that are held, oldest first."""
         newest = [at for at in range(len(self.segments)) if self.segments[at].role == "step"][-NEWEST_STEPS:]
         while len(newest) > FEWEST_STEPS:
-            if sum(self.tokens(at, self.form(at)) for at in newest) <= PRESENT * self.plan.room:
+            if sum(self.tokens(at, self.form(at)) for at in newest) <= PRESENT_SHARE * self.plan.room:
                 break
             newest = newest[1:]
         return newest
@@ -191,9 +188,9 @@ class _Cut:
             if excess <= 0:
                 break
             tokens = self.tokens(at, found[at])
-            if tokens <= _SHORTEST_WORDS:
+            if tokens <= SHORTEST_USER:
                 continue
-            limit = max(_SHORTEST_WORDS, tokens - excess) - MESSAGE_FRAME
+            limit = max(SHORTEST_USER, tokens - excess) - MESSAGE_FRAME
             name = self.plan.source.shortened(self.segments[at], self.plan.history, limit)
             if self.tokens(at, name) < tokens:
                 excess -= tokens - self.tokens(at, name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from cupel._planning import Candidate, Entry, FormOption, Planner, TurnStart, TurnTerms
+from cupel.messages._cuts import FEWEST_STEPS, LARGEST_OUTPUT, PRESENT_SHARE
 from cupel.messages._notes import NOTES_SHARE, OmissionNote, Slot, note_of, note_text, write_notes
 from cupel.messages._segments import BEGUN, WHOLE, Omitted, Segment, Segments, level
 
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
     from cupel.messages._history import History
     from cupel.tokens import TokenCounter
 
-FEWEST_STEPS: Final = 2
-"""The newest steps that are held however long they are."""
-PRESENT: Final = 0.4
-"""The newest steps are held as long as they take at most this share of the room, and so do the outputs of one step."""
-_OUTPUT = 0.25
-"""A single output takes at most this share of the room when it arrives."""
 _RECALLABLE = 3
 """A segment that was left out can come back while at most this many windows of tokens came after it."""
 ANSWER_SHARE: Final = 20
@@ -265,8 +260,8 @@ class TurnPlanner:
                 continue
             outputs = sum(sizes)
             filling = int(self.keep * self.window) - fixed - (total - outputs)
-            single = max(int(_OUTPUT * self.room), filling)
-            limit = min(single, level(sizes, max(int(PRESENT * self.room), filling)))
+            single = max(int(LARGEST_OUTPUT * self.room), filling)
+            limit = min(single, level(sizes, max(int(PRESENT_SHARE * self.room), filling)))
             if max(sizes) > limit:
                 name = self.source.shortened(segment, self.history, max(limit, 1))
                 if name != WHOLE:
