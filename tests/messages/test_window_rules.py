@@ -342,3 +342,12 @@ def test_a_request_that_cannot_be_made_is_an_error_and_leaves_the_session_as_it_
     with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
         session.fit([*history, *step(3, lines=900)])
     assert session.to_json() == state
+
+
+@pytest.mark.parametrize("gaps", [True, False])
+def test_one_giant_output_does_not_flush_the_window(gaps: bool) -> None:
+    history = [user("go"), *steps(0, 5), *step(5, 3000)]
+    budget = 3 * weigh(history[:-2])
+    turn = MessageSession[Message](budget, **OPTIONS, gaps=gaps).fit(history)
+    assert len(turn.messages) == len(history)
+    assert turn.total_tokens > 0.49 * budget

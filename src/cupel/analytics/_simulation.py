@@ -121,9 +121,17 @@ def find_min_budget_for(
 def _least(prepared: PreparedSelection, target: ContextItem, ceiling: int) -> int | None:
     found = Search(prepared, _NOTHING, most=ceiling, raising=True).least([target])[0]
     if not found.exact:
-        enough = found.extra if found.extra is not None or not _selects(prepared, target, ceiling) else ceiling
-        raise SearchStoppedError(enough)
+        raise SearchStoppedError(
+            ceiling if found.extra is None and _is_enough(prepared, target, ceiling) else found.extra
+        )
     return found.extra
+
+
+def _is_enough(prepared: PreparedSelection, target: ContextItem, tokens: int) -> bool:
+    try:
+        return _selects(prepared, target, tokens)
+    except SelectionError:
+        return False
 
 
 def _search(prepared: PreparedSelection, target: ContextItem, ceiling: int) -> int | None:

@@ -171,9 +171,10 @@ class TurnPlanner:
     def oldest(self) -> int:
         """Return the index of the oldest segment that can come back once it was left out."""
         distance, oldest = 0, len(self.segments)
+        largest = int(PRESENT_SHARE * self.budget)  # longer outputs are cut, so one of them counts no more
         while oldest > 0 and distance <= _RECALLABLE * self.budget:
             oldest -= 1
-            distance += self.segments[oldest].tokens
+            distance += min(self.segments[oldest].tokens, largest)
         return oldest
 
     def archivable(self, request: PlannedRequest) -> list[int]:
