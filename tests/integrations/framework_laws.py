@@ -41,8 +41,8 @@ class FrameworkLaws(ABC):
         """The result of a call, with the user's words beside it."""
 
     def kept(self, messages: list[Any], budget: int, **options: Any) -> list[int]:
-        """The positions of the messages that are kept."""
-        fitted = self.fit(messages, budget, **options).messages
+        """The positions of the messages that are kept, whole and without notes."""
+        fitted = self.fit(messages, budget, **{"forms": False, "notes": False} | options).messages
         return [next(at for at, one in enumerate(messages) if one is message) for message in fitted]
 
     def thinking_loop(self, steps: int) -> list[Any]:
@@ -62,7 +62,14 @@ class FrameworkLaws(ABC):
     def test_a_running_result_that_does_not_fit_is_named(self):
         history = [self.user("And the log?"), self.call("a"), *self.result("a", "line " * 1000)]
         with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\] \(results that the model has yet"):
-            self.fit(history, 500)
+            self.fit(history, 500, forms=False)
+
+    def test_a_running_result_that_does_not_fit_is_shortened(self):
+        log = "\n".join(f"line {number}" for number in range(1000))
+        history = [self.user("And the log?"), self.call("a"), *self.result("a", log)]
+        fitted = self.fit(history, 500)
+        assert fitted.shortened == (2,)
+        assert fitted.total_tokens <= 500
 
     def test_results_that_the_model_has_seen_may_go(self):
         history = [self.user("And the log?"), self.call("a"), *self.result("a", "line " * 1000), self.answer("Fine.")]
@@ -72,7 +79,7 @@ class FrameworkLaws(ABC):
         history = [self.user("And the log?"), self.call("a"), *self.result("a", "line " * 100, "Stop looking!")]
         assert self.kept(history, 200) == list(range(len(history)))
         with pytest.raises(PinnedMessagesExceedBudgetError) as caught:
-            self.fit(history, 50)
+            self.fit(history, 50, forms=False)
         named = [part for part, _ in caught.value.parts]
         assert any(
             "results that the model has yet to see" in part or "the newest user message" in part for part in named
@@ -92,7 +99,7 @@ class FrameworkLaws(ABC):
         history = [self.user("Hi"), self.call("a", thinking="Hm."), *self.result("a", "x" * 2000)]
         history += [self.call("b"), *self.result("b", "y")]
         with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\] \(needed beside another"):
-            self.fit(history, 100)
+            self.fit(history, 100, forms=False)
 
     def test_a_loop_that_is_over_may_lose_its_thinking(self):
         history = [*self.thinking_loop(5), self.answer("Done."), self.user("And now?")]
@@ -111,7 +118,7 @@ class FrameworkLaws(ABC):
         log = "\n".join(f"line {number} of the log" for number in range(200))
         history = [self.user("And the log?"), self.call("a"), *self.result("a", log), self.answer("Fine.")]
         history.append(self.user("Good."))
-        assert self.fit(history, 700).shortened == ()
+        assert self.fit(history, 700, forms=False).shortened == ()
         assert self.fit(history, 700, forms=True).shortened == (2,)
         questions = [self.user(text) for text in ("One?", "Two?", "Three?")]
         assert self.kept(questions, LARGE) == [0, 1, 2]

@@ -37,7 +37,7 @@ def history() -> list[ChatMessage]:
 @pytest.mark.parametrize("budget", range(20, 220, 5))
 def test_calls_and_results_stay_together_and_the_user_speaks_first(budget: int):
     messages = history()
-    fitted = fit_messages(messages, budget, counter=COUNTER)
+    fitted = fit_messages(messages, budget, counter=COUNTER, forms=False, notes=False)
     kept = [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
     assert kept == sorted(kept)
     assert {0, 6} <= set(kept)
@@ -102,7 +102,6 @@ def test_tools_are_counted_and_pinned_messages_stay():
         fitted = fit_messages(messages, 1000, counter=COUNTER, tools=tools)
         assert fitted.total_tokens - plain.total_tokens > COUNTER.count("Tell the weather in a city.")
     assert messages[0] in fit_messages(messages, 60, counter=COUNTER, pin=is_about_oslo).messages
-    assert messages[0] not in fit_messages(messages, 60, counter=COUNTER).messages
 
 
 def test_images_are_counted():
@@ -143,7 +142,7 @@ def test_a_budget_survives_yaml(budget: int | ContextBudget):
 def test_a_saved_budget_that_is_wrong_is_refused_by_the_name_of_the_field():
     saved = DocumentSelector(WINDOW).to_dict()
     saved["init_parameters"]["budget"]["targetTokens"] = -1
-    with pytest.raises(InvalidBudgetError, match="target_tokens must be an integer >= 0"):
+    with pytest.raises(InvalidBudgetError, match="target_tokens must be >= 0, got -1"):
         DocumentSelector.from_dict(saved)
 
 
@@ -182,4 +181,4 @@ def test_an_error_names_what_the_next_request_must_contain_and_cannot():
     laws = TestLaws()
     told = [laws.user("And the log?"), laws.call("a"), *laws.result("a", "line " * 1000)]
     with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\]"):
-        fit_messages(told, 500, counter=COUNTER)
+        fit_messages(told, 500, counter=COUNTER, forms=False)

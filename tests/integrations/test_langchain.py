@@ -60,7 +60,7 @@ def test_everything_fits_into_a_large_budget():
 @pytest.mark.parametrize("budget", range(20, 220, 5))
 def test_calls_and_results_stay_together_and_a_human_speaks_first(budget: int):
     messages = history()
-    fitted = fit_messages(messages, budget, counter=COUNTER)
+    fitted = fit_messages(messages, budget, counter=COUNTER, forms=False, notes=False)
     kept = [messages.index(message) for message in fitted.messages]
     assert kept == sorted(kept)
     assert {0, 6} <= set(kept)
@@ -190,7 +190,7 @@ def test_the_newest_result_is_never_hidden():
         ToolMessage("x" * 4000, tool_call_id="a"),
     ]
     with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
-        fit_messages(messages, 100, counter=COUNTER)
+        fit_messages(messages, 100, counter=COUNTER, forms=False)
 
 
 def documents() -> list[Document]:
@@ -276,7 +276,10 @@ def test_a_turn_that_the_provider_paused_is_not_split(budget: int, search: dict,
         AIMessage([found, {"type": "text", "text": "Much is new. " * 5}]),
         HumanMessage("Thank you."),
     ]
-    kept = [messages.index(message) for message in fit_messages(messages, budget, counter=COUNTER).messages]
+    kept = [
+        messages.index(message)
+        for message in fit_messages(messages, budget, counter=COUNTER, forms=False, notes=False).messages
+    ]
     assert (3 in kept) == (4 in kept)
     assert fit_messages(messages[:4], 1000, counter=COUNTER).messages == messages[:4]
 
@@ -304,6 +307,9 @@ def test_calls_made_by_code_stay_with_the_code(budget: int, style: str):
         AIMessage([ended, {"type": "text", "text": "Fine."}]),
         HumanMessage("Thank you."),
     ]
-    kept = [messages.index(message) for message in fit_messages(messages, budget, counter=COUNTER).messages]
+    kept = [
+        messages.index(message)
+        for message in fit_messages(messages, budget, counter=COUNTER, forms=False, notes=False).messages
+    ]
     assert kept in ([0, 6], [6], [0, 1, 2, 3, 4, 5, 6])
     assert fit_messages(messages, 1000, counter=COUNTER).messages == messages

@@ -47,7 +47,7 @@ def history() -> list[ChatMessage]:
 @pytest.mark.parametrize("budget", range(20, 220, 5))
 def test_calls_and_results_stay_together_and_the_user_speaks_first(budget: int):
     messages = history()
-    fitted = fit_messages(messages, budget, counter=COUNTER)
+    fitted = fit_messages(messages, budget, counter=COUNTER, forms=False, notes=False)
     kept = [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
     assert kept == sorted(kept)
     assert {0, 6} <= set(kept)
@@ -100,7 +100,12 @@ def test_tools_are_counted_and_pinned_messages_stay():
     )
     assert counted > plain + COUNTER.count("Tell the weather in a city.")
     fitted = fit_messages(
-        history(), counted - 1, counter=COUNTER, tools=[tool], pin=lambda message: message.content == "sun"
+        history(),
+        counted - 1,
+        counter=COUNTER,
+        tools=[tool],
+        pin=lambda message: message.content == "sun",
+        forms=False,
     )
     assert [message.role.value for message in fitted.messages].count("tool") == 2
     assert len(fitted.messages) < 7

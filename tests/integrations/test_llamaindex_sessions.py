@@ -289,7 +289,7 @@ def test_a_memory_is_asked_for_the_same_with_and_without_a_loop():
         return handed, memory.chat_store.texts
 
     answers = [asked(*arguments, with_loop=False) for arguments in ways]
-    assert len({str(answer) for answer in answers}) > 2
+    assert len({str(answer) for answer in answers}) > 1
     assert [asked(*arguments, with_loop=True) for arguments in ways] == answers
 
 

@@ -50,7 +50,7 @@ def history() -> list[ModelMessage]:
 @pytest.mark.parametrize("budget", range(40, 300, 5))
 def test_calls_and_results_stay_together_and_system_prompts_stay(budget: int):
     messages = history()
-    fitted = fit_messages(messages, budget, counter=COUNTER)
+    fitted = fit_messages(messages, budget, counter=COUNTER, forms=False, notes=False)
     kept = [next(at for at, one in enumerate(messages) if one is message) for message in fitted.messages]
     assert kept == sorted(kept)
     assert {0, 6} <= set(kept)
@@ -149,7 +149,7 @@ def test_the_newest_result_is_never_hidden():
         ModelRequest([ToolReturnPart("weather", "x" * 4000, "a")]),
     ]
     with pytest.raises(PinnedMessagesExceedBudgetError, match="results that the model has yet to see"):
-        fit_messages(messages, 100, counter=COUNTER)
+        fit_messages(messages, 100, counter=COUNTER, forms=False)
 
 
 class TestLaws(FrameworkLaws):

@@ -204,6 +204,7 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
     worth: float = Field(default=1.0, description="Raise it to keep more context at a higher cost.")
     keep: float = Field(default=0.5, description="The share of the budget that is in use after a cut.")
     forms: Any = Field(default=None, exclude=True, description="False to shorten no tool output, or a shortener.")
+    note: Any = Field(default=None, exclude=True, description="A function that writes the note on omitted messages.")
     query: str | None = Field(default=None, description="What a policy's scorer looks for.")
     gaps: bool = Field(default=True, description="Whether to leave out messages from anywhere, not only the oldest.")
     on_turn: Any = Field(default=None, exclude=True, description="A function that is called with each turn.")
