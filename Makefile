@@ -83,7 +83,7 @@ test-integrations: $(VENV)/.stamp-dev ## Run the tests and pages of each framewo
 	  integration-$$name VENV=.venvs/$$name EXTRAS=testing,tokens || exit 1; done
 
 integration-%: $(VENV)/.stamp-integration-%
-	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/integrations/test_$(subst -,_,$*)_sessions.py tests/batch/test_$*.py) \
+	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/integrations/test_$(subst -,_,$*)_sessions.py tests/batch/test_$*.py tests/messages/test_$*.py) \
 	  $(if $(wildcard docs/how-to/$*.md),"tests/test_docs.py::test_page[docs/how-to/$*.md]")
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 200,000 fits of generated chat histories against the providers' rules
