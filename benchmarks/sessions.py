@@ -294,10 +294,22 @@ def generated(seed: int) -> list[Message]:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the figures in Markdown, losses included."""
+    """Return the figures in Markdown, losses included, and their averages over the agents."""
     columns = ["ratio", *(name for name in COLUMNS if name in rows[0])]
     lines = [f"| sessions, budget | strategy | {' | '.join(columns)} |", f"|---|---|{'--:|' * len(columns)}"]
-    for row in rows:
+    for row in (*rows, *_averages(rows, columns)):
         values = ("–" if row.get(name) is None else f"{row[name]:,}" for name in columns)
         lines.append(f"| {row['sessions']} | {row['strategy']} | {' | '.join(values)} |")
     return "\n".join(lines)
+
+
+def _averages(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a row for each strategy; an agent without a figure has no part in its average."""
+    averages: list[dict[str, Any]] = []
+    for strategy in dict.fromkeys(row["strategy"] for row in rows):
+        average: dict[str, Any] = {"sessions": "average", "strategy": strategy}
+        for name in columns:
+            figures = [row[name] for row in rows if row["strategy"] == strategy and row.get(name) is not None]
+            average[name] = round(sum(figures) / len(figures), 3) if figures else None
+        averages.append(average)
+    return averages

@@ -212,6 +212,12 @@ def test_window_strategies_are_measured_on_generated_sessions(monkeypatch, tmp_p
     assert "| ratio |" in sessions.table(list(rows.values()))
 
 
+def test_the_table_of_sessions_ends_with_averages_over_the_agents():
+    figures = [("a", 0.5, 0.2), ("b", 1.0, None)]
+    rows = [{"sessions": agent, "strategy": "s", "ratio": ratio, "talk": talk} for agent, ratio, talk in figures]
+    assert sessions.table(rows).splitlines()[-1] == "| average | s | 0.75 | 0.2 |"
+
+
 def test_forms_are_measured_on_generated_sessions(monkeypatch, tmp_path):
     monkeypatch.setattr(sessions, "SHARED", tmp_path / "missing")
     monkeypatch.setattr(sessions, "TURNS", 25)
