@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-lowest oldest test-integrations fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build clean
+.PHONY: help demo test check format test-all test-lowest oldest test-integrations fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
 .SECONDARY:
 
 help: ## Show this list
@@ -100,6 +100,9 @@ pages: $(VENV)/.stamp-dev $(VENV)/.stamp-pages ## Try the page in the machine's 
 
 build: $(VENV)/.stamp-dev ## Build the wheel and the source distribution into dist/
 	$(RUN) hatchling build
+
+try-dist: ## Install the files of dist/ into empty environments of every supported Python that is found, and run the demo there
+	scripts/try-dist $(foreach version,$(VERSIONS),$(shell scripts/find-python $(version) 2>/dev/null))
 
 clean: ## Remove environments, caches and everything built
 	rm -rf .venv .venvs dist site build htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
