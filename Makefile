@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 UV := $(shell command -v uv 2>/dev/null)
 # The extras light enough for everyday work; frameworks have environments of their own.
-EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing
+EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing,watch
 CORE := model _columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
 CORE_TESTS := $(wildcard $(foreach name,$(CORE) relations oracle analytics diagnostics page,tests/$(name))) $(addprefix src/cupel/,$(CORE))

@@ -34,6 +34,7 @@ FAMILIES = [
     "cupel.slicers",
     "cupel.testing",
     "cupel.tokens",
+    "cupel.watch",
 ]
 
 

@@ -88,6 +88,7 @@ _NAMESPACES = frozenset(
         "slicers",
         "testing",
         "tokens",
+        "watch",
     }
 )
 

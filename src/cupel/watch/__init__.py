@@ -1,0 +1,8 @@
+"""A local proxy that shows the requests of any agent, and keeps them under a budget if asked to.
+
+Needs `cupel-context[watch]`; the command is `cupel watch`.
+"""
+
+from cupel.watch._store import Branch, Conversation, Event, Store, WatchedTurn
+
+__all__ = ["Branch", "Conversation", "Event", "Store", "WatchedTurn"]
