@@ -35,7 +35,7 @@ ELSEWHERE = {
     "cupel.evaluation.SessionStrategy.__call__": "asks what the user said last",
     "cupel.evaluation.TailStrategy.__call__": "scores nothing",
     "cupel.evaluation.read_cases": "every case has its own",
-    "cupel.evaluation.replay": "the ways ask what the user said last",
+    "cupel.evaluation.replay": "the strategies ask what the user said last",
     "cupel.pipeline.PreparedSelection.dry_run": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.included": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.run": "prepared for one; with_query goes on to others",

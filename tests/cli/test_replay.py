@@ -19,7 +19,7 @@ def test_the_ways_stand_side_by_side(cupel, sessions):
     assert done.code == 0
     assert "exact words" in done.out
     assert [line.split()[0] for line in done.out.splitlines()[2:6]] == ["append", "tail", "fit", "session"]
-    document = cupel("replay", "sessions.jsonl", "--budget", "900", "--way", "fit", "--format", "json").json
+    document = cupel("replay", "sessions.jsonl", "--budget", "900", "--strategy", "fit", "--format", "json").json
     (way,) = document["strategies"]
     assert way["name"] == "fit"
     assert way["turns"] == sum(turn["pressed"] for turn in way["each_turn"])
@@ -39,7 +39,7 @@ def test_a_policy_that_asks_for_a_query_gets_the_newest_user_message(cupel, sess
 
 
 def test_prices_are_mechanisms(cupel, sessions):
-    way = ("--way", "append", "--format", "json")
+    way = ("--strategy", "append", "--format", "json")
     prices = [cupel("replay", "sessions.jsonl", "--budget", "900", "--prices", name, *way) for name in PRICES]
     marked, automatic = (done.json["strategies"][0]["price"] for done in prices)
     assert marked < automatic  # beginnings of less than 1,024 tokens are not served
@@ -57,7 +57,7 @@ def test_a_broken_limit_is_exit_code_1(cupel, sessions, limit, code):
 
 
 def test_a_way_without_any_request_breaks_the_limit_on_the_price(cupel, sessions):
-    done = cupel("replay", "sessions.jsonl", "--budget", "20", "--way", "fit", "--fail-above", "1e6")
+    done = cupel("replay", "sessions.jsonl", "--budget", "20", "--strategy", "fit", "--fail-above", "1e6")
     assert done.code == 1
     assert "fit has no request" in done.out
     assert "the pinned messages need" in done.out
@@ -141,13 +141,13 @@ def test_a_limit_that_nothing_breaks_is_refused(cupel, sessions, value):
 
 @pytest.mark.parametrize("way", ["append", "tail"])
 def test_without_a_session_or_fit_the_limit_holds_for_the_other_ways(cupel, sessions, way):
-    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--way", way, "--fail-above", "1")
+    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--strategy", way, "--fail-above", "1")
     assert outcome.code == 1
     assert f"cupel replay: {way} costs" in outcome.err
 
 
 def test_the_tail_is_held_to_the_facts_it_keeps(cupel, sessions):
-    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--way", "tail", "--fail-below", "100%")
+    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--strategy", "tail", "--fail-below", "100%")
     assert outcome.code == 1
     assert "cupel replay: tail keeps" in outcome.err
 

@@ -165,7 +165,7 @@ Several policies are compared case by case: the first with each of the others. I
 )
 
 
-_WAYS: Final = ("append", "tail", "fit", "session")
+_STRATEGIES: Final = ("append", "tail", "fit", "session")
 _PRICES: Final[dict[str, Callable[[], Prices]]] = {
     "marked": Prices.marked,
     "automatic": Prices.automatic,
@@ -193,7 +193,7 @@ def _configure_replay(parser: Parser) -> None:
         help="raise it to keep more at a higher cost; default: 1",
     )
     parser.add_argument(
-        "--way", action="append", choices=_WAYS, dest="ways", help="a way to fill the window; repeat it; default: all"
+        "--strategy", action="append", choices=_STRATEGIES, help="how to fill the window; may be repeated; default: all"
     )
     parser.add_argument(
         "--every", type=whole_number, default=1, metavar="N", help="measure the facts of every Nth turn only"
@@ -225,11 +225,11 @@ def _replay(args: argparse.Namespace) -> int:
     read = [recording for name in args.sessions for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
     recordings = read[: args.limit]
     prices = _PRICES[args.prices]()
-    ways = _ways(args.ways or _WAYS, policies, prices, args.worth)
+    strategies = _strategies(args.strategy or _STRATEGIES, policies, prices, args.worth)
     try:
         with progress_bar("replaying", "turns", quiet=args.quiet) as show:
-            found = replay(recordings, ways, args.budget, prices=prices, every=args.every, on_progress=show)
-    except TypeError as error:  # the ways are cupel's own: the wrong type is that of a message
+            found = replay(recordings, strategies, args.budget, prices=prices, every=args.every, on_progress=show)
+    except TypeError as error:  # the strategies are cupel's own: the wrong type is that of a message
         raise EvaluationError(str(error)) from error
     if args.page is not None:
         write_whole(args.page, render_page({"title": title_of(args.sessions), "turns": found.page_payload()}))
@@ -244,18 +244,20 @@ def _replay(args: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
-def _ways(names: Sequence[str], policies: Sequence[Variant], prices: Prices, worth: float) -> dict[str, WindowStrategy]:
-    ways: dict[str, WindowStrategy] = {}
+def _strategies(
+    names: Sequence[str], policies: Sequence[Variant], prices: Prices, worth: float
+) -> dict[str, WindowStrategy]:
+    strategies: dict[str, WindowStrategy] = {}
     if "append" in names:
-        ways["append"] = AppendStrategy()
+        strategies["append"] = AppendStrategy()
     if "tail" in names:
-        ways["tail"] = TailStrategy()
+        strategies["tail"] = TailStrategy()
     if "fit" in names:
-        ways |= {f"fit {one.name}": FitStrategy(one.policy) for one in policies} or {"fit": FitStrategy()}
+        strategies |= {f"fit {one.name}": FitStrategy(one.policy) for one in policies} or {"fit": FitStrategy()}
     if "session" in names:
         alone: dict[str, WindowStrategy] = {"session": SessionStrategy(prices=prices, worth=worth)}
-        ways |= {f"session {one.name}": SessionStrategy(one.policy, prices, worth) for one in policies} or alone
-    return ways
+        strategies |= {f"session {one.name}": SessionStrategy(one.policy, prices, worth) for one in policies} or alone
+    return strategies
 
 
 def _print_replay(found: Replay, conversations: int) -> None:
@@ -263,7 +265,7 @@ def _print_replay(found: Replay, conversations: int) -> None:
     numbers = ("hit", "sent", "price", "facts", "whole", "context", "over", "invalid", "unsent", "failed")
     turns = next(iter(figures.values())).turns
     table = Table(
-        [Column("way"), *(Column(name, number=True) for name in numbers)],
+        [Column("strategy"), *(Column(name, number=True) for name in numbers)],
         title=f"{plural(conversations, 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens",
     )
     for name, one in figures.items():
@@ -284,8 +286,8 @@ def _print_replay(found: Replay, conversations: int) -> None:
 
 
 def _broken_limits(figures: Mapping[str, Figures], most: float | None, least: float | None) -> list[str]:
-    """Return the limits that are broken, or cannot be judged, by sessions, or else by the first other way there is."""
-    kind = next(way for way in reversed(_WAYS) if any(name.partition(" ")[0] == way for name in figures))
+    """Return the limits that are broken, or cannot be judged, by sessions, or else by the last other strategy."""
+    kind = next(one for one in reversed(_STRATEGIES) if any(name.partition(" ")[0] == one for name in figures))
     broken: list[str] = []
     for name, one in figures.items():
         if name.partition(" ")[0] != kind:
@@ -316,7 +318,7 @@ original neighbouring words.
     _replay,
     """\
   cupel replay sessions.jsonl.gz --budget 16000 --prices marked
-  cupel replay sessions.jsonl --budget 16k --policy mine.toml --way fit --fail-below 90%
+  cupel replay sessions.jsonl --budget 16k --policy mine.toml --strategy fit --fail-below 90%
   cupel replay chat.json --budget 8000 --page turns.html
 """,
     {1: "a limit is broken, or there was nothing to judge it by"},

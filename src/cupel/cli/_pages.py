@@ -126,14 +126,16 @@ def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, An
         return None
     policy = read_policy(args.policy[0], args.overrides).policy if args.policy else None
     counter = NamedCounter(args.tokens) if args.tokens else None
-    ways, recording = conversation_ways(policy, counter), Recording(messages)
+    strategies, recording = conversation_strategies(policy, counter), Recording(messages)
     with progress_bar("replaying", "turns") as show, suppress(EvaluationError):
-        return replay(recording, ways, args.budget, counter=counter, on_progress=show).page_payload()
+        return replay(recording, strategies, args.budget, counter=counter, on_progress=show).page_payload()
     return None
 
 
-def conversation_ways(policy: Pipeline | None = None, counter: TokenCounter | None = None) -> dict[str, WindowStrategy]:
-    """Return a session and the ways it is compared with; without a policy each has its own default."""
+def conversation_strategies(
+    policy: Pipeline | None = None, counter: TokenCounter | None = None
+) -> dict[str, WindowStrategy]:
+    """Return a session and the strategies it is compared with; without a policy each has its own default."""
     return {
         "dropping nothing": AppendStrategy(),
         "keeping the newest": TailStrategy(counter=counter),
@@ -186,7 +188,7 @@ def _configure_demo(parser: Parser) -> None:
 def _demo(args: argparse.Namespace) -> int:
     files = _Files(args.output)
     budget = ContextBudget(args.budget, args.budget)
-    replayed = replay(files.recordings(), conversation_ways(), _WINDOW)
+    replayed = replay(files.recordings(), conversation_strategies(), _WINDOW)
     items, policy = files.items(), files.policy()
     report = policy.dry_run(items, budget)
     name = policy.name or files.policy_file.stem
