@@ -14,6 +14,7 @@ NEEDS = {
     "Agents and chats": (
         "agent-loop",
         "web-server",
+        "watch",
         "chat-messages",
         "shorten",
         "newest-tool-output",
@@ -56,6 +57,7 @@ NAMESPACES = (
     "cupel.testing.strategies",
     "cupel.batch",
     "cupel.page",
+    "cupel.watch",
     "cupel.conformance",
     "cupel.demo",
     "cupel.errors",
