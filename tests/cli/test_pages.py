@@ -1,11 +1,15 @@
 """`inspect` and `demo` write pages."""
 
+import io
+import json
 import sys
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 
 import pytest
 
 from cupel import ContextBudget, presets
+from cupel.cli import main
+from cupel.cli._pages import _command
 from cupel.demo import session_items, session_policy
 
 
@@ -67,25 +71,37 @@ class TestInspect:
         assert opened == [(folder / "page.html").as_uri()]
 
 
-class TestDemo:
-    def test_the_selection_and_the_page_are_printed(self, cupel):
-        out = cupel("demo").out
-        assert "coding-agent: " in out
-        assert "cupel-demo/page.html" in out
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """A folder in which the demonstration has run, and what it printed."""
+    return run_demo(tmp_path_factory.mktemp("demo"))
 
-    def test_a_session_is_cheaper_than_a_new_selection_every_turn(self, cupel):
-        rows = [line for line in cupel("demo").out.splitlines() if " 0 of " in line]
+
+def run_demo(folder, *arguments):
+    out, err = io.StringIO(), io.StringIO()
+    with chdir(folder), redirect_stdout(out), redirect_stderr(err):
+        assert main(["demo", *arguments]) == 0
+    return folder, out.getvalue(), err.getvalue()
+
+
+class TestDemo:
+    def test_the_selection_and_the_page_are_printed(self, demo):
+        assert "coding-agent: " in demo[1]
+        assert "cupel-demo/page.html" in demo[1]
+
+    def test_a_session_is_cheaper_than_a_new_selection_every_turn(self, demo):
+        rows = [line for line in demo[1].splitlines() if " 0 of " in line]
         prices = {line.split("  ")[0]: float(line.split()[-5].replace(",", "")) for line in rows}
         assert prices["a session"] < prices["a new selection every turn"]
 
-    def test_the_files_are_written(self, cupel, folder):
-        cupel("demo")
-        names = sorted(file.name for file in (folder / "cupel-demo").iterdir())
+    def test_the_files_are_written(self, demo):
+        names = sorted(file.name for file in (demo[0] / "cupel-demo").iterdir())
         assert names == ["conversation.json", "page.html", "policy.toml", "session.jsonl"]
 
     @pytest.mark.parametrize("name", ["replay", "explain", "compare"])
-    def test_the_commands_it_suggests_work(self, cupel, name):
-        line = next(line for line in cupel("demo").out.splitlines() if f" {name} " in line and "cupel" in line)
+    def test_the_commands_it_suggests_work(self, demo, cupel, monkeypatch, name):
+        monkeypatch.chdir(demo[0])
+        line = next(line for line in demo[1].splitlines() if f" {name} " in line and "cupel" in line)
         assert cupel(*line.split()[line.split().index(name) :]).code == 0
 
     @pytest.mark.parametrize(
@@ -96,38 +112,53 @@ class TestDemo:
             (None, "site-packages/cupel/__main__.py", "python -m cupel"),
         ],
     )
-    def test_it_suggests_commands_the_shell_can_find(self, cupel, monkeypatch, found, called, command):
+    def test_it_suggests_commands_the_shell_can_find(self, monkeypatch, found, called, command):
         monkeypatch.setattr("cupel.cli._pages.which", {"cupel": found}.get)
         monkeypatch.setattr("sys.argv", [called, "demo"])
-        assert f"Try also:  {command} explain cupel-demo/session.jsonl " in cupel("demo").out
+        assert _command() == command
 
-    def test_an_edited_policy_is_kept_and_used(self, cupel, folder):
-        cupel("demo")
-        policy = folder / "cupel-demo/policy.toml"
-        policy.write_text('name = "mine"\nscorer = "recency"\n')
-        outcome = cupel("demo")
-        assert policy.read_text() == 'name = "mine"\nscorer = "recency"\n'
-        assert outcome.err == "kept cupel-demo/policy.toml, which was edited; delete it to have the original again\n"
-        assert "mine: " in outcome.out
 
-    def test_edited_items_are_kept_and_used(self, cupel, folder):
-        cupel("demo")
-        session = folder / "cupel-demo/session.jsonl"
-        session.write_text('{"content": "only this", "tokens": 3}\n')
-        assert "coding-agent: 1 of 1 item in" in cupel("demo").out
-        assert session.read_text() == '{"content": "only this", "tokens": 3}\n'
+MINE = 'name = "mine"\nscorer = "recency"\n'
+ONE_ITEM = '{"content": "only this", "tokens": 3}\n'
 
-    def test_a_deleted_file_is_written_again(self, cupel, folder):
-        cupel("demo")
-        (folder / "cupel-demo/policy.toml").unlink()
-        assert cupel("demo").err == ""
-        assert (folder / "cupel-demo/policy.toml").exists()
 
-    def test_json_counts_the_items(self, cupel):
-        document = cupel("demo", "--budget", "2500", "-o", "elsewhere", "--format", "json").json
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory):
+    """The same in a folder where two files have been edited, and another deleted."""
+    folder = tmp_path_factory.mktemp("demo")
+    (folder / "cupel-demo").mkdir()
+    (folder / "cupel-demo/policy.toml").write_text(MINE)
+    (folder / "cupel-demo/session.jsonl").write_text(ONE_ITEM)
+    return run_demo(folder)
+
+
+class TestEditedDemo:
+    def test_edited_files_are_kept(self, edited):
+        assert (edited[0] / "cupel-demo/policy.toml").read_text() == MINE
+        assert (edited[0] / "cupel-demo/session.jsonl").read_text() == ONE_ITEM
+
+    def test_edited_files_are_named(self, edited):
+        files = ("session.jsonl", "policy.toml")
+        lines = [f"kept cupel-demo/{file}, which was edited; delete it to have the original again" for file in files]
+        assert edited[2].splitlines() == lines
+
+    def test_edited_files_are_used(self, edited):
+        assert "mine: 1 of 1 item in" in edited[1]
+
+    def test_a_deleted_file_is_written_again(self, edited):
+        assert (edited[0] / "cupel-demo/conversation.json").exists()
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    arguments = ("--budget", "2500", "-o", "elsewhere", "--format", "json")
+    return json.loads(run_demo(tmp_path_factory.mktemp("demo"), *arguments)[1])
+
+
+class TestDemoAsJson:
+    def test_the_items_are_counted(self, document):
         report = session_policy().dry_run(session_items(), ContextBudget(2500, 2500))
         assert document["included"] == len(report.included)
 
-    def test_json_names_the_files(self, cupel):
-        document = cupel("demo", "-o", "elsewhere", "--format", "json").json
+    def test_the_files_are_named(self, document):
         assert document["page"] == "elsewhere/page.html"

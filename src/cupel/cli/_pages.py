@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import cupel.policy
 from cupel._text import plural
 from cupel.cli._arguments import (
     NO_SELECTION,
@@ -41,7 +40,7 @@ from cupel.cli._output import (
 from cupel.cli._policies import policies_to_compare, preset_names, read_policy
 from cupel.cli._reading import NamedCounter, read_input, read_items, reading_flags
 from cupel.cli._records import title_of
-from cupel.demo import BUDGET, conversation, policy_text, session_items, session_policy, session_text
+from cupel.demo import BUDGET, conversation, policy_text, session_text
 from cupel.diagnostics import SelectionReport
 from cupel.errors import ConfigurationError
 from cupel.evaluation import (
@@ -56,8 +55,8 @@ from cupel.evaluation import (
     read_recordings,
     replay,
 )
-from cupel.model import ContextBudget, ContextItem
-from cupel.page import Variant, page_payload, reason_name, render_page, summary
+from cupel.model import ContextBudget
+from cupel.page import page_payload, reason_name, render_page, summary
 from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
 
@@ -186,13 +185,13 @@ def _configure_demo(parser: Parser) -> None:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    files = _Files(args.output)
+    files = _Files(*(args.output / name for name in ("session.jsonl", "policy.toml", "conversation.json", "page.html")))
+    files.write_sources()
     budget = ContextBudget(args.budget, args.budget)
-    replayed = replay(files.recordings(), conversation_strategies(), _WINDOW)
-    items, policy = files.items(), files.policy()
-    report = policy.dry_run(items, budget)
-    name = policy.name or files.policy_file.stem
-    start = Variant(policy, name, f"--policy {shlex.quote(str(files.policy_file))}")
+    replayed = replay(read_recordings(files.chat), conversation_strategies(), _WINDOW)
+    items = read_items([str(files.session)], NamedCounter()).items
+    start = read_policy(str(files.policy), ())
+    report = start.policy.dry_run(items, budget)
     payload = page_payload(
         items,
         budget,
@@ -201,44 +200,31 @@ def _demo(args: argparse.Namespace) -> int:
         source=shlex.quote(str(files.session)),
         fixed_window=False,
     )
-    files.write(render_page(payload | {"turns": replayed.page_payload()}))
+    write_whole(files.page, render_page(payload | {"turns": replayed.page_payload()}))
     if args.format == "json":
         print_json(_document(report, budget, files))
     else:
         _print_replay(replayed, files.chat)
-        _print_selection(report, budget, name, files)
+        _print_selection(report, budget, start.name, files)
     if args.open:
         webbrowser.open(files.page.resolve().as_uri())
     return 0
 
 
-class _Files:
-    """The files of the demonstration; one that the user has edited replaces the original."""
+class _Files(NamedTuple):
+    """The files of the demonstration."""
 
-    def __init__(self, folder: Path) -> None:
-        self.session, self.policy_file = folder / "session.jsonl", folder / "policy.toml"
-        self.chat, self.page = folder / "conversation.json", folder / "page.html"
-        self._told = conversation()
-        chat_text = json.dumps(self._told, ensure_ascii=False, indent=1) + "\n"
-        self._originals = {self.session: session_text(), self.policy_file: policy_text(), self.chat: chat_text}
-        originals = self._originals.items()
-        self._edited = [file for file, text in originals if file.exists() and file.read_bytes() != text.encode()]
+    session: Path
+    policy: Path
+    chat: Path
+    page: Path
 
-    def items(self) -> list[ContextItem]:
-        if self.session in self._edited:
-            return read_items([str(self.session)], NamedCounter()).items
-        return session_items()
-
-    def policy(self) -> Pipeline:
-        return cupel.policy.load(self.policy_file) if self.policy_file in self._edited else session_policy()
-
-    def recordings(self) -> list[Recording]:
-        return read_recordings(self.chat) if self.chat in self._edited else [Recording(self._told)]
-
-    def write(self, page: str) -> None:
+    def write_sources(self) -> None:
+        """Write the session, the policy and the conversation, except for files that the user has edited."""
         self.page.parent.mkdir(parents=True, exist_ok=True)
-        for file, text in (self._originals | {self.page: page}).items():
-            if file in self._edited:
+        chat = json.dumps(conversation(), ensure_ascii=False, indent=1) + "\n"
+        for file, text in ((self.session, session_text()), (self.policy, policy_text()), (self.chat, chat)):
+            if file.exists() and file.read_bytes() != text.encode():
                 say(f"kept {file}, which was edited; delete it to have the original again", error=True)
             else:
                 write_whole(file, text)
@@ -276,7 +262,7 @@ def _print_selection(report: SelectionReport, budget: ContextBudget, name: str, 
     say(summary(report, budget, name))
     say(f"\nThe page:  {files.page}  (open it in a browser; in One window, move the budget and switch the policy)")
     asked = f"{files.session} --budget {budget.target_tokens}"
-    say(f"Try also:  {_command()} explain {asked} --policy {files.policy_file} --counterfactual")
+    say(f"Try also:  {_command()} explain {asked} --policy {files.policy} --counterfactual")
     say(f"           {_command()} compare {asked} --policy chat --policy rag")
 
 
@@ -322,7 +308,7 @@ def _document(report: SelectionReport, budget: ContextBudget, files: _Files) -> 
         "total_tokens": tokens_of(report),
         "page": str(files.page),
         "session": str(files.session),
-        "policy": str(files.policy_file),
+        "policy": str(files.policy),
     }
 
 
