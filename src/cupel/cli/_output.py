@@ -10,7 +10,7 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Literal, Protocol, TextIO
@@ -134,11 +134,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; numbers are aligned to the right, and flexible columns are the first to be cut in a narrow table."""
+    """A heading; numbers are aligned to the right and never cut."""
 
     title: str
     number: bool = False
-    flexible: bool = False
 
 
 @dataclass(slots=True)
@@ -154,7 +153,7 @@ class Table:
         self.rows.append([cell if isinstance(cell, Cell) else Cell(cell) for cell in cells])
 
 
-ITEM_COLUMNS: Final = (Column("kind"), Column("tokens", number=True), Column("item", flexible=True))
+ITEM_COLUMNS: Final = (Column("kind"), Column("tokens", number=True), Column("item"))
 
 
 def item_cells(item: ContextItem) -> tuple[str, str, str]:
@@ -162,64 +161,42 @@ def item_cells(item: ContextItem) -> tuple[str, str, str]:
     return preview(item.kind.value, 16), f"{item.tokens:,}", preview(item.content)
 
 
-_PIPE_WIDTH: Final = 160
-_GAP: Final = "  "
-
-
 def print_table(table: Table, stream: TextIO | None = None) -> None:
     """Print a table on a stream, standard output unless given: styled on a terminal, plain text elsewhere.
 
-    Numbers are never cut: a table that is wider than the terminal with all its text columns cut keeps its width.
+    A row is one line. In a narrow terminal the widest column of text is cut first; numbers are never cut.
     """
     try:
+        from rich.cells import cell_len
         from rich.console import Console
+        from rich.table import Table as Grid
         from rich.text import Text
     except ImportError:
         raise MissingExtraError("rich", "cli") from None
+
+    def text(cell: Cell) -> Text:
+        return Text(visible(" ".join(cell.text.split())), cell.tone, no_wrap=True, overflow="ellipsis")
+
     target = sys.stdout if stream is None else stream
-    heading = [Cell(column.title, "bold") for column in table.columns]
-    rows = [[Cell(_line(cell.text), cell.tone) for cell in row] for row in (heading, *table.rows)]
-    room = shutil.get_terminal_size().columns if target.isatty() else _PIPE_WIDTH
-    widths = _widths(table.columns, rows, room)
-    title = [[Cell(_line(table.title), "bold")]] if table.title else []
-    lines = title + [list(map(_fitted, row, table.columns, widths)) for row in rows]
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    room = 0
+    for place, column in enumerate(table.columns):
+        cells = [text(Cell(column.title, "bold")), *(text(row[place]) for row in table.rows)]
+        longest = max(cell_len(cell.plain) for cell in cells)
+        width = min(longest, 3) if target.isatty() and not column.number else longest
+        grid.add_column(cells[0], justify="right" if column.number else "left", no_wrap=column.number, min_width=width)
+        room += width + 2
+    for row in table.rows:
+        grid.add_row(*map(text, row))
     plain_only = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    console = Console(file=target, highlight=False, color_system=None if plain_only else "auto")
-    if console.color_system is None:
-        target.writelines(f"{_GAP.join(cell.text for cell in line).rstrip()}\n" for line in lines)
-        return
-    for line in lines:
-        styled = Text(_GAP).join(Text(cell.text, cell.tone) for cell in line)
-        console.print(styled, no_wrap=True, overflow="ignore", crop=False)
-
-
-def _line(text: str) -> str:
-    return visible(" ".join(text.split()))
-
-
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> list[int]:
-    """Return the width of each column: flexible ones are cut first, then other text, numbers never."""
-    from rich.cells import cell_len
-
-    widths = [max(cell_len(row[index].text) for row in rows) for index in range(len(columns))]
-    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - room
-    flexible = [index for index, column in enumerate(columns) if column.flexible]
-    texts = [index for index, column in enumerate(columns) if not column.number]
-    for cuttable, least in ((flexible, 12), (texts, 3)):
-        for index in sorted(cuttable, key=widths.__getitem__, reverse=True):
-            cut = max(0, min(excess, widths[index] - least))
-            widths[index] -= cut
-            excess -= cut
-    return widths
-
-
-def _fitted(cell: Cell, column: Column, width: int) -> Cell:
-    """Return the cell cut or padded to a width."""
-    from rich.cells import cell_len, set_cell_size
-
-    text = cell.text if cell_len(cell.text) <= width else f"{set_cell_size(cell.text, width - 1)}…"
-    padding = " " * (width - cell_len(text))
-    return Cell(padding + text if column.number else text + padding, cell.tone)
+    console = Console(
+        file=target, width=max(room, shutil.get_terminal_size().columns), color_system=None if plain_only else "auto"
+    )
+    with console.capture() as printed:
+        if table.title:
+            console.print(text(Cell(table.title, "bold")))
+        console.print(grid)
+    target.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
 
 
 _SECONDS_BETWEEN_LINES: Final = 30.0
@@ -247,7 +224,7 @@ def progress_bar(doing: str, unit: str, *, quiet: bool = False) -> Generator[Sho
             with _bar(rich_progress, Console(stderr=True), doing, unit) as show:
                 yield show
             return
-    yield partial(_log, _Clock(doing, unit))
+    yield _logged(doing, unit)
 
 
 @contextmanager
@@ -270,32 +247,21 @@ def _bar(rich: Any, console: Any, doing: str, unit: str) -> Generator[Show, None
         yield show
 
 
-@dataclass(slots=True)
-class _Clock:
-    doing: str
-    unit: str
-    start: float = field(default_factory=monotonic)
-    printed: float = field(default_factory=monotonic)
+def _logged(doing: str, unit: str) -> Show:
+    """Return a function that prints a line now and then: the share done, the rate, and the time left."""
+    start = printed = monotonic()
 
-
-def _log(clock: _Clock, done: int, total: int, before: int = 0) -> None:
-    now = monotonic()
-    if now - clock.printed >= _SECONDS_BETWEEN_LINES:
-        clock.printed = now
-        say(progress_line(clock.doing, clock.unit, (done, total, before), now - clock.start), error=True)
+    def show(done: int, total: int, before: int = 0) -> None:
+        nonlocal printed
+        now = monotonic()
+        if now - printed < _SECONDS_BETWEEN_LINES:
+            return
+        printed = now
+        line = f"{doing} {done:,}/{total:,} {unit} ({100 * done // max(total, 1)}%)"
+        if done > before:
+            rate = (done - before) / max(now - start, 1e-9)
+            line += f" {rate:,.0f}/s {timedelta(seconds=round((total - done) / rate))} left"
+        say(line, error=True)
         sys.stderr.flush()
 
-
-def progress_line(doing: str, unit: str, counts: tuple[int, int, int], seconds: float) -> str:
-    """Return progress as a line: the share done, the rate, and the time left.
-
-    >>> progress_line("selecting", "rows", (3000, 12000, 1000), 4.0)
-    'selecting 3,000/12,000 rows (25%) 500/s 0:00:18 left'
-    """
-    done, total, before = counts
-    line = f"{doing} {done:,}/{total:,} {unit} ({100 * done // max(total, 1)}%)"
-    if done <= before or seconds <= 0:
-        return line
-    rate = (done - before) / seconds
-    left = round((total - done) / rate)
-    return f"{line} {rate:,.0f}/s {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+    return show

@@ -13,7 +13,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO, cast
 
-from cupel._documents import TOO_DEEP, strict_decoder
+from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
 from cupel._files import is_packed, read_bytes, standard_input
 from cupel.errors import ConfigurationError, MissingExtraError
 
@@ -60,63 +60,22 @@ def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
 
 
 def read_json(name: str, text: str) -> Iterator[Found]:
-    """Read a list of items or messages, or an object with it under `items` or `messages`; name each by its line."""
-    if text.lstrip()[:1] == "{":
-        yield from _read_wrapped(name, text)
-        return
-    try:
-        for line, value in _elements(text):
-            yield FileRecord(f"{name}:{line}", value)
-    except (ValueError, RecursionError) as error:
-        yield _fault(name, error)
-
-
-def _read_wrapped(name: str, text: str) -> Iterator[Found]:
+    """Read a list of items or messages, or an object with it under `items` or `messages`; name each by its place."""
     try:
         document = strict_decoder().decode(text)
     except (ValueError, RecursionError) as error:
-        yield _fault(name, error)
+        where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
+        yield Fault(where, _json_message(error))
         return
-    key = "messages" if "messages" in document else "items"
-    items: list[Any] | None = document.get(key)
-    if not isinstance(items, list):
+    key = ""
+    if is_object(document):
+        key = "messages" if "messages" in document else "items"
+        document = document.get(key)
+    if not is_list(document):
         yield Fault(name, "expected a list of items, or an object with the list under 'items' or 'messages'")
         return
-    for number, value in enumerate(items):
+    for number, value in enumerate(document):
         yield FileRecord(f"{name}: {key}[{number}]", value)
-
-
-def _elements(text: str) -> Iterator[tuple[int, Any]]:
-    """Decode the elements of a list one by one, with the line each starts on."""
-    decoder = strict_decoder()
-    position = _skip(text, 0)
-    if text[position : position + 1] != "[":
-        raise JSONDecodeError("expected a list of items", text, position)
-    position = _skip(text, position + 1)
-    line, counted = 1, 0
-    if text[position : position + 1] == "]":
-        position += 1
-    else:
-        while True:
-            line += text.count("\n", counted, position)
-            counted = position
-            value, position = decoder.raw_decode(text, position)
-            yield line, value
-            position = _skip(text, position)
-            mark = text[position : position + 1]
-            position = _skip(text, position + 1)
-            if mark == "]":
-                break
-            if mark != ",":
-                raise JSONDecodeError("expected ',' or ']' after an item", text, position - 1)
-    if text[_skip(text, position) :]:
-        raise JSONDecodeError("unexpected text after the list", text, position)
-
-
-def _skip(text: str, position: int) -> int:
-    while text[position : position + 1] in {" ", "\t", "\n", "\r"}:
-        position += 1
-    return position
 
 
 def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
@@ -163,12 +122,6 @@ def read_text(name: str, stream: TextIO) -> Iterator[Found]:
     content = stream.read()
     if content:
         yield FileRecord(name, {"content": content, "kind": "Document", "source": "Rag", "metadata": {"path": name}})
-
-
-def _fault(name: str, error: Exception) -> Fault:
-    """Name the line of a syntax error, if the error is one."""
-    where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
-    return Fault(where, _json_message(error))
 
 
 def _json_message(error: Exception) -> str:

@@ -109,7 +109,7 @@ _COLUMNS: Final = (
     Column("kind"),
     Column("tokens", number=True),
     Column("score", number=True),
-    Column("item", flexible=True),
+    Column("item"),
     Column("why"),
 )
 
@@ -417,7 +417,7 @@ def _chart(rows: Sequence[SweepRow], budget: ContextBudget, candidates: int) -> 
             Column("budget", number=True),
             Column("items", number=True),
             Column("tokens", number=True),
-            Column(f"of {plural(candidates, 'item')}", flexible=True),
+            Column(f"of {plural(candidates, 'item')}"),
         ],
         title="What each budget selects",
     )
