@@ -31,6 +31,28 @@ SERVER = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input
 SERVED = {"type": "code_execution_tool_result", "tool_use_id": "s", "content": {}}
 BY_CODE = {"type": "tool_use", "id": "a", "name": "f", "input": {}, "caller": {"type": "code", "tool_id": "s"}}
 
+CALLED = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}]}
+RESPONSE = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": ""}}}]}
+ASKED = {"role": "user", "parts": [{"text": "Hi"}]}
+TOLD = {"role": "model", "parts": [{"text": "Hello."}]}
+UNSIGNED = {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}
+CODE = {"executableCode": {"language": "PYTHON", "code": "1"}}
+RAN = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+TOOL_USE = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {}}}]}
+TOOL_RESULT = {"role": "user", "content": [{"toolResult": {"toolUseId": "a", "content": [{"text": "1"}]}}]}
+SPOKEN = {"role": "user", "content": [{"text": "Hi"}]}
+REPLIED = {"role": "assistant", "content": [{"text": "Hello."}]}
+MARK = {"cachePoint": {"type": "default"}}
+REASONED = {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}
+
+
+def parts(role: str, *given: Any) -> dict[str, Any]:
+    return {"role": role, "parts": list(given)}
+
+
+def converse(role: str, *blocks: Any) -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
 
 def said(*blocks: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": list(blocks)}
@@ -63,6 +85,15 @@ def said(*blocks: Any) -> dict[str, Any]:
         ("anthropic", [USER, said(SERVER)]),
         ("anthropic", [USER, said(SERVER, BY_CODE), USED]),
         ("anthropic", [USER, said(SERVER, BY_CODE), USED, said(SERVED), USER]),
+        ("gemini", [ASKED, CALLED, RESPONSE, TOLD, ASKED, ASKED]),
+        ("gemini", [{"parts": ASKED["parts"]}, TOLD, ASKED]),
+        ("gemini", [ASKED, UNSIGNED, RESPONSE, UNSIGNED, RESPONSE]),
+        ("gemini", [ASKED, UNSIGNED, RESPONSE, TOLD, ASKED, CALLED, RESPONSE]),
+        ("gemini", [ASKED, parts("model", CODE, RAN, {"text": "", "thoughtSignature": "c2ln"}), ASKED]),
+        ("bedrock", [SPOKEN, TOOL_USE, TOOL_RESULT, REPLIED, SPOKEN]),
+        ("bedrock", [SPOKEN, converse("assistant", REASONED, *TOOL_USE["content"]), TOOL_RESULT]),
+        ("bedrock", [converse("user", {"document": {}}, {"text": "Read."}, MARK), REPLIED, SPOKEN]),
+        ("bedrock", [SPOKEN, TOOL_USE, converse("user", *TOOL_RESULT["content"], MARK, {"text": "Go on."})]),
     ],
 )
 def test_good_requests_pass(provider: str, messages: list[Any]):
@@ -112,6 +143,39 @@ def test_good_requests_pass(provider: str, messages: list[Any]):
         ("anthropic", [USER, {"role": "assistant", "content": [THOUGHT]}, USER], "cannot be thinking"),
         ("anthropic", [SYSTEM, USER], "must follow a user message"),
         ("anthropic", [USER, SYSTEM, USER], "followed by the assistant"),
+        ("gemini", [TOLD, ASKED], "first content"),
+        ("gemini", [RESPONSE, TOLD, ASKED], "first content"),
+        ("gemini", [ASKED, TOLD], "ending with a model turn"),
+        ("gemini", [{**ASKED, "role": "assistant"}], "valid role"),
+        ("gemini", [parts("user")], "must not be empty"),
+        ("gemini", [parts("user", {"text": ""})], "empty text"),
+        ("gemini", [parts("user", {"text": "a", "fileData": {}})], "one initialized field"),
+        ("gemini", [ASKED, TOLD, CALLED, RESPONSE], "comes immediately after a user turn"),
+        ("gemini", [ASKED, CALLED, ASKED], "the number of function response parts"),
+        ("gemini", [ASKED, CALLED, ASKED, RESPONSE], "immediately after a function call turn"),
+        ("gemini", [ASKED, CALLED, parts("user", *RESPONSE["parts"], {"text": "So?"})], "read as the model's"),
+        (
+            "gemini",
+            [ASKED, UNSIGNED, parts("user", {"functionResponse": {"name": "g", "response": {}}})],
+            "not match its call",
+        ),
+        ("gemini", [ASKED, UNSIGNED, parts("user", {"functionResponse": {"name": "f"}})], "must be an object"),
+        ("gemini", [ASKED, CALLED, RESPONSE, UNSIGNED, RESPONSE], "missing a thought_signature"),
+        ("gemini", [ASKED, parts("model", CODE), ASKED], "is followed by"),
+        ("bedrock", [REPLIED, SPOKEN], "start with a user message"),
+        ("bedrock", [SPOKEN, SPOKEN], "must alternate"),
+        ("bedrock", [SPOKEN, TOOL_USE, SPOKEN], "expected toolResult blocks"),
+        ("bedrock", [SPOKEN, REPLIED, TOOL_RESULT], "do not answer the calls"),
+        ("bedrock", [SPOKEN, TOOL_USE, converse("user", {"text": "x"}, *TOOL_RESULT["content"])], "must come first"),
+        ("bedrock", [SPOKEN, TOOL_USE, TOOL_RESULT, TOOL_USE, TOOL_RESULT], "must be unique"),
+        ("bedrock", [converse("user", {"text": " "})], "blank"),
+        ("bedrock", [converse("user")], "empty"),
+        ("bedrock", [converse("user", {"text": "a", **MARK})], "a content block of the user"),
+        ("bedrock", [converse("user", {"document": {}})], "a text block must be included"),
+        ("bedrock", [converse("user", MARK, {"text": "a"})], "follows a block that can be cached"),
+        ("bedrock", [converse("user", {"text": "a"}, MARK, MARK)], "follows a block that can be cached"),
+        ("bedrock", [converse("user", *[{"text": "a"}, MARK] * 5)], "at most 4 cache points"),
+        ("bedrock", [SPOKEN, converse("assistant", REASONED), SPOKEN], "cannot be reasoning"),
     ],
 )
 def test_bad_requests_are_objected_to(provider: str, messages: list[Any], complaint: str):
@@ -136,6 +200,12 @@ def test_a_cut_is_judged_against_the_history_it_was_made_from():
     assert reasoning_kept_together([USER, FUNCTION, OUTPUT], [USER, REASONING, FUNCTION, OUTPUT]) == [
         "function_call was provided without its required reasoning item"
     ]
+    signed = [ASKED, CALLED, RESPONSE]
+    assert violations("gemini", [ASKED, parts("model", {"functionCall": {"name": "f", "args": {}}}), RESPONSE], signed)
+    thoughtful = [SPOKEN, converse("assistant", REASONED, *TOOL_USE["content"]), TOOL_RESULT]
+    assert violations("bedrock", [SPOKEN, TOOL_USE, TOOL_RESULT], thoughtful) == [
+        "1: the call a lost the reasoning before it"
+    ]
     whole = [USER, PROGRAM, BY_PROGRAM, OUTPUT, PROGRAM_OUTPUT]
     assert programs_kept_whole([*whole[:2], *whole[3:]], whole) == ["program p was torn apart"]
     assert programs_kept_whole(whole, whole) == programs_kept_whole([USER], whole) == []
@@ -148,6 +218,8 @@ def test_what_the_model_has_yet_to_see():
     words = {"role": "user", "content": [*USED["content"], {"type": "text", "text": "Stop."}]}
     assert unseen("anthropic", [USER, USE, words, SAID]) == [words]
     assert unseen("anthropic", [USER, USE, USED]) == [USER, USED]
+    assert unseen("gemini", [ASKED, CALLED, RESPONSE]) == [ASKED, RESPONSE]
+    assert unseen("bedrock", [SPOKEN, TOOL_USE, TOOL_RESULT]) == [SPOKEN, TOOL_RESULT]
 
 
 def test_alternation_is_judged_without_steps():
