@@ -188,10 +188,10 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
         room += width + 2
     for row in table.rows:
         grid.add_row(*map(text, row))
-    plain_only = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    console = Console(
-        file=target, width=max(room, shutil.get_terminal_size().columns), color_system=None if plain_only else "auto"
-    )
+    is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    width = max(room, shutil.get_terminal_size().columns)
+    # Without a height, rich takes a dumb terminal to have 80 columns.
+    console = Console(file=target, width=width, height=25, color_system=None if is_plain else "auto")
     with console.capture() as printed:
         if table.title:
             console.print(text(Cell(table.title, "bold")))
