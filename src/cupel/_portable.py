@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,13 +13,18 @@ if TYPE_CHECKING:
 
 
 class Portable:
-    """A value with a JSON document; the class names its record."""
+    """A value with a JSON document."""
 
     __slots__ = ()
 
+    _document: ClassVar[str]
+    """The record of the class as `module:name`; it belongs to a higher layer and is imported when a value travels."""
+
     @classmethod
     def _record(cls) -> PackedRecord[Any]:
-        raise NotImplementedError
+        module, name = cls._document.split(":")
+        record: PackedRecord[Any] = getattr(import_module(module), name)
+        return record
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document as plain values; fields that have their default are left out."""
@@ -27,8 +33,7 @@ class Portable:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Read the document, with keys in camelCase or in Python's spelling; the error names the path."""
-        record = cls._record()
-        value: Self = record.read(fields, rooted=True, unknown_fields=None if record.checked else {})
+        value: Self = cls._record().read(fields, rooted=True)
         return value
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -40,6 +45,5 @@ class Portable:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Read the document from JSON text: every key once, no NaN or Infinity; the error names the path."""
-        record = cls._record()
-        value: Self = record.read_json(text, unknown_fields=None if record.checked else {})
+        value: Self = cls._record().read_json(text)
         return value

@@ -85,7 +85,6 @@ def test_round_trip_is_exact() -> None:
     assert again.to_dict() == json.loads(text)
     assert SelectionReport.from_json(text.encode()).to_json() == text
     assert SelectionReport.from_json(sample().to_json(indent=2)).included == sample().included
-    assert SelectionReport.from_dict(json.loads(text)).extra == again.extra == {}
 
 
 def test_keys_and_omissions() -> None:
@@ -134,15 +133,11 @@ def test_both_spellings_of_item_keys_are_read() -> None:
     assert SelectionReport.from_json(changed(to_snake)).included == sample().included
 
 
-def test_a_report_from_the_future_is_kept_whole() -> None:
+def test_reasons_and_stages_from_the_future_are_kept() -> None:
     def modernise(document: Any) -> None:
-        document["schema"] = {"version": 9}
-        document["events"][0] |= {"stage": "Rerank", "gpu": True}
-        document["included"][0]["reason"] = {"reason": "Foretold", "by": "oracle"}
-        document["included"][0]["confidence"] = 0.5
-        document["included"][0]["item"]["embedding"] = [1, 2]
+        document["events"][0]["stage"] = "Rerank"
+        document["included"][0]["reason"] = {"reason": "Foretold"}
         document["excluded"][0]["reason"] = {"reason": "Boring", "yawn": [1]}
-        document["excluded"][1]["reason"]["hint"] = "try again"
 
     text = changed(modernise)
     report = SelectionReport.from_json(text)
@@ -150,10 +145,23 @@ def test_a_report_from_the_future_is_kept_whole() -> None:
     assert copy.copy(report).to_json() == report.to_json()
     assert report.events[0].stage == UnknownStage("Rerank")
     assert report.included[0].reason == UnknownInclusionReason("Foretold")
-    assert [path for path in report.extra if "reason" in path] == [("included", 0, "reason"), ("excluded", 1, "reason")]
     boring = report.excluded[0].reason
     assert isinstance(boring, UnknownReason)
     assert (boring.name, boring.fields) == ("Boring", {"yawn": [1]})
+
+
+@pytest.mark.parametrize(
+    "read", [SelectionReport.from_dict, lambda document: SelectionReport.from_json(json.dumps(document))]
+)
+def test_fields_from_the_future_are_ignored(read: Callable[[Any], SelectionReport]) -> None:
+    document = sample().to_dict()
+    document["schema"] = {"version": 9}
+    document["events"][0]["gpu"] = True
+    document["included"][0]["reason"]["by"] = "oracle"
+    document["included"][0]["item"]["embedding"] = [1, 2]
+    document["excluded"][1]["reason"]["hint"] = "try again"
+    report = read(document)
+    assert (report.included, repr(report.excluded)) == (sample().included, repr(sample().excluded))
 
 
 @pytest.mark.parametrize(
@@ -268,9 +276,6 @@ def test_depth_is_limited_alike_in_and_out(depth: int) -> None:
     for text in (
         deep,
         changed(lambda d: d["included"][0]["item"].update(metadata={"deep": "@"})).replace('"@"', deep),
-        changed(lambda d: d["included"][0]["item"].update(new="@")).replace('"@"', deep),
-        sample().to_json().replace('"events":', f'"new":{deep},"events":', 1),
-        sample().to_json().replace('"events":', f'"new":{deep},"events":', 1).encode(),
     ):
         with pytest.raises(ReportFormatError, match=r"nested too deeply|a report must be an object"):
             SelectionReport.from_json(text)
@@ -282,14 +287,14 @@ def test_within_the_limit_depth_survives() -> None:
     assert SelectionReport.from_json(report.to_json()) == report
 
 
-def test_huge_integers_are_refused_by_a_limit_of_our_own() -> None:
-    with pytest.raises(ReportFormatError, match=r"\$: not valid JSON: an integer has at most 1,000 digits, got 5,000"):
+def test_integers_beyond_the_interpreters_limit_are_refused() -> None:
+    with pytest.raises(ReportFormatError, match=r"\$: not valid JSON: Exceeds the limit"):
         SelectionReport.from_json(sample().to_json().replace('"tokens":', f'"tokens":{"1" * 5000},"x":', 1))
 
 
-def test_a_key_that_occurs_twice_is_refused_where_it_stands() -> None:
+def test_a_key_that_occurs_twice_is_refused() -> None:
     text = sample().to_json().replace('"tokens":', '"tokens":1,"tokens":', 1)
-    with pytest.raises(ReportFormatError, match=r"^\$.included\[0\].item.tokens: the key occurs twice in one object"):
+    with pytest.raises(ReportFormatError, match=r"the key 'tokens' occurs twice in one object"):
         SelectionReport.from_json(text)
 
 
@@ -300,21 +305,8 @@ def test_the_quick_way_of_reading_is_as_strict_as_the_thorough_one() -> None:
     thorough = json.dumps(json.loads(text), indent=1)
     assert repr(SelectionReport.from_json(text)) == repr(SelectionReport.from_json(thorough))
     assert SelectionReport.from_json(text).to_json() == SelectionReport.from_json(thorough).to_json() == text
-    for digits, reads in ((1000, True), (1001, False), (4000, False)):
-        longer = text.replace(str(10**30), "1" * digits)
-        if reads:
-            assert SelectionReport.from_json(longer).to_json() == longer
-        else:
-            with pytest.raises(ReportFormatError, match=f"an integer has at most 1,000 digits, got {digits:,}"):
-                SelectionReport.from_json(longer)
-    with pytest.raises(ReportFormatError, match=r"metadata.n: the key occurs twice in one object"):
+    with pytest.raises(ReportFormatError, match="the key 'n' occurs twice in one object"):
         SelectionReport.from_json(text.replace('"n":', '"n":0,"n":', 1))
-
-
-def test_plain_values_from_the_future_are_kept_whole() -> None:
-    document = sample().to_dict()
-    document["excluded"][0]["reason"]["hint"] = "try again"
-    assert SelectionReport.from_dict(document).to_dict() == document
 
 
 def test_whole_floats_are_integers_as_in_the_schema() -> None:

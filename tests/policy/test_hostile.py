@@ -47,9 +47,7 @@ class Unresolvable(Scorer):
     [
         (f"scorer = {DEEP}", r"^\$: nested too deeply: at most 100 levels"),
         (".".join(["a"] * 20_000) + " = 1", r"^\$: nested too deeply: at most 100 levels"),
-        (f'scorer = "recency"\nn = {"9" * 5000}', r"^\$: an integer has at most 1,000 digits"),
-        (f'scorer = "recency"\nn = [{{m = -{"9" * 1001}}}]', r"^\$: an integer has at most 1,000 digits"),
-        (f'scorer = "recency"\nn = {"9" * 1000}', "unknown key 'n'"),
+        (f'scorer = "recency"\nn = {"9" * 5000}', r"^\$: not valid TOML: Exceeds the limit"),
         (
             'scorer = {type = "decay", curve = {type = "exponential", half_life = 9}, now = 0001-01-01T00:00:00+14:00}',
             r"^\$\.scorer.*outside the years 1 to 9999|unknown key 'now'",
@@ -66,7 +64,7 @@ def test_toml_beyond_the_limits(text, says) -> None:
     [
         (f'{{"scorer": {DEEP}', "nested too deeply"),
         ('{"scorer": {"type": "scaled", "inner": ' * 200 + '"recency"' + "}}" * 200, "nested too deeply"),
-        (f'{{"scorer": {"9" * 5000}}}', "an integer has at most 1,000 digits, got 5,000"),
+        (f'{{"scorer": {"9" * 5000}}}', "not valid JSON: Exceeds the limit"),
         ('{"scorer": "recency", "$schema": 5}', r'^\$\["\$schema"\]: expected a string'),
         ('{"scorer": {"type": "hostile.own"}}', r"^\$\.scorer: KeyError: 'missing'"),
         ('{"scorer": {"type": "hostile.unresolvable"}}', r"^\$\.scorer: .*annotation cannot be resolved: NameError"),

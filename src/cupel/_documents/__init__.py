@@ -2,7 +2,7 @@
 
 from cupel._documents._codecs import Codec, Json, ListOf, MapOf, OrWord, Schema, as_object, step
 from cupel._documents._model import BUDGET, ITEM, budget_of
-from cupel._documents._record import Field, PackedRecord, Record, UnknownFields, record
+from cupel._documents._record import Field, PackedRecord, Record, record
 from cupel._documents._registry import RegisteredStrategy, Registry, codec_of_class
 from cupel._documents._scalars import (
     ANY_NUMBER,
@@ -21,7 +21,6 @@ from cupel._documents._scalars import (
     Text,
 )
 from cupel._documents._text import (
-    MAX_DIGITS,
     TOO_DEEP,
     Path,
     RefusedError,
@@ -43,7 +42,6 @@ __all__ = [
     "BUDGET",
     "FLAG",
     "ITEM",
-    "MAX_DIGITS",
     "MILLISECONDS",
     "NAME",
     "SCALAR",
@@ -70,7 +68,6 @@ __all__ = [
     "Schema",
     "Seconds",
     "Text",
-    "UnknownFields",
     "as_object",
     "budget_of",
     "check_depth",

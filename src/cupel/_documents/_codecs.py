@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from cupel._checks import did_you_mean, shown
-from cupel._documents._text import (
-    Path,
-    RefusedError,
-    is_list,
-)
+from cupel._documents._text import RefusedError
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -79,11 +75,6 @@ class Codec(Generic[T]):
     def schema(self) -> Schema:
         """Return the JSON Schema of the values that `decode` accepts."""
         raise NotImplementedError
-
-    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Yield the fields within a value that no record has, by the path of their object."""
-        del value
-        return iter(())
 
 
 def step(codec_call: Callable[[Any], Any], value: Any, *steps: str | int) -> Any:
@@ -173,11 +164,6 @@ class ListOf(Codec[Any]):
 
     def schema(self) -> Schema:
         return {"type": "array", "items": self.element.schema(), **stated(minItems=self.least)}
-
-    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
-        for index, entry in enumerate(value if is_list(value) else ()):
-            for path, fields in self.element.unknown(entry):
-                yield (index, *path), fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, replace
 from enum import Enum
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 from msgspec.structs import asdict, astuple
@@ -16,15 +16,13 @@ from msgspec.structs import asdict, astuple
 from cupel._checks import did_you_mean, shown, wrong_type
 from cupel._documents._codecs import Codec, MismatchError, Schema, as_object, step, unknown_word
 from cupel._documents._scalars import FLAG, WORDS, Instant, Number, Text
-from cupel._documents._text import Path, RefusedError, check_depth, decode_json, is_written
+from cupel._documents._text import RefusedError, decode_json, is_written
 from cupel._frozen import EMPTY
 from cupel.errors import ConfigurationError, CupelError, MissingExtraError
 
 T = TypeVar("T")
 
 REQUIRED: Final = object()
-UnknownFields: TypeAlias = dict[Path, dict[str, Any]]
-"""Fields that no record has, by the path of the object that had them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +166,8 @@ _UNFIT: Final = (CupelError, LookupError, OverflowError, RecursionError, TypeErr
 class PackedRecord(Codec[T], Generic[T]):
     """The record of a class that is read and written often: msgspec handles it as a struct.
 
-    Keys are accepted in both spellings, null means absent, and unknown fields are kept apart or refused. Whatever the
-    struct does not accept is read field by field, which names the problem.
+    Keys are accepted in both spellings, and null means absent. Whatever the struct does not accept is read field by
+    field, which names the problem.
     """
 
     noun: str
@@ -178,7 +176,7 @@ class PackedRecord(Codec[T], Generic[T]):
     error: type[CupelError]
     """The error of the class."""
     checked: bool = True
-    """Whether the class checks its fields itself."""
+    """Whether the class checks its fields itself; then unknown fields are refused, otherwise ignored."""
     struct: type[msgspec.Struct] | None = None
     """The struct, if the class itself is one with these keys."""
 
@@ -204,7 +202,9 @@ class PackedRecord(Codec[T], Generic[T]):
             held = field.codec.packed
             fields.append((field.name, held) if field.required else (field.name, held | None, field.default))
         keys = {field.name: field.key for field in self.fields}
-        return msgspec.defstruct(self.title, fields, rename=keys, omit_defaults=True, forbid_unknown_fields=True)
+        return msgspec.defstruct(
+            self.title, fields, rename=keys, omit_defaults=True, forbid_unknown_fields=self.checked
+        )
 
     @cached_property
     def _members(self) -> Callable[[T], tuple[Any, ...]]:
@@ -238,7 +238,7 @@ class PackedRecord(Codec[T], Generic[T]):
             if not field.codec.verbatim
         ]
 
-    def read_json(self, text: str | bytes, *, unknown_fields: UnknownFields | None = None) -> T:
+    def read_json(self, text: str | bytes) -> T:
         """Build a value from JSON text; every key must occur once."""
         try:
             packed = msgspec.json.decode(text, type=self.packed)
@@ -246,34 +246,23 @@ class PackedRecord(Codec[T], Generic[T]):
                 return self.unpack(packed)
         except _UNFIT:
             pass
-        return self.read(decode_json(text, error=self.error), rooted=True, unknown_fields=unknown_fields)
+        return self.read(decode_json(text, error=self.error), rooted=True)
 
-    def read(
-        self,
-        value: object,
-        *,
-        error: type[Exception] | None = None,
-        rooted: bool = False,
-        unknown_fields: UnknownFields | None = None,
-    ) -> T:
+    def read(self, value: Any, *, error: type[Exception] | None = None, rooted: bool = False) -> T:
         """Build a value from plain JSON values.
 
         Args:
             value: The object.
             error: Raised instead of the class's own error.
             rooted: Whether the error names the path of the object itself, `$`.
-            unknown_fields: Collects unknown fields; without it they are refused.
         """
         try:
             return self.unpack(msgspec.convert(value, self.packed))
         except _UNFIT:
             pass
         try:
-            for path, unknown in self.unknown(value):
-                if unknown_fields is None:
-                    raise RefusedError(self._misspelt(next(iter(unknown)))).inside(*path)
-                step(check_depth, unknown, *path, str(next(iter(unknown))))
-                unknown_fields[path] = unknown
+            if self.checked and isinstance(value, Mapping):
+                self._check_keys(value)
             return self.decode(value)
         except RefusedError as bad:
             raise bad.raised_as(error or self.error, rooted=rooted) from None
@@ -312,25 +301,12 @@ class PackedRecord(Codec[T], Generic[T]):
                 raise RefusedError(f"{field.name} is missing")
         return list(found.values())
 
-    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
-        members: Mapping[Any, Any] = value
-        if not isinstance(value, Mapping):
-            return
-        if own := {key: entry for key, entry in members.items() if key not in self.spellings}:
-            yield (), own
-        for key, entry in members.items():
-            if (field := self.spellings.get(key)) is not None:
-                for path, fields in field.codec.unknown(entry):
-                    yield (field.key, *path), fields
-
     def read_cells(self, cells: Mapping[str, str], *, error: type[Exception] | None = None) -> dict[str, Any]:
         """Return the fields of a CSV row under their Python names; an empty cell means absent."""
         raised = error or self.error
         given = {key: text for key, text in cells.items() if text}
-        for key in given:
-            if key not in self.spellings:
-                raise raised(self._misspelt(key))
         try:
+            self._check_keys(given)
             named = self.named(given, partial=True)
         except RefusedError as bad:
             raise raised(str(bad)) from None
@@ -403,7 +379,9 @@ class PackedRecord(Codec[T], Generic[T]):
             **({"allOf": rules} if rules else {}),
         }
 
-    def _misspelt(self, key: object) -> str:
-        known = ", ".join(field.key for field in self.fields)
-        hint = did_you_mean(str(key), self.spellings) or f"; {self.noun} has {known}"
-        return f"unknown key {shown(key)}{hint}"
+    def _check_keys(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            if key not in self.spellings:
+                known = ", ".join(field.key for field in self.fields)
+                hint = did_you_mean(str(key), self.spellings) or f"; {self.noun} has {known}"
+                raise RefusedError(f"unknown key {shown(key)}{hint}")

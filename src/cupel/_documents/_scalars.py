@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from cupel._checks import shown
 from cupel._documents._codecs import Codec, MismatchError, Schema, stated, unknown_word
-from cupel._documents._text import NON_FINITE, RefusedError, check_depth, is_list, plain, plain_integer, plain_number
+from cupel._documents._text import NON_FINITE, RefusedError, check_depth, is_list, plain, plain_number
 
 E = TypeVar("E", bound=Enum)
 
@@ -53,6 +53,10 @@ class Integer(Codec[int]):
     python_type = int
 
     @property
+    def verbatim(self) -> bool:  # type: ignore[override]
+        return not self.enforced
+
+    @property
     def expected(self) -> str:  # type: ignore[override]
         return f"an integer >= {self.least}" if self.enforced else "an integer"
 
@@ -63,7 +67,7 @@ class Integer(Codec[int]):
             raise MismatchError(self.expected, value)
         if self.enforced and self.least is not None and value < self.least:
             raise MismatchError(self.expected, value)
-        return plain_integer(value)
+        return int(value)
 
     encode = decode
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from math import isfinite, isinf, nan
 from numbers import Integral, Real
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 100
 """The most objects and lists within each other in a document."""
-MAX_DIGITS: Final = 1000
-"""The most digits of an integer in a document; sums of a million such integers can still be written."""
 TOO_DEEP: Final = f"nested too deeply: at most {MAX_DEPTH} levels"
-TOO_LONG: Final = f"an integer has at most {MAX_DIGITS:,} digits"
 NON_FINITE: Final = {"NaN": nan, "Infinity": float("inf"), "-Infinity": float("-inf")}
 """JSON has no numbers for these; items and reports write them as strings."""
 
@@ -86,9 +82,6 @@ def shown_path(steps: Path) -> str:
     return path
 
 
-_HUGE: Final = 10**MAX_DIGITS
-
-
 def check_depth(value: object) -> None:
     """Refuse objects and lists that are nested more than `MAX_DEPTH` deep, as cycles are."""
     pending: list[tuple[object, int]] = [(value, 0)]
@@ -105,19 +98,7 @@ def check_depth(value: object) -> None:
         pending.extend([(entry, depth + 1) for entry in inside])
 
 
-def _check_digits(document: object) -> None:
-    pending = [document]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            pending.extend(cast("dict[str, object]", node).values())
-        elif isinstance(node, list):
-            pending.extend(cast("list[object]", node))
-        elif isinstance(node, int) and abs(node) >= _HUGE:
-            raise RefusedError(TOO_LONG)
-
-
-_ATOMS: Final = frozenset({str, bool, type(None)})
+_ATOMS: Final = frozenset({str, bool, int, type(None)})
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -137,22 +118,13 @@ def plain_number(value: float) -> float | str:
     return ("Infinity" if value > 0 else "-Infinity") if isinf(value) else "NaN"
 
 
-def plain_integer(value: int) -> int:
-    """Return an integer; refuse one with too many digits."""
-    if -_HUGE < value < _HUGE:
-        return value
-    raise RefusedError(f"{TOO_LONG}, got {shown(value)}")
-
-
 def plain(value: Any, depth: int = 0) -> Any:
     """Convert metadata to JSON values; sets are sorted, so that the result does not depend on hashes.
 
-    A value that JSON cannot express is a TypeError, one that is too deep or too long a ValueError.
+    A value that JSON cannot express is a TypeError, one that is nested too deeply a ValueError.
     """
     if type(value) in _ATOMS:
         return value
-    if type(value) is int:
-        return plain_integer(value)
     if type(value) is float:
         return plain_number(value)
     if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple, set, frozenset)):
@@ -181,7 +153,7 @@ def _leaf(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, Integral):
-        return plain_integer(int(value))
+        return int(value)
     if isinstance(value, Real):
         return plain_number(float(value))
     try:
@@ -193,46 +165,25 @@ def _leaf(value: Any, depth: int) -> Any:
     return plain(known, depth)
 
 
-_ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
-_TOO_MANY: Final = b"0" * (MAX_DIGITS + 1)
-
-
-class _TwiceError(RefusedError):
-    """An object names a key twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Twice:
-    """Replaces an object that names this key twice until its path is known."""
-
-    key: str
-
-
 @cache
 def strict_decoder() -> JSONDecoder:
     """Return a decoder that refuses what `decode_json` refuses, without a path; RecursionError means too deep."""
     from json import JSONDecoder  # msgspec would silently keep the last of two equal keys
 
-    return JSONDecoder(
-        object_pairs_hook=_members, parse_int=_parse_integer, parse_float=_parse_number, parse_constant=_constant
-    )
+    return JSONDecoder(object_pairs_hook=_members, parse_float=_parse_number, parse_constant=_constant)
 
 
 def decode_json(text: str | bytes, *, error: type[Exception] = ValueError) -> Any:
-    """Return the value of a JSON text; the error names the path of a key that occurs twice."""
-    from json import JSONDecoder, detect_encoding
+    """Return the value of a JSON text, in which no object names a key twice and all numbers are finite."""
+    from json import detect_encoding
 
     if not isinstance(text, (str, bytes, bytearray)):
         raise wrong_type("text", "a string or bytes", text)
-    characters = ""
     try:
         characters = text if isinstance(text, str) else text.decode(detect_encoding(text), "surrogatepass")
         return strict_decoder().decode(characters)
     except RecursionError:
         raise error(f"$: {TOO_DEEP}") from None
-    except _TwiceError:
-        marked = JSONDecoder(object_pairs_hook=lambda pairs: _twice(pairs) or dict(pairs)).decode(characters)
-        raise error(f"{shown_path(_path_of_twice(marked))}: the key occurs twice in one object") from None
     except ValueError as bad:
         raise error(f"$: not valid JSON: {bad}") from None
 
@@ -242,8 +193,7 @@ def is_written(value: Any, text: str | bytes) -> bool:
 
     Then the text has no key twice in one object, and nothing else that `decode_json` refuses.
     """
-    written = msgspec.json.encode(value)
-    return written == (text.encode() if isinstance(text, str) else text) and _TOO_MANY not in written.translate(_ZEROS)
+    return msgspec.json.encode(value) == (text.encode() if isinstance(text, str) else text)
 
 
 def decode_toml(text: str | bytes, *, error: type[Exception] = ValueError) -> dict[str, Any]:
@@ -257,15 +207,12 @@ def decode_toml(text: str | bytes, *, error: type[Exception] = ValueError) -> di
     try:
         document = tomllib.loads(text if isinstance(text, str) else text.decode())
         check_depth(document)
-        _check_digits(document)
     except RecursionError:
         raise error(f"$: {TOO_DEEP}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as bad:
-        raise error(f"$: not valid TOML: {bad}") from None
     except RefusedError as bad:
         raise error(f"$: {bad}") from None
-    except ValueError:  # the interpreter's, about an integer of thousands of digits
-        raise error(f"$: {TOO_LONG}") from None
+    except ValueError as bad:
+        raise error(f"$: not valid TOML: {bad}") from None
     return document
 
 
@@ -286,7 +233,7 @@ def encode_json(value: Any, *, indent: int | None = None) -> str:
 
 
 def encode_toml(document: Mapping[str, Any]) -> str:
-    """Return plain values as TOML text; a null and an integer with too many digits are refused."""
+    """Return plain values as TOML text; a null is refused."""
     try:
         import tomli_w
     except ImportError:
@@ -303,8 +250,6 @@ def _check_toml(value: object) -> None:
         entries = cast("Mapping[str, object]", value).items()
     elif isinstance(value, list):
         entries = enumerate(cast("list[object]", value))
-    elif type(value) is int:
-        plain_integer(value)
     for step, entry in entries:
         try:
             _check_toml(entry)
@@ -315,37 +260,11 @@ def _check_toml(value: object) -> None:
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
-    if len(members) != len(pairs) and (twice := _twice(pairs)):
-        raise _TwiceError(f"the key {shown(twice.key)} occurs twice in one object")
+    if len(members) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise RefusedError(f"the key {shown(twice)} occurs twice in one object")
     return members
-
-
-def _twice(pairs: list[tuple[str, Any]]) -> _Twice | None:
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            return _Twice(key)
-        seen.add(key)
-    return None
-
-
-def _path_of_twice(value: Any) -> Path:
-    pending: list[tuple[Path, Any]] = [((), value)]
-    while pending:
-        path, node = pending.pop()
-        if type(node) is _Twice:
-            return (*path, node.key)
-        if is_object(node):
-            pending.extend([((*path, key), entry) for key, entry in node.items()])
-        elif is_list(node):
-            pending.extend([((*path, index), entry) for index, entry in enumerate(node)])
-    return ()  # pragma: no cover - it is somewhere
-
-
-def _parse_integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS and (count := len(digits.lstrip("-"))) > MAX_DIGITS:
-        raise RefusedError(f"{TOO_LONG}, got {count:,}")
-    return int(digits)
 
 
 def _parse_number(digits: str) -> float:

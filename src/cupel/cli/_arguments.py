@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from cupel._checks import did_you_mean, shown
-from cupel._documents import MAX_DIGITS
 from cupel._files import MAX_UNPACKED
 from cupel._text import visible
 from cupel.cli._main import COMMANDS, UNUSABLE
@@ -89,6 +88,7 @@ def _long_flags(arguments: Sequence[str]) -> Iterable[str]:
 
 
 _NUMBER: Final = re.compile(r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?)(?P<unit>[kmg]?)", re.ASCII)
+_LONGEST: Final = 100
 _UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
@@ -98,8 +98,8 @@ def token_count(text: str) -> int:
     >>> [token_count(text) for text in ("8000", "8_000", "8,000", "8k", "1.5M")]
     [8000, 8000, 8000, 8000, 1500000]
     """
-    if len(text) > MAX_DIGITS:
-        raise argparse.ArgumentTypeError(f"expected a number of at most {MAX_DIGITS:,} digits, got {shown(text)}")
+    if len(text) > _LONGEST:
+        raise argparse.ArgumentTypeError(f"expected a number of at most {_LONGEST} digits, got {shown(text)}")
     written = _NUMBER.fullmatch(text.strip().lower())
     if written is None:
         return whole_number(text)

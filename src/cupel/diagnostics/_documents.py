@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, Union, cast
 
@@ -21,12 +20,9 @@ from cupel._documents import (
     Integer,
     ListOf,
     PackedRecord,
-    Path,
     RefusedError,
     Schema,
-    UnknownFields,
     check_depth,
-    encode_json,
     plain,
 )
 from cupel._frozen import FrozenDict
@@ -100,15 +96,11 @@ class Inclusion(_Reason):
     """An inclusion reason: an object that holds nothing but its name."""
 
     title = "inclusion"
-    packed = msgspec.defstruct("inclusion", [("reason", Any)], forbid_unknown_fields=True)
+    packed = msgspec.defstruct("inclusion", [("reason", Any)])
 
     def decode(self, value: Any, /) -> InclusionReason | UnknownInclusionReason:
         name, _ = self.split(value)
         return _INCLUSIONS.get(name) or UnknownInclusionReason(name)
-
-    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
-        if isinstance(value, Mapping) and (rest := {**cast("dict[str, Any]", value)}).pop("reason", rest) and rest:
-            yield (), rest
 
     def encode(self, value: InclusionReason | UnknownInclusionReason, /) -> Any:
         return self.packed(value.value)
@@ -138,11 +130,6 @@ class Exclusion(_Reason):
         except RefusedError as bad:
             raise RefusedError(f"{bad}, got {shown(rest)}") from None
         return UnknownReason(name, FrozenDict(rest))
-
-    def unknown(self, value: Any, /) -> Iterator[tuple[Path, dict[str, Any]]]:
-        rest = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
-        known = _REASONS.get(rest.pop("reason", ""))
-        return iter(()) if known is None else known.unknown(rest)
 
     def encode(self, value: ExclusionReason, /) -> Any:
         known = _REASONS.get(value.name)
@@ -225,9 +212,25 @@ CERTIFICATE: Final = _record(
         Field("token_shortfalls", ListOf(TOKEN_SHORTFALL, tuple), ()),
     ),
 )
+
+
+def _report(**fields: Any) -> SelectionReport:
+    """Build a report whose totals add up."""
+    report = SelectionReport(**fields)
+    tokens = sum(entry.item.tokens for entry in report)
+    for name, stated, found in (
+        ("total_candidates", report.total_candidates, len(report)),
+        ("total_tokens_considered", report.total_tokens_considered, tokens),
+    ):
+        if stated != found:
+            msg = f"{name} must be {shown(found)}, the sum over included and excluded, got {shown(stated)}"
+            raise ReportFormatError(msg)
+    return report
+
+
 REPORT: Final = _record(
     "a report",
-    SelectionReport,
+    _report,
     (
         Field("events", ListOf(EVENT, tuple)),
         Field("included", ListOf(INCLUDED, tuple)),
@@ -255,43 +258,3 @@ def report_schema() -> dict[str, Any]:
         **REPORT.definition(),
         "$defs": {part.title: part.definition() for part in parts},
     }
-
-
-def report_to_dict(report: SelectionReport) -> dict[str, Any]:
-    """Return a report's document as plain values."""
-    document = REPORT.write(report)
-    for path, fields in report.extra.items():
-        target: Any = document
-        for step in path:
-            target = target[step]
-        target.update(fields)
-    return document
-
-
-def report_to_json(report: SelectionReport, indent: int | None) -> str:
-    """Return a report's document as text."""
-    return encode_json(report_to_dict(report) if report.extra else REPORT.encode(report), indent=indent)
-
-
-def report_from_json(text: str | bytes) -> SelectionReport:
-    """Read a report; the error names the path of a malformed value or of a total that does not add up."""
-    unknown_fields: UnknownFields = {}
-    return _checked(REPORT.read_json(text, unknown_fields=unknown_fields), unknown_fields)
-
-
-def report_from_dict(fields: object) -> SelectionReport:
-    """Read a report from plain values."""
-    unknown_fields: UnknownFields = {}
-    return _checked(REPORT.read(fields, rooted=True, unknown_fields=unknown_fields), unknown_fields)
-
-
-def _checked(report: SelectionReport, unknown_fields: UnknownFields) -> SelectionReport:
-    tokens = sum(entry.item.tokens for entry in report)
-    for name, stated, found in (
-        ("total_candidates", report.total_candidates, len(report)),
-        ("total_tokens_considered", report.total_tokens_considered, tokens),
-    ):
-        if stated != found:
-            msg = f"$: {name} must be {shown(found)}, the sum over included and excluded, got {shown(stated)}"
-            raise ReportFormatError(msg)
-    return replace(report, extra=FrozenDict(unknown_fields)) if unknown_fields else report

@@ -68,7 +68,7 @@ class UnknownInclusionReason(msgspec.Struct, frozen=True):
     value: str
 
 
-class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason", tag=True, forbid_unknown_fields=True):
+class ExclusionReason(msgspec.Struct, frozen=True, gc=False, tag_field="reason", tag=True):
     """Base of the exclusion reasons; each carries the numbers of the decision.
 
     >>> BudgetExceeded(item_tokens=400, available_tokens=50).to_dict()

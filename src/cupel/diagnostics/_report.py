@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from cupel._checks import as_text, shown
-from cupel._frozen import EMPTY
 from cupel._portable import Portable
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
 from cupel.errors import SelectionError
@@ -17,9 +16,8 @@ from cupel.model import ContextBudget, ContextItem
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
-    from cupel._documents import PackedRecord
     from cupel.analytics import Counterfactual
     from cupel.pipeline import Origin, Pipeline
     from cupel.scorers import ScoreBreakdown
@@ -51,16 +49,12 @@ class TraceEvent(msgspec.Struct, Portable, frozen=True):
     3
     """
 
+    _document = "cupel.diagnostics._documents:EVENT"
+
     stage: PipelineStage | UnknownStage
     duration_ms: float
     item_count: int
     message: str | None = None
-
-    @classmethod
-    def _record(cls) -> PackedRecord[Self]:
-        from cupel.diagnostics._documents import EVENT  # loaded on first use
-
-        return EVENT
 
 
 class OverflowEvent(msgspec.Struct, Portable, frozen=True):
@@ -71,15 +65,11 @@ class OverflowEvent(msgspec.Struct, Portable, frozen=True):
     {'maxTokens': 4096, 'targetTokens': 3072}
     """
 
+    _document = "cupel.diagnostics._documents:OVERFLOW"
+
     tokens_over_budget: int
     overflowing_items: tuple[ContextItem, ...]
     budget: ContextBudget
-
-    @classmethod
-    def _record(cls) -> PackedRecord[Self]:
-        from cupel.diagnostics._documents import OVERFLOW  # loaded on first use
-
-        return OVERFLOW
 
 
 class CountRequirementShortfall(msgspec.Struct, frozen=True):
@@ -127,33 +117,25 @@ class Certificate(msgspec.Struct, frozen=True):
 class IncludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     """A selected item with its score and reason."""
 
+    _document = "cupel.diagnostics._documents:INCLUDED"
+
     item: ContextItem
     score: float
     reason: InclusionReason | UnknownInclusionReason
-
-    @classmethod
-    def _record(cls) -> PackedRecord[Self]:
-        from cupel.diagnostics._documents import INCLUDED  # loaded on first use
-
-        return INCLUDED
 
 
 class ExcludedItem(msgspec.Struct, Portable, frozen=True, gc=False):
     """An excluded item with its score (0 if it was not scored) and reason."""
 
+    _document = "cupel.diagnostics._documents:EXCLUDED"
+
     item: ContextItem
     score: float
     reason: ExclusionReason
 
-    @classmethod
-    def _record(cls) -> PackedRecord[Self]:
-        from cupel.diagnostics._documents import EXCLUDED  # loaded on first use
-
-        return EXCLUDED
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SelectionReport:
+class SelectionReport(Portable):
     """Every candidate of a run with the decision and its reason, the events of the stages, and the totals.
 
     `included` is in placed order, `excluded` has the highest score first. Iteration and `len` cover both.
@@ -167,6 +149,8 @@ class SelectionReport:
     BudgetExceeded(item_tokens=60, available_tokens=40)
     """
 
+    _document = "cupel.diagnostics._documents:REPORT"
+
     events: tuple[TraceEvent, ...]
     included: tuple[IncludedItem, ...]
     excluded: tuple[ExcludedItem, ...]
@@ -177,8 +161,6 @@ class SelectionReport:
     """The slicer's proof about its choice; only `OptimalSlice` gives one."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False)
     """The prepared selection and the budget of the run; None for a report read from a document."""
-    extra: Mapping[tuple[str | int, ...], Mapping[str, Any]] = field(default=EMPTY, kw_only=True, compare=False)
-    """Fields of a newer producer, by path, written back unchanged."""
 
     def why(self, item: ContextItem) -> IncludedItem | ExcludedItem:
         """Return the decision on an item, found by identity or else by equality."""
@@ -261,32 +243,6 @@ class SelectionReport:
 
         return notebook_html(self, None if self.origin is None else self.origin.budget)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the document as plain values."""
-        from cupel.diagnostics._documents import report_to_dict  # loaded on first use
-
-        return report_to_dict(self)
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return the document as JSON."""
-        from cupel.diagnostics._documents import report_to_json  # loaded on first use
-
-        return report_to_json(self, indent)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> SelectionReport:
-        """Read a report from plain values, as `from_json` does from text."""
-        from cupel.diagnostics._documents import report_from_dict  # loaded on first use
-
-        return report_from_dict(fields)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> SelectionReport:
-        """Read a report; unknown reasons and stages are kept, malformed or inconsistent documents are refused."""
-        from cupel.diagnostics._documents import report_from_json  # loaded on first use
-
-        return report_from_json(text)
-
     def __len__(self) -> int:
         return len(self.included) + len(self.excluded)
 
@@ -304,8 +260,7 @@ class SelectionReport:
 
     def __reduce__(self) -> tuple[Callable[..., SelectionReport], tuple[Any, ...]]:
         # Copies have no origin: the pipeline may hold callbacks that do not pickle.
-        return _rebuild, (
-            self.extra,
+        return SelectionReport, (
             self.events,
             self.included,
             self.excluded,
@@ -314,7 +269,3 @@ class SelectionReport:
             self.count_requirement_shortfalls,
             self.certificate,
         )
-
-
-def _rebuild(extra: Mapping[tuple[str | int, ...], Mapping[str, Any]], *fields: Any) -> SelectionReport:
-    return SelectionReport(*fields, extra=extra)

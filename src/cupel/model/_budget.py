@@ -18,8 +18,6 @@ from cupel.model._kind import ContextKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cupel._documents import PackedRecord
-
 
 _NO_MARGIN: Final = 0.0
 _WHOLE: Final = cast("int", msgspec.UNSET)
@@ -44,6 +42,8 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
     >>> ContextBudget(8000, 6000, output_reserve=1000).unreserved_capacity
     7000
     """
+
+    _document = "cupel._documents:BUDGET"
 
     output_reserve: int = 0
     reserved_slots: Mapping[ContextKind, int] = EMPTY
@@ -131,12 +131,6 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
         return _rebuild, (type(self), msgspec.structs.astuple(self))
-
-    @classmethod
-    def _record(cls) -> PackedRecord[Self]:
-        from cupel._documents import BUDGET  # a higher layer, only when one travels
-
-        return BUDGET  # type: ignore[return-value]
 
 
 def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:

@@ -20,8 +20,6 @@ from cupel.model._kind import ContextKind, ContextSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from cupel._documents import PackedRecord
-
 TRUST_KEY = "cupel:trust"
 """Metadata key: how far the caller trusts the item, from 0 to 1; read by `MetadataTrustScorer`."""
 SOURCE_TYPE_KEY = "cupel:source-type"
@@ -55,6 +53,8 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
     >>> item.kind == ContextKind.TOOL_OUTPUT, item.tags
     (True, ('ci',))
     """
+
+    _document = "cupel._documents:ITEM"
 
     kind: ContextKind = ContextKind.MESSAGE
     source: ContextSource = ContextSource.CHAT
@@ -137,12 +137,6 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
         return _rebuild, (type(self), msgspec.structs.astuple(self))
-
-    @classmethod
-    def _record(cls) -> PackedRecord[Self]:
-        from cupel._documents import ITEM  # a higher layer, only when one travels
-
-        return ITEM  # type: ignore[return-value]
 
 
 def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
