@@ -40,6 +40,7 @@ ELSEWHERE = {
     "cupel.pipeline.PreparedSelection.included": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.run": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.select": "prepared for one; with_query goes on to others",
+    "cupel.page.LivePage": "its policies are bound already",
     "cupel.page.page_payload": "its policies are bound already",
     "cupel.sessions.Session": "select has it, turn by turn",
     # Parts of a selection that come after the scores, and what describes a selection that has been made.

@@ -40,9 +40,9 @@ def payload(replayed):
 
 
 def test_every_request_is_there_as_it_was_sent(replayed, payload):
-    for way, name in enumerate(STRATEGIES):
+    for number, name in enumerate(STRATEGIES):
         sent = [turn.request for turn in replayed.strategies[name]]
-        shown = [(talk, turn) for talk in payload["conversations"] for turn in talk["ways"][way]]
+        shown = [(talk, turn) for talk in payload["conversations"] for turn in talk["strategies"][number]]
         assert len(sent) == len(shown)
         for request, (talk, turn) in zip(sent, shown, strict=True):
             texts = [talk["texts"][number]["text"] for number in expanded(turn["request"])]
@@ -54,7 +54,7 @@ def test_every_request_is_there_as_it_was_sent(replayed, payload):
 def test_tokens_add_up(payload):
     for talk in payload["conversations"]:
         opening = sum(text["tokens"] for text in talk["opening"])
-        for turns in talk["ways"]:
+        for turns in talk["strategies"]:
             for turn in turns:
                 assert turn["sent"] == opening + sum(talk["texts"][n]["tokens"] for n in expanded(turn["request"]))
                 assert 0 <= turn["read"] <= turn["sent"] - turn["new"]
@@ -63,7 +63,7 @@ def test_tokens_add_up(payload):
 
 def test_appending_writes_nothing_again(payload):
     for talk in payload["conversations"]:
-        for before, turn in pairwise(talk["ways"][0]):
+        for before, turn in pairwise(talk["strategies"][0]):
             assert turn["read"] == before["sent"]
             assert turn["new"] == turn["sent"] - turn["read"]
 
@@ -71,9 +71,9 @@ def test_appending_writes_nothing_again(payload):
 def test_what_leaves_has_a_reason(payload):
     """Those of a session are its own numbers, those of a fit the reason of the selection."""
     talk = payload["conversations"][0]
-    for way, word in (("fit", "needs"), ("session", "evicted")):
+    for strategy, word in (("fit", "needs"), ("session", "evicted")):
         left = 0
-        for before, turn in pairwise(talk["ways"][list(STRATEGIES).index(way)]):
+        for before, turn in pairwise(talk["strategies"][list(STRATEGIES).index(strategy)]):
             explained = {at: note["words"] for note in turn.get("notes", ()) for at in note["at"]}
             places = [
                 {number if number < talk["messages"] else talk["texts"][number]["of"] for number in expanded(runs)}
@@ -96,7 +96,7 @@ def test_forms_name_the_message_they_stand_for(payload):
 
 def test_a_turn_without_a_request_says_why():
     told = replay(Recording(conversation()[:20]), {"session": SessionStrategy()}, 40).page_payload()
-    turn = told["conversations"][0]["ways"][0][-1]
+    turn = told["conversations"][0]["strategies"][0][-1]
     assert "request" not in turn
     assert "tokens" in turn["failure"]
 
@@ -128,7 +128,7 @@ def test_figures_for_json_carry_no_messages(replayed):
     assert len(json.dumps(document)) < 300_000
 
 
-def test_a_notebook_shows_the_ways():
+def test_a_notebook_shows_the_strategies():
     told = replay(Recording(conversation()[:60]), {"<b>": AppendStrategy(), "session": SessionStrategy()}, 1500)
     html = told._repr_html_()
     assert "&lt;b&gt;" in html

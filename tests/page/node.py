@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 ASSETS = Path(__file__).parents[2] / "src/cupel/page/assets"
-COMPUTING = ("words.js", "slicers.js", "scorers.js", "answers.js", "replay.js", "search.js", "requests.js")
+COMPUTING = ("words.js", "answers.js", "requests.js")
 """The scripts that draw nothing, so that they run without a document."""
 
 

@@ -1,18 +1,16 @@
-"""Pools and policies on which the page's scripts are compared with the library."""
+"""Pools and slicers on which the page is compared with the library."""
 
 import random
 from datetime import UTC, datetime, timedelta
 
 from cupel import (
     CompositeScorer,
-    ContextBudget,
     ContextItem,
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
     GreedySlice,
     KnapsackSlice,
-    Pipeline,
     PriorityScorer,
     QuotaEntry,
     QuotaSlice,
@@ -20,7 +18,6 @@ from cupel import (
     ReflexiveScorer,
     ScarcityBehavior,
 )
-from cupel.errors import SelectionError
 
 SCORER = CompositeScorer([(ReflexiveScorer(), 2.0), (RecencyScorer(), 1.0), (PriorityScorer(), 1.0)])
 COUNTS = [CountQuotaEntry("ToolOutput", 2, 4), CountQuotaEntry("memory", 1, 2), CountQuotaEntry("Absent", 0, 3)]
@@ -54,15 +51,3 @@ def random_items(seed: int, count: int = 60) -> list[ContextItem]:
         )
         for number in range(count)
     ]
-
-
-def answer_of_library(policy: Pipeline, items, budget: ContextBudget):
-    """What the library says, in positions."""
-    positions = {id(item): position for position, item in enumerate(items)}
-    try:
-        report = policy.dry_run(items, budget)
-    except SelectionError as error:
-        return type(error).__name__
-    placed = [positions[id(entry.item)] for entry in report.included]
-    excluded = [[positions[id(entry.item)], entry.reason.name] for entry in report.excluded]
-    return {"placed": placed, "excluded": excluded, "tokens": sum(items[position].tokens for position in placed)}

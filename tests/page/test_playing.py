@@ -1,24 +1,17 @@
-"""Weights and pins on the page: what the script works out is what the library gives with that policy and those pins."""
+"""Budgets, weights and pins on a served page: each answer is the library's with that policy and those pins."""
 
-import copy
 import dataclasses
 import json
 import random
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
-import cupel.policy
 from cupel import (
-    ChronologicalPlacer,
     CompositeScorer,
     ContextBudget,
     ContextItem,
     FrequencyScorer,
-    GreedySlice,
     KindScorer,
     PinRule,
     Pipeline,
@@ -27,185 +20,153 @@ from cupel import (
     ReflexiveScorer,
     RelevanceScorer,
     ScaledScorer,
-    TagScorer,
     UShapedPlacer,
+    presets,
 )
-from cupel.scorers import DecayScorer, Exponential, FixedClock, Scorer, SystemClock
-from tests import oracle
-from tests.oracle.generators import budget_pairs, item_pairs, law
-from tests.oracle.policies import policies
-from tests.page.pools import SLICERS, answer_of_library, random_items
-from tests.page.test_scripts import REFUSED, expected_of, fields_of, payload_of, settings
+from cupel.analytics import counterfactual
+from cupel.demo import session_items
+from cupel.errors import ConfigurationError, CupelError, ScorerConfigError
+from cupel.page import LivePage, Variant
+from tests.page.pools import SLICERS, random_items
+from tests.page.test_stops import expected_of, shown
 
 SCORERS = [
     (ReflexiveScorer(), 2.0),
     (ScaledScorer(RecencyScorer()), 1.0),
     (CompositeScorer([(PriorityScorer(), 0.3), (KindScorer(), 0.7)]), 1.0),
     (FrequencyScorer(), 0.1),
-    (TagScorer({"a": 3, "b": 1}), 0.7),
 ]
-WEIGHTS = [[2.0, 1.0, 1.0, 0.1, 0.7], [0.1, 3.3, 0.7, 5.0, 1e-9]]
 
 
-def tagged_items(seed: int) -> list[ContextItem]:
-    rng = random.Random(seed)
-    return [
-        structs.replace(item, tags=tuple(rng.sample(["a", "A", "b", "c"], rng.randrange(3))))
-        for item in random_items(seed)
-    ]
+def live(items, policies, budget=None, *, fixed_window=False) -> LivePage:
+    variants = [Variant(policy, policy.name or "mine", "") for policy in policies]
+    budget = budget or ContextBudget(400, 400)
+    return LivePage(items, budget, variants, title="T", source=None, fixed_window=fixed_window)
+
+
+def ask(page: LivePage, **question):
+    return page.answer(json.dumps(question).encode())
+
+
+def read(scripts, page, policy):
+    (answer,) = scripts.ask(
+        "answers", policy={"reasons": [], **policy, "answers": [policy["answer"]]}, items=page.payload["items"]
+    )
+    return answer
 
 
 def with_pins(items, pins):
     return [structs.replace(item, pinned=pins.get(at, item.pinned)) for at, item in enumerate(items)]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_five_budgets_two_sets_of_weights_and_pins(scripts, seed):
-    items = tagged_items(seed)
-    rng = random.Random(seed)
+@pytest.mark.parametrize("seed", range(2))
+def test_weights_and_pins_are_the_librarys(scripts, seed):
+    items, rng = random_items(seed), random.Random(seed)
     chosen = [
-        Pipeline(
-            scorer=CompositeScorer(SCORERS),
-            slicer=slicer,
-            placer=UShapedPlacer() if number % 2 else ChronologicalPlacer(),
-            name=name,
-        )
-        for number, (name, slicer) in enumerate(SLICERS.items())
+        Pipeline(scorer=CompositeScorer(SCORERS), slicer=slicer, placer=UShapedPlacer(), name=name)
+        for name, slicer in SLICERS.items()
     ]
-    payload = payload_of(items, ContextBudget(400, 400), chosen)
-    assert [policy["scoring"]["no_pins"] for policy in payload["policies"]] == [""] * len(chosen)
-    assert scripts.ask("repeats", payload=payload) == [True] * len(chosen)
-    budgets = [ContextBudget(target, target) for target in (150, 233, 400, 700, 1100)]
+    page = live(items, chosen)
     free = [at for at, item in enumerate(items) if item.tokens >= 0]
     for number, policy in enumerate(chosen):
-        for weights in WEIGHTS:
-            pins = {at: not items[at].pinned for at in rng.sample(free, rng.choice([0, 1, 4]))}
-            told = scripts.ask(
-                "adjusted",
-                payload=payload,
-                policy=number,
-                weights=weights,
-                pins=list(pins.items()),
-                budgets=[settings(budget) for budget in budgets],
-            )
-            entries = [(scorer, weight) for (scorer, _), weight in zip(SCORERS, weights, strict=True)]
-            same = dataclasses.replace(policy, scorer=CompositeScorer(entries))
-            others = with_pins(items, pins)
-            for budget, answer in zip(budgets, told["answers"], strict=True):
-                expected = answer_of_library(same, others, budget)
-                if isinstance(expected, str):
-                    assert answer["refused"] == expected
-                else:
-                    answer["excluded"] = [[row["position"], row["reason"]] for row in answer["excluded"]]
-                    assert answer == expected, (policy.name, weights, pins)
-            scores = {id(entry.item): entry.score for entry in Pipeline(scorer=same.scorer).dry_run(others, 99_999)}
-            assert told["scores"] == [scores[id(item)] for item in others]
+        for weights in (None, [0.1, 3.3, 0.7, 5.0]):
+            pins = {at: not items[at].pinned for at in rng.sample(free, 3)}
+            entries = SCORERS if weights is None else [(one, w) for (one, _), w in zip(SCORERS, weights, strict=True)]
+            same, others = dataclasses.replace(policy, scorer=CompositeScorer(entries)), with_pins(items, pins)
+            for target in (150, 233, 1100):
+                changed = {} if weights is None else {number: weights}
+                told = ask(page, budget=target, policy=number, weights=changed, pins=pins)["policies"][number]
+                expected = expected_of(same, others, ContextBudget(target, target))
+                assert shown(read(scripts, page, told), others) == expected, (policy.name, weights, pins)
+            report = Pipeline(scorer=same.scorer).dry_run(others, 99_999)
+            scores = {id(entry.item): entry.score for entry in report}
+            assert told["scores"] == pytest.approx([scores[id(item)] for item in others], rel=1e-8)
 
 
-@law(200)
-@given(policy=policies(), pairs=item_pairs(), budgets=budget_pairs(), data=st.data())
-def test_whole_answers_are_the_pseudocodes(scripts, policy, pairs, budgets, data):
-    """Random policies, pools and budgets with random weights and pins; what cannot be tried says why."""
-    (items, doubles), (budget, double) = pairs, budgets
-    doubles = [copy.copy(item) for item in doubles]
-    payload = payload_of(items, budget, [cupel.policy.from_dict(policy)], fixed_window=True)
-    scoring = payload["policies"][0]["scoring"]
-    policy, weights = copy.deepcopy(policy), None
-    if not scoring["no_weights"]:
-        weight = st.floats(1e-3, 1e3)
-        weights = data.draw(
-            st.lists(weight, min_size=len(scoring["form"]["inner"]), max_size=len(scoring["form"]["inner"]))
+def test_any_budget_and_every_policy(scripts):
+    items, chosen = session_items(), [presets.chat(), presets.rag(), presets.document_qa()]
+    page = live(items, chosen, ContextBudget(4000, 4000))
+    for target in (0, 274, 3217, 15_999):
+        told = ask(page, budget=target, policy=1)["policies"]
+        for policy, answer in zip(chosen, told, strict=True):
+            expected = expected_of(policy, items, ContextBudget(target, target))
+            told_there = read(scripts, page, answer)
+            assert {**told_there, "excluded": []} == {**expected, "excluded": []}
+        assert "scores" not in told[0]
+        assert shown(read(scripts, page, told[1]), items) == expected_of(
+            chosen[1], items, ContextBudget(target, target)
         )
-        for at, one in zip(scoring["form"]["places"], weights, strict=True):
-            policy["scorer"]["scorers"][at]["weight"] = one
-    pins = {}
-    if not scoring["no_pins"]:
-        free = [at for at, item in enumerate(items) if item.tokens >= 0 and at not in scoring["ruled"]]
-        pins = {at: not items[at].pinned for at in free if data.draw(st.integers(0, 3)) == 0}
-    if not weights and not pins:
-        return
-    doubles = [dataclasses.replace(one, pinned=pins.get(at, one.pinned)) for at, one in enumerate(doubles)]
-    asked = {"payload": payload, "policy": 0, "weights": weights, "pins": list(pins.items())}
-    (answer,) = scripts.ask("adjusted", **asked, budgets=[settings(budget)])["answers"]
-    if "refused" in answer:
-        assert {"refused": REFUSED[answer["refused"]]} == expected_of(policy, doubles, double)
-    else:
-        answer["excluded"] = [fields_of(row, items) for row in answer["excluded"]]
-        assert answer == expected_of(policy, doubles, double)
+        assert told[1]["stages_at"] == target
 
 
-def test_the_oracle_knows_the_items():
-    """The doubles are copied with other pins: they must be values."""
-    assert dataclasses.is_dataclass(oracle.Item)
+def test_pins_change_what_others_are_compared_with():
+    """A scorer that compares each item with all others gets the items without the pinned ones."""
+    scorer = CompositeScorer([(RelevanceScorer(stem=False).bind("refund webhook"), 1), (RecencyScorer(), 1)])
+    items = session_items()
+    page = live(items, [Pipeline(scorer=scorer)])
+    told = ask(page, budget=3000, pins={"17": True})["policies"][0]
+    report = Pipeline(scorer=scorer).dry_run(with_pins(items, {17: True}), 3000)
+    assert sum(told["scores"]) == pytest.approx(sum(entry.score for entry in report))
+    assert told["parts"][17] is None
 
 
-class Mine(Scorer):
-    def score(self, item, all_items):
-        return item.tokens / sum(peer.tokens for peer in all_items)
+def test_a_rule_pins_whatever_the_reader_says():
+    items = [ContextItem("a", 5, kind="ToolOutput"), ContextItem("b", 5), ContextItem("c", 5, kind="ToolOutput")]
+    page = live(items, [Pipeline(scorer=RecencyScorer(), pins=[PinRule.newest_tool_result()])])
+    assert ask(page, budget=10, pins={"0": True, "2": False})["policies"][0]["pinned"] == [0, 2]
 
 
-def scoring_of(policy, items=None):
-    pool = [ContextItem(f"{n}", 10, future_relevance_hint=0.5) for n in range(4)] if items is None else items
-    return payload_of(pool, ContextBudget(20, 20), [policy])["policies"][0]["scoring"]
+def test_the_nearest_stop_with_another_selection():
+    items = [ContextItem("small", 10), ContextItem("large", 60)]
+    page = live(items, [Pipeline(scorer=RecencyScorer())], ContextBudget(20, 20))
+    assert page.payload["slider"]["stops"] == list(range(101))
+    assert ask(page, budget=20, step=1)["budget"] == 70
+    assert ask(page, budget=20, step=-1)["budget"] == 9
+    assert ask(page, budget=20, step=-1, pins={"1": True})["budget"] is None
+    assert ask(page, budget=20, step=1, pins={"1": True})["budget"] == 60
+    assert ask(page, budget=80, step=1)["budget"] is None
+
+
+def test_admissions_are_the_counterfactuals():
+    items, policy = session_items(), presets.chat()
+    page, budget = live(items, [policy], ContextBudget(1500, 1500)), ContextBudget(1500, 1500)
+    told = dict(ask(page, budget=1500, admit=list(range(0, 120, 7)))["admitted"])
+    prepared = policy.prepare(items)
+    for position, found in told.items():
+        extra = counterfactual(prepared, budget, items[position]).extra_tokens
+        assert found == (None if extra is None else {"budget": 1500 + extra, "exact": True})
+    fixed = live(items, [policy], ContextBudget(8000, 1500), fixed_window=True)
+    assert ask(fixed, budget=1500, admit=[3]) == {"admitted": []}
 
 
 @pytest.mark.parametrize(
-    ("scorer", "weights", "pins"),
+    "question",
     [
-        (RecencyScorer(), "one scorer", ""),
-        (CompositeScorer([(RecencyScorer(), 1), (Mine(), 1)]), "", "Mine"),
-        (CompositeScorer([(RelevanceScorer(stem=False).bind("one"), 1), (KindScorer(), 1)]), "", "Relevance"),
-        (CompositeScorer([(DecayScorer(SystemClock(), Exponential(timedelta(days=1))), 1)]), "", "Decay"),
-        (CompositeScorer([(KindScorer({"Message": 1e9}), 1)]), "too large", "too large"),
+        b"",
+        b"[]",
+        b"{}",
+        b'{"budget": "10"}',
+        b'{"budget": -1}',
+        b'{"budget": 10, "policy": 3}',
+        b'{"budget": 10, "policy": -1}',
+        b'{"budget": 10, "pins": {"99": true}}',
+        b'{"budget": 10, "pins": {"-1": true}}',
+        b'{"budget": 10, "weights": {"0": [1, 2]}}',
+        b'{"budget": 10, "step": 5}',
+        b'{"budget": 10, "admit": [7]}',
+        b'{"budget": 10, "more": 1}',
+        b'{"budget": 99999999999999999999}',
     ],
-    ids=["alone", "own", "relevance", "clock", "large"],
 )
-def test_what_cannot_be_tried_says_why(scorer, weights, pins):
-    scoring = scoring_of(Pipeline(scorer=scorer))
-    for said, expected in ((scoring["no_weights"], weights), (scoring["no_pins"], pins)):
-        assert (said == "") == (expected == "")
-        assert expected in said
+def test_a_malformed_question_is_refused(question):
+    page = live([ContextItem("a", 5)], [Pipeline(scorer=RecencyScorer())])
+    with pytest.raises(CupelError):
+        page.answer(question)
 
 
-def test_scores_that_move_with_the_clock_are_not_repeated():
-    items = [ContextItem("x", 5, timestamp=datetime.now(UTC) - timedelta(days=1))]
-    moving = CompositeScorer([(DecayScorer(SystemClock(), Exponential(timedelta(microseconds=1))), 1)])
-    standing = DecayScorer(FixedClock(datetime.now(UTC)), Exponential(timedelta(days=1)))
-    assert scoring_of(Pipeline(scorer=CompositeScorer([(standing, 1)])), items)["no_pins"] == ""
-    assert scoring_of(Pipeline(scorer=moving), items)["no_pins"] != ""
-
-
-def test_related_items_and_own_slicers_are_left_to_python():
-    class Own(GreedySlice):
-        def slice(self, scored, budget):
-            return super().slice(scored, budget)
-
-    both = CompositeScorer([(RecencyScorer(), 1), (KindScorer(), 1)])
-    assert "which the page cannot run" in scoring_of(Pipeline(scorer=both, slicer=Own()))["no_weights"]
-    related = [ContextItem("a", 5, metadata={"cupel:id": "x"}), ContextItem("b", 3, metadata={"cupel:id": "x"})]
-    assert "belong together" in scoring_of(Pipeline(scorer=both), related)["no_pins"]
-
-
-def test_what_a_rule_pins_stays_pinned(scripts):
-    items = [ContextItem("a", 5, kind="ToolOutput"), ContextItem("b", 5), ContextItem("c", 5, kind="ToolOutput")]
-    policy = Pipeline(scorer=CompositeScorer([(RecencyScorer(), 1)]), pins=[PinRule.newest_tool_result()])
-    payload = payload_of(items, ContextBudget(10, 10), [policy])
-    assert payload["policies"][0]["scoring"]["ruled"] == [2]
-    told = scripts.ask(
-        "adjusted",
-        payload=payload,
-        policy=0,
-        weights=None,
-        pins=[[0, True]],
-        budgets=[settings(ContextBudget(10, 10))],
-    )
-    assert sorted(told["answers"][0]["placed"]) == [0, 2]
-
-
-def test_numbers_travel_with_all_their_bits():
-    rng = random.Random(5)
-    items = [ContextItem(f"{n}", 5, future_relevance_hint=rng.random()) for n in range(50)]
-    form = scoring_of(Pipeline(scorer=CompositeScorer([(ReflexiveScorer(), 1 / 3)])), items)["form"]
-    again = json.loads(json.dumps(form))
-    assert again["inner"][0]["scores"] == [item.future_relevance_hint for item in items]
-    assert again["weights"] == [1 / 3]
+def test_a_weight_is_above_zero():
+    page = live([ContextItem("a", 5)], [Pipeline(scorer=CompositeScorer(SCORERS))])
+    with pytest.raises(ScorerConfigError):
+        ask(page, budget=10, weights={"0": [0, 1, 1, 1]})
+    with pytest.raises(ConfigurationError, match="expected 4 weights"):
+        ask(page, budget=10, weights={"0": [1]})

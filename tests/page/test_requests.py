@@ -18,13 +18,13 @@ def talk(replayed):
     return replayed.page_payload()["conversations"][0]
 
 
-@pytest.mark.parametrize("way", STRATEGIES)
-def test_changes_are_those_between_the_messages(scripts, replayed, talk, way):
-    told = scripts.ask("requests", talk=talk, way=list(STRATEGIES).index(way))
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_changes_are_those_between_the_messages(scripts, replayed, talk, strategy):
+    told = scripts.ask("requests", talk=talk, strategy=list(STRATEGIES).index(strategy))
     recorded = conversation()[:120]
     before, last, seen = {}, [], 0
     moved = set()
-    for turn, row in zip(replayed.strategies[way], told, strict=True):
+    for turn, row in zip(replayed.strategies[strategy], told, strict=True):
         sent = list(zip(turn.request.positions, turn.request.messages, strict=True))
         now = {at: message for at, message in sent if at is not None}  # without notes of their own
 
@@ -48,12 +48,12 @@ def test_changes_are_those_between_the_messages(scripts, replayed, talk, way):
         moved.update(name for name in ("returned", "left", "shortened", "restored") if row[name])
         before, last, seen = now, sent, turn.at
     expected = {"append": set(), "tail": {"left"}, "fit": {"left"}, "session": {"left", "shortened"}}
-    assert expected[way] <= moved
+    assert expected[strategy] <= moved
 
 
 def test_the_bill_is_the_sum_of_the_turns(scripts, replayed, talk):
-    for way, turns in enumerate(replayed.strategies.values()):
-        bill = scripts.ask("bill", turns=talk["ways"][way])
+    for number, turns in enumerate(replayed.strategies.values()):
+        bill = scripts.ask("bill", turns=talk["strategies"][number])
         assert bill["sent"] == sum(turn.sent for turn in turns)
         assert bill["price"] == pytest.approx(sum(turn.price for turn in turns))
         assert bill["read"] + bill["rewritten"] + bill["new"] == bill["sent"]
@@ -65,8 +65,8 @@ def test_a_turn_on_which_nothing_was_sent(scripts):
     texts = [{"text": f"{n}", "role": "user", "tokens": 5} for n in range(6)]
     sent = {"sent": 10, "read": 0, "new": 10, "price": 12.5}
     turns = [{**sent, "request": [0, 2]}, {"failure": "too long"}, {**sent, "request": [1, 3]}]
-    talk = {"messages": 6, "texts": texts, "steps": [2, 3, 4], "ways": [turns]}
-    _, failed, last = scripts.ask("requests", talk=talk, way=0)
+    talk = {"messages": 6, "texts": texts, "steps": [2, 3, 4], "strategies": [turns]}
+    _, failed, last = scripts.ask("requests", talk=talk, strategy=0)
     assert failed["now"] is None
     assert (last["entered"], last["left"], last["returned"]) == ([2, 3], [0], [])
     assert scripts.ask("bill", turns=turns)["failed"] == 1

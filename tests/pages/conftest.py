@@ -85,11 +85,12 @@ def settle(page) -> None:
     )
 
 
-def move_budget(page, tokens: int) -> None:
-    """Set the budget as a person does who knows it: in the field."""
+def move_budget(page, tokens: int) -> int:
+    """Set the budget as a person does who knows it, in the field; return the stop that the page goes to."""
     page.fill("#budget", str(tokens))
     settle(page)
     page.locator("#budget").blur()
+    return int(page.input_value("#budget"))
 
 
 def figure(page, name: str) -> int:

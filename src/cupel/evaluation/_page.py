@@ -33,7 +33,8 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
         if any(turns.values()):
             conversations.append(conversation.payload(recording.name or f"conversation {number}", turns, replay.prices))
     prices = {"read": replay.prices.read, "write": replay.prices.write}
-    return {"budget": replay.budget, "prices": prices, "ways": list(replay.strategies), "conversations": conversations}
+    strategies = list(replay.strategies)
+    return {"budget": replay.budget, "prices": prices, "strategies": strategies, "conversations": conversations}
 
 
 class _Conversation:
@@ -47,15 +48,15 @@ class _Conversation:
         self._texts = [self._text(message) for message in self.reader.messages]
         self._forms: dict[tuple[int | None, str], int] = {}
 
-    def payload(self, name: str, ways: Mapping[str, Sequence[ReplayedTurn]], prices: Prices) -> dict[str, Any]:
-        turns = [[self._turn(turn, prices) for turn in each] for each in ways.values()]
+    def payload(self, name: str, strategies: Mapping[str, Sequence[ReplayedTurn]], prices: Prices) -> dict[str, Any]:
+        turns = [[self._turn(turn, prices) for turn in each] for each in strategies.values()]
         return {
             "name": name,
             "opening": [self._text(message) for message in self.reader.opening],
             "messages": len(self._recorded),
             "texts": self._texts,
             "steps": self.steps,
-            "ways": turns,
+            "strategies": turns,
         }
 
     def _text(self, message: MessageInfo) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Reports for people: the interactive page, and short words for decisions."""
 
+from cupel.page._live import LivePage
 from cupel.page._page import (
     excluded_words,
     included_words,
@@ -13,6 +14,7 @@ from cupel.page._page import (
 from cupel.page._payload import Variant, page_payload
 
 __all__ = [
+    "LivePage",
     "Variant",
     "excluded_words",
     "included_words",

@@ -108,11 +108,7 @@ _VIEWS: Final = {
     "items": (
         "selection.html",
         (
-            "slicers.js",
-            "scorers.js",
             "answers.js",
-            "replay.js",
-            "search.js",
             "state.js",
             "play.js",
             "relations.js",
@@ -133,7 +129,8 @@ def render_page(payload: dict[str, Any]) -> str:
     """Put the data of `page_payload`, with the turns of a replay or these alone, into one self-contained HTML file.
 
     Items are data, never markup: they travel as JSON without any `<`, `>` or `&`, the script writes them as text only,
-    and the file's own content security policy lets nothing run or load but that one script and style.
+    and the file's own content security policy lets nothing run or load but that one script and style. Only the data of
+    a `LivePage` allows the script to ask the server that the page came from.
 
     >>> from cupel import ContextBudget, ContextItem, presets
     >>> from cupel.page import Variant, page_payload
@@ -144,11 +141,13 @@ def render_page(payload: dict[str, Any]) -> str:
     (True, False)
     """
     views = [view for part, view in _VIEWS.items() if part in payload]
-    scripts = [*_SHARED, *(name for _, names in views for name in names), "start.js"]
+    live = ["live.js"] if "live" in payload else []
+    scripts = [*_SHARED, *(name for _, names in views for name in names), *live, "start.js"]
     style, script = ("\n".join(map(_asset, names)) for names in (_STYLES, scripts))
+    asked = "'self'" if live else "'none'"
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"img-src data:; connect-src {asked}; base-uri 'none'; form-action 'none'"
     )
     return Template(_asset("page.html")).substitute(
         csp=policy,
@@ -199,9 +198,9 @@ def save_page(
 ) -> None:
     """Write the page of a report.
 
-    A report of a run can be tried under other budgets, weights and `policies`; for that its candidates are scored
-    again. One of a session, or one that was read from a document, is shown as it is. `on_progress` is called after each
-    policy with how many of how many are done.
+    A report of a run can be tried under other budgets and `policies`; for that its candidates are scored again. One of
+    a session, or one that was read from a document, is shown as it is. `on_progress` is called after each policy with
+    the number of policies done and in all.
 
     >>> import tempfile
     >>> from pathlib import Path

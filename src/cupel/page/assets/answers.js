@@ -1,80 +1,44 @@
-// What a policy answers at a budget: worked out here, recorded by the library, refused, or not known; and the proof that
-// what is worked out here is what the library says.
+// The library's selections under one policy, one for each stop of the slider. Python writes each as its difference from
+// the one before (`_stops.py`); nothing is selected here.
 
-class Refusal extends Error {
-  // A budget at which the library raises instead of selecting.
-  constructor(name, message) {
-    super(message);
-    this.name = name;
+// A list written as parts of another: pairs of a place and a length, backwards if negative, a new entry if zero.
+function parted(before, pairs) {
+  const list = [];
+  for (let at = 0; at < pairs.length; at += 2) {
+    const [start, length] = [pairs[at], pairs[at + 1]];
+    if (!length) list.push(start);
+    for (let step = 0; step < Math.abs(length); step++) list.push(before[start + (length < 0 ? -step : step)]);
   }
+  return list;
 }
 
-// Reasons are worked out when somebody looks: most answers are only counted.
-class Answer {
-  constructor(placed, tokens, explain) {
-    this.refused = null;
-    this.placed = placed;
-    this.tokens = tokens;
-    this.explain = explain;
+class Answers {
+  constructor(policy, items) {
+    Object.assign(this, { policy, items, read: [], placed: [], out: [], why: [] });
   }
 
-  get excluded() {
-    this.rows ??= this.explain();
-    return this.rows;
-  }
-}
-
-// The library's own answers, for a policy whose slicer or placer only exists in Python.
-class Recorded {
-  constructor(policy) {
-    this.answers = policy.answers;
-    this.size = 1;
+  at(stop) {
+    while (this.read.length <= stop) this.read.push(this.next(this.policy.answers[this.read.length]));
+    return this.read[stop];
   }
 
-  edges() {
-    return this.answers.map((answer) => answer.budget);
+  next({ error, placed, out, why, numbers }) {
+    if (error) return { refused: error, placed: [], excluded: [], tokens: 0 };
+    this.placed = parted(this.placed, placed);
+    this.out = parted(this.out, out ?? []);
+    this.why = this.why.slice();
+    for (let at = 0; at < why?.length; at += 2) this.why[why[at]] = why[at + 1];
+    const { items, policy } = this;
+    const [listed, given] = [this.out, this.why];
+    let rows;
+    return {
+      refused: null,
+      placed: this.placed,
+      tokens: this.placed.reduce((sum, position) => sum + items[position].tokens, 0),
+      get excluded() {
+        rows ??= listed.map((position) => ({ position, ...policy.reasons[given[position]], ...numbers[given[position]] }));
+        return rows;
+      },
+    };
   }
-
-  at(budget) {
-    let nearest = this.answers[0];
-    for (const answer of this.answers) {
-      if (Math.abs(answer.budget - budget.target) < Math.abs(nearest.budget - budget.target)) nearest = answer;
-    }
-    const refused = nearest.error ? new Refusal(nearest.error.name, nearest.error.message) : null;
-    return { ...nearest, refused };
-  }
-}
-
-// A policy under which what the reader changed cannot be worked out here.
-class Unknown {
-  constructor(why) {
-    this.why = why;
-    this.size = 1;
-  }
-
-  edges = () => [];
-
-  at = () => ({ refused: new Refusal("Unknown", `With these pins it is not known here. ${this.why}`), placed: [], excluded: [], tokens: 0 });
-}
-
-function digest(placed) {
-  let sum = 0;
-  for (const position of placed) sum = (sum * 31 + position + 1) % 2147483647; // below 2^53 at every step
-  return sum;
-}
-
-// True when the replay gives the library's answer at every budget the payload recorded one for.
-function verify(replay, checks, budgetAt) {
-  return checks.every((check) => {
-    const answer = replay.at(budgetAt(check.budget));
-    if (check.error !== undefined) return answer.refused?.name === check.error;
-    return (
-      answer.refused === null &&
-      answer.placed.length === check.items &&
-      answer.tokens === check.tokens &&
-      answer.excluded.length === check.excluded &&
-      digest(answer.placed) === check.digest &&
-      digest(answer.excluded.map((row) => row.position)) === check.left_out
-    );
-  });
 }

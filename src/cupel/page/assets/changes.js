@@ -101,7 +101,7 @@ function drawRequest(request) {
 }
 
 const requestText = () => {
-  const { now } = requestAt(talkNow(), shownTurn.way, shownTurn.turn);
+  const { now } = requestAt(talkNow(), shownTurn.strategy, shownTurn.turn);
   const rows = [...talkNow().opening, ...(now ?? []).map((text) => talkNow().texts[text])];
   return rows.map((row) => `${row.role}: ${row.text}`).join("\n\n");
 };

@@ -49,7 +49,7 @@ function listed(attributes, entries, draw) {
 
 // The address says what the page shows. Each view writes its own words and leaves those of the others alone.
 const address = {
-  words: ["view", "talk", "way", "turn", "budget", "policy", "weights", "pins", "show", "item"],
+  words: ["view", "talk", "strategy", "turn", "budget", "policy", "weights", "pins", "show", "item"],
 
   read: () => new URLSearchParams(location.hash.slice(1)),
 

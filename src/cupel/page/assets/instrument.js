@@ -28,7 +28,7 @@ function drawInstrument(answer) {
   drawReadouts(answer, free);
   drawBar(answer, parts);
   if (document.activeElement !== $("budget")) $("budget").value = String(state.budget);
-  $("slider").value = String(Math.round(STEPS * placeOf(state.budget)));
+  $("slider").value = String(stopOf(state.budget));
   $("slider").setAttribute("aria-valuetext", `${number(state.budget)} tokens, ${plural(answer.placed.length, "item")} in the window`);
   $("reset").disabled = state.budget === data.budget.target && state.policy === data.start && !state.weights.size && !state.pins.size;
   $("notice").textContent = state.notice;
@@ -91,73 +91,29 @@ function announce(answer) {
   }, 350);
 }
 
-// ---- the scale: linear where that is fine enough, else by ratios, so that 200 tokens and 4,000,000 both have room ---
-
-const STEPS = 1000;
-const FINE = 4000; // tokens that a linear scale still tells apart
-const range = data.slider.max - data.slider.min;
-const bend = range > FINE ? range / 1000 : 0; // below about a thousand tokens it stays nearly linear
-
-function placeOf(budget) {
-  const part = range ? (budget - data.slider.min) / range : 0;
-  return bend ? Math.log1p(bend * part) / Math.log1p(bend) : part;
-}
-
-function budgetOf(place) {
-  const part = bend ? Math.expm1(place * Math.log1p(bend)) / bend : place;
-  return clampBudget(data.slider.min + part * range);
-}
-
-// From the keyboard every token can be reached: arrows move by one, with shift by a hundred, pages by a twentieth.
-function slideByKey(event) {
-  const one = event.shiftKey ? 100 : 1;
-  const moves = { ArrowRight: one, ArrowUp: one, ArrowLeft: -one, ArrowDown: -one };
-  const pages = { PageUp: 1, PageDown: -1 };
-  let budget = null;
-  if (event.key in moves) budget = state.budget + moves[event.key];
-  else if (event.key in pages) budget = budgetOf(Math.min(1, Math.max(0, placeOf(state.budget) + pages[event.key] / 20)));
-  else if (event.key === "Home") budget = data.slider.min;
-  else if (event.key === "End") budget = data.slider.max;
-  if (budget === null) return;
-  event.preventDefault();
-  set({ budget: clampBudget(budget) });
-}
+// ---- the scale: one step of the slider is one stop ------------------------------------------------------------------
 
 function drawScale() {
-  const { min, max } = data.slider;
-  const ticks = [min];
-  for (const step of [0.25, 0.5, 0.75]) {
-    const budget = budgetOf(step);
-    const unit = 10 ** Math.max(0, String(budget).length - 1);
-    ticks.push(Math.round(budget / unit) * unit);
-  }
+  const last = stops.length - 1;
+  const marks = [...new Set([0, 0.25, 0.5, 0.75, 1].map((place) => Math.round(place * last)))];
   $("scale").replaceChildren(
-    ...[...new Set([...ticks, max])].map((budget) => {
-      const tick = make("span", { text: number(budget) });
-      const place = placeOf(budget);
-      tick.style.left = `${100 * place}%`;
-      tick.style.transform = `translateX(${-100 * place}%)`;
+    ...marks.map((at) => {
+      const tick = make("span", { text: number(stops[at]) });
+      const place = last ? (100 * at) / last : 0;
+      tick.style.left = `${place}%`;
+      tick.style.transform = `translateX(${-place}%)`;
       return tick;
     }),
   );
 }
 
-const sweeps = new Map();
+// The number of items in the window at each stop; with other weights or pins it is not known.
 function drawSweep() {
-  const index = state.policy;
-  if (!sweeps.has(index)) {
-    sweeps.set(index, null);
-    setTimeout(() => {
-      const points = Math.min(items.length > 1500 ? 60 : 240, range + 1);
-      const places = Array.from({ length: points }, (_, i) => i / Math.max(1, points - 1));
-      sweeps.set(index, places.map((place) => [place, answerAt(index, budgetOf(place)).placed.length]));
-      if (state.policy === index) drawSweep();
-    }, 30);
-  }
-  const points = sweeps.get(index);
-  if (!points) return;
-  const top = Math.max(1, items.length);
-  const line = points.map(([place, count], i) => `${i ? "L" : "M"}${(1000 * place).toFixed(1)} ${(100 - (96 * count) / top).toFixed(1)}`).join(" ");
+  $("sweep").style.visibility = state.weights.has(state.policy) || state.pins.size ? "hidden" : "";
+  const last = Math.max(1, stops.length - 1);
+  const counts = stops.map((stop) => answerAt(state.policy, stop).placed.length);
+  const height = (count) => (100 - (96 * count) / Math.max(1, items.length)).toFixed(1);
+  const line = counts.map((count, at) => `${at ? "L" : "M"}${((1000 * at) / last).toFixed(1)} ${height(count)}`).join(" ");
   $("sweep-line").setAttribute("d", line);
   $("sweep-area").setAttribute("d", `${line} L1000 100 L0 100 Z`);
 }

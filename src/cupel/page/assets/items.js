@@ -1,4 +1,4 @@
-// One item on the page: its row, and what unfolds below it.
+// One item on the page: its row, and the part that unfolds below it.
 
 const colour = (kind) => `var(--k${kind % 8})`;
 
@@ -40,38 +40,25 @@ function scoreCell(position) {
   return make("td", { class: "num" }, scoreText(score), bar);
 }
 
-// What each scorer said of an item, and how far it counted: in words, with a bar for those who compare.
+// The score of each scorer for an item, its share, and a bar for those who compare.
 function scoreParts(position) {
-  const policy = policyAt(state.policy);
+  const { scorers, parts, scores } = policyAt(state.policy);
   const { tokens } = items[position];
-  if (isPinned(position) || tokens < 0 || policy.unknown) return [];
-  const { members, tree } = kept(trees, policy, () => {
-    const members = membersOf(items, policy.pinned);
-    return { members, tree: scored(policy.scoring.form, members, items) };
-  });
+  if (!parts[position]) return [];
   const list = make("dl", { class: "parts" });
-  addParts(list, tree, members.indexOf(position), 0);
-  const score = numeric(policy.scores[position]);
+  const counted = parts[position].map((score, at) => numeric(score) * (scorers[at].share ?? 1));
+  const most = Math.max(...counted.map(Math.abs).filter(Number.isFinite), 1e-9);
+  scorers.forEach(({ name, depth, share }, at) => {
+    const bar = make("i", { class: "score", "aria-hidden": "true" });
+    bar.style.width = `${Number.isFinite(counted[at]) ? (100 * Math.abs(counted[at])) / most : 0}%`;
+    const times = share === null ? "" : ` × ${percent(share, 1)} = ${scoreText(counted[at])}`;
+    const words = make("span", { text: `${scoreText(numeric(parts[position][at]))}${times}` });
+    list.append(written("dt", { class: `depth${Math.min(depth, 3)}` }, name), make("dd", {}, words, make("span", { class: "track" }, bar)));
+  });
+  const score = numeric(scores[position]);
   const sum = tokens ? `${scoreText(score)} over ${plural(tokens, "token")} = ${(score / tokens).toPrecision(4)} a token` : `${scoreText(score)}, and it costs nothing`;
   list.append(make("dt", { text: "Score" }), make("dd", {}, make("span", { text: sum })));
   return [list];
-}
-
-const trees = new WeakMap(); // the scorers' scores for the whole pool under a policy
-
-function addParts(list, part, member, depth) {
-  const shares = part.form.weights ? sharesOf(part.form.weights) : part.inner.map(() => null);
-  const most = Math.max(...part.inner.map((one, at) => Math.abs(one.scores[member]) * (shares[at] ?? 1)), 1e-9);
-  part.inner.forEach((one, at) => {
-    const share = shares[at];
-    const score = one.scores[member];
-    const name = written("dt", { class: `depth${Math.min(depth, 3)}` }, one.form.name);
-    const bar = make("i", { class: "score", "aria-hidden": "true" });
-    bar.style.width = `${Number.isFinite(score) ? (100 * Math.abs(score) * (share ?? 1)) / most : 0}%`;
-    const counted = share === null ? "" : ` × ${percent(share, 1)} = ${scoreText(score * share)}`;
-    list.append(name, make("dd", {}, make("span", { text: `${scoreText(score)}${counted}` }), make("span", { class: "track" }, bar)));
-    addParts(list, one, member, depth + 1);
-  });
 }
 
 function fact(list, name, value) {
@@ -79,7 +66,7 @@ function fact(list, name, value) {
   list.append(make("dt", { text: name }), written("dd", {}, String(value)));
 }
 
-// What unfolds below a row: of an item that is left out, with what would let it in.
+// The part that unfolds below a row; for an excluded item it says which budget would let it in.
 function detailRow(row, columns) {
   const { position } = row;
   const item = items[position];
@@ -102,26 +89,7 @@ function detailRow(row, columns) {
     });
     fact(facts, "By policy", verdicts.join(" · "));
   }
-  const admitted = row.reason ? [admission(row)] : [];
-  const cell = make("td", { colspan: columns }, ...admitted, pinControl(position), content, ...scoreParts(position), ...relationLists(position), facts);
+  const remedy = row.reason ? [make("p", { class: "remedy", "data-admit": position, "data-reason": row.reason, text: "…" })] : [];
+  const cell = make("td", { colspan: columns }, ...remedy, pinControl(position), content, ...scoreParts(position), ...relationLists(position), facts);
   return make("tr", { class: "detail" }, cell);
-}
-
-const sooner = (reason) => reason === "Deduplicated" || reason === "NegativeTokens"; // gone before any budget counts
-
-function admission(row) {
-  const box = make("p", { class: "remedy" });
-  if (sooner(row.reason)) {
-    box.textContent = "No budget lets it in: it was dropped before any budget counts.";
-    return box;
-  }
-  const wanted = (answer) => answer.placed.includes(row.position);
-  const end = data.slider.max;
-  const { budget, sure, reached } = nearestBudget(engineOf(state.policy), budgetAt, { from: state.budget, end, step: 1, wanted });
-  if (budget !== null) {
-    box.textContent = `What would let it in: a budget of ${number(budget)}, ${number(budget - state.budget)} more than now.`;
-    box.append(make("button", { type: "button", class: "quiet", text: `Set ${number(budget)}`, onclick: () => set({ budget }) }));
-  } else if (sure && data.slider.min < data.slider.max) box.textContent = `No ${engineOf(state.policy) instanceof Recorded ? "recorded budget" : "budget"} up to ${number(end)} lets it in under this policy.`;
-  else box.textContent = `No budget up to ${number(reached)} lets it in; a larger one may.`;
-  return box;
 }

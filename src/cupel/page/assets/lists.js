@@ -97,7 +97,7 @@ function drawOut(answer) {
   fill("out", rows, 3, (row) => {
     const { position } = row;
     const words = written("span", { class: "reason" }, sentence(row));
-    const admit = make("span", { class: "admit", "data-position": position, "data-reason": row.reason });
+    const admit = make("span", { class: "admit", "data-admit": position, "data-reason": row.reason });
     return make("tr", {},
       make("td", {}, rowButton(position, swingBadge(position, false)), make("span", { class: "why" }, kindLabel(position), " ", words, " ", admit, relationWords(position))),
       tokensCell(position),
@@ -106,33 +106,42 @@ function drawOut(answer) {
   }, nothing(answer));
 }
 
-// Fills in "gets in at" for the rows on the screen, once the reader has stopped moving things.
-let walking = 0;
-function walkAdmissions() {
-  clearTimeout(walking);
+// ---- the budget that lets an item in --------------------------------------------------------------------------------
+
+const isEarly = (reason) => reason === "Deduplicated" || reason === "NegativeTokens"; // excluded before any budget counts
+
+// The first larger stop at which each of some items is in; null if there is none.
+function admissionsByStops(positions) {
+  const found = new Map(positions.map((position) => [position, null]));
+  for (const stop of stops.filter((one) => one > state.budget)) {
+    for (const position of answerAt(state.policy, stop).placed) if (found.get(position) === null) found.set(position, { budget: stop });
+  }
+  return found;
+}
+
+let admitting = 0;
+async function drawAdmissions() {
+  const slots = [...$("out-rows").querySelectorAll("[data-admit]")];
+  const positions = [...new Set(slots.filter(({ dataset }) => !isEarly(dataset.reason)).map(({ dataset }) => Number(dataset.admit)))];
   delete $("out-rows").dataset.searched;
-  const slots = new Map();
-  for (const slot of $("out-rows").querySelectorAll(".admit")) slots.set(Number(slot.dataset.position), slot);
-  const engine = engineOf(state.policy);
-  const recorded = engine instanceof Recorded; // then only some budgets are known
-  const walk = new AdmissionWalk(engine, budgetAt, state.budget, data.slider.max, slots.keys());
-  let shown = 0;
-  const step = () => {
-    walk.advance(8);
-    for (const [position, budget] of [...walk.found].slice(shown)) slots.get(position).textContent = recorded ? `Is in at ${number(budget)}.` : `Gets in at ${number(budget)}.`;
-    shown = walk.found.size;
-    if (!walk.done) {
-      walking = setTimeout(step);
-      return;
-    }
-    $("out-rows").dataset.searched = "";
-    if (walk.budget !== null) return; // given up before the end of the scale: nothing is known about the rest
-    for (const position of walk.missing) {
-      const slot = slots.get(position);
-      if (!sooner(slot.dataset.reason) && data.slider.min < data.slider.max) slot.textContent = `No ${recorded ? "recorded budget" : "budget"} up to ${number(data.slider.max)} lets it in.`;
-    }
-  };
-  walking = setTimeout(step, 250);
+  admitting += 1;
+  const asked = admitting;
+  const found = live ? await live.admissions(positions) : admissionsByStops(positions);
+  if (asked !== admitting || !found) return;
+  for (const slot of slots) drawAdmission(slot, found.get(Number(slot.dataset.admit)));
+  $("out-rows").dataset.searched = "";
+}
+
+function drawAdmission(slot, found) {
+  const short = slot.className === "admit";
+  if (isEarly(slot.dataset.reason)) slot.textContent = short ? "" : "No budget lets it in: it was dropped before any budget counts.";
+  else if (lowest === highest || found === undefined) slot.hidden = true;
+  else if (found === null) slot.textContent = live ? "No larger budget lets it in." : `No stop up to ${number(highest)} lets it in.`;
+  else if (short) slot.textContent = `${live ? "Gets in" : "Is in"} at ${number(found.budget)}.`;
+  else {
+    slot.textContent = `A budget of ${number(found.budget)} lets it in, ${number(found.budget - state.budget)} more than now${found.exact === false ? "; less may do" : ""}.`;
+    if (found.budget <= highest) slot.append(make("button", { type: "button", class: "quiet", text: `Set ${number(found.budget)}`, onclick: () => set({ budget: found.budget }) }));
+  }
 }
 
 function drawSwings() {
@@ -154,11 +163,12 @@ function drawSwings() {
 }
 
 function drawStages() {
-  const policy = policies[state.policy];
+  const policy = policyAt(state.policy);
+  const shown = policy.stages_at ?? data.budget.target;
   const most = Math.max(...policy.stages.map((stage) => stage.out), 1);
   $("stages-note").textContent = policy.stages.length
-    ? `at ${number(data.budget.target)} tokens`
-    : `there is no selection at ${number(data.budget.target)} tokens`;
+    ? `at ${number(shown)} tokens`
+    : `there is no selection at ${number(shown)} tokens`;
   $("stages").replaceChildren(
     ...policy.stages.map((stage) => {
       const bar = make("i");
@@ -183,13 +193,8 @@ function drawReasons(answer) {
 }
 
 function drawTrust() {
-  const { name, checks, answers } = policies[state.policy];
-  const recorded = engineOf(state.policy) instanceof Recorded;
-  const trusted = recorded || verified(state.policy);
-  const tried = state.weights.has(state.policy) || state.pins.size ? " Your weights and pins go through the same arithmetic, which has reproduced the library's scores of the policy as it is." : "";
-  let words = `The library's own answers at ${plural(checks.length, "budget")} agree with what this page computes for “${name}”.${tried}`;
-  if (recorded) words = `“${name}” uses a strategy that only runs in Python: the slider stops at the ${plural(answers.length, "budget")} it was run at.`;
-  if (!trusted) words = `Warning: this page's replay of “${name}” disagrees with the library. Trust “cupel select” instead.`;
-  writeText($("trust"), `Made by ${data.generator}. ${words}`);
-  $("trust").classList.toggle("notice", !trusted);
+  const words = live
+    ? "Python answers every budget, weight and pin while the command runs."
+    : `Every selection is the library's own, at ${plural(stops.length, "budget")} from ${number(lowest)} to ${number(highest)}.`;
+  $("trust").textContent = `Made by ${data.generator}. ${words}`;
 }

@@ -21,8 +21,8 @@ function lastSent(turns, turn) {
 }
 
 // The texts of a turn's request, and those that entered, came back, left or changed since the last one.
-function requestAt(talk, way, turn) {
-  const turns = talk.ways[way];
+function requestAt(talk, strategy, turn) {
+  const turns = talk.strategies[strategy];
   const last = lastSent(turns, turn);
   const before = last < 0 ? [] : expand(turns[last].request);
   const now = turns[turn].request ? expand(turns[turn].request) : null;

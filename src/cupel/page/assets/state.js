@@ -1,41 +1,19 @@
 // What the view of a selection knows: the reader's choices, and the answers at the present budget.
 
 const { items, policies, kinds } = data;
+const { stops } = data.slider;
+const [lowest, highest] = [stops[0], stops.at(-1)];
 const SWING_PAGE = 15;
+let live = null; // the questions to Python, on a page that is served
 
-const budgetAt = (target) => budgetFor(data.budget, target);
-
-// The policies as the reader changed them: other weights, other pins.
-const changed = new Map();
-const policyAt = (index) => kept(changed, index, () => changedPolicy(index));
-
-function changedPolicy(index) {
-  const weights = state.weights.get(index) ?? null;
-  if (state.pins.size && noPins(index)) return { ...policies[index], unknown: noPins(index) };
-  return weights || state.pins.size ? adjusted(policies[index], items, weights, state.pins) : policies[index];
+// The value under a key, which is made when it is first asked for.
+function kept(found, key, make) {
+  if (!found.has(key)) found.set(key, make());
+  return found.get(key);
 }
 
-const engines = new Map();
-const engineOf = (index) => kept(engines, index, () => engineFor(policyAt(index), items));
-
-// What cannot be tried under a policy, and why: it is said in its place. The script proves itself first.
-const proofs = new Map();
-const UNPROVEN = "This page's own arithmetic does not arrive at the library's scores, so nothing can be tried.";
-const unproven = (index) => (kept(proofs, index, () => repeats(policies[index], items)) ? "" : UNPROVEN);
-const noWeights = (index) => policies[index].scoring.no_weights || unproven(index);
-const noPins = (index) => policies[index].scoring.no_pins || unproven(index);
-
-// Forgets what was worked out with other weights or pins.
-function rework() {
-  changed.clear();
-  engines.clear();
-  sweeps.clear();
-}
-
-const isPinned = (position) => current.pins.has(position);
-
-const verdicts = new Map();
-const verified = (index) => kept(verdicts, index, () => verify(engineFor(policies[index], items), policies[index].checks, budgetAt));
+// The budget for a target.
+const budgetAt = (target) => ({ ...data.budget, target, max: data.budget.max_follows ? target : data.budget.max });
 
 const state = {
   policy: data.start,
@@ -60,11 +38,28 @@ function set(changes) {
   drawn = requestAnimationFrame(draw);
 }
 
-const clampBudget = (value) => Math.min(Math.max(Math.round(value), data.slider.min), data.slider.max);
+// The stop that is nearest to a budget.
+function stopOf(budget) {
+  let nearest = 0;
+  stops.forEach((stop, at) => { if (Math.abs(stop - budget) < Math.abs(stops[nearest] - budget)) nearest = at; });
+  return nearest;
+}
 
-const answerAt = (index, target) => engineOf(index).at(budgetAt(target));
+// A budget that can be shown: one of the stops, or where Python answers any in their range.
+const clampBudget = (value) => (live ? Math.min(Math.max(Math.round(value), lowest), highest) : stops[stopOf(value)]);
 
-// The policies' answers at the present budget, each worked out when it is first asked for.
+const isChanged = () => state.weights.size > 0 || state.pins.size > 0;
+const isStop = () => stops[stopOf(state.budget)] === state.budget;
+
+const recorded = new Map();
+const answersOf = (index) => kept(recorded, index, () => new Answers(policies[index], items));
+const answerAt = (index, target) => answersOf(index).at(stopOf(target));
+
+// A policy as the reader changed it.
+const policyAt = (index) => live?.changed(index) ?? policies[index];
+const isPinned = (position) => current.pins.has(position);
+
+// The policies' answers at the present budget, each read when it is first asked for.
 const current = {
   answers: new Map(),
   sets: new Map(),
@@ -77,7 +72,7 @@ const current = {
   },
 
   answer(index) {
-    return kept(this.answers, index, () => answerAt(index, state.budget));
+    return kept(this.answers, index, () => live?.answer(index) ?? answerAt(index, state.budget));
   },
 
   holds(index, position) {

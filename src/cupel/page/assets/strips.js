@@ -1,4 +1,4 @@
-// A strip for each way: one bar a turn, what the cache serves below, then what is written again, then what is new.
+// A strip for each strategy: one bar a turn, what the cache serves below, then what is written again, then what is new.
 // All strips have one scale, and the line is the budget.
 
 const SVG = "http://www.w3.org/2000/svg";

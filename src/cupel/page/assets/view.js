@@ -5,7 +5,7 @@ const cancelLater = globalThis.cancelIdleCallback ?? clearTimeout;
 let unhurried = 0;
 
 function draw() {
-  if (engineOf(state.policy) instanceof Recorded) state.budget = answerAt(state.policy, state.budget).budget;
+  if (live && !live.isReady()) return; // the screen stays as it is until Python has answered
   current.forget();
   const answer = current.answer(state.policy);
   const pinning = document.activeElement?.dataset?.pin; // what is pinned may come to stand in the other list
@@ -36,24 +36,27 @@ function draw() {
   });
 }
 
-// What takes a look at all policies, or at many budgets, waits until the answer itself is on the screen.
+// Parts that read all policies or many budgets wait until the answer itself is on the screen.
 function drawOthers() {
   writeLink();
   drawPolicies();
   drawSwings();
   drawTrust();
   drawSweep();
-  walkAdmissions();
+  drawAdmissions();
 }
 
-function jump(step) {
+// Goes to the nearest stop in a direction at which the selection is another one.
+async function jump(step) {
   const here = current.answer(state.policy);
-  const same = (answer) => answer.refused?.name === here.refused?.name && digest(answer.placed) === digest(here.placed);
-  const end = step > 0 ? data.slider.max : data.slider.min;
-  const found = nearestBudget(engineOf(state.policy), budgetAt, { from: state.budget, end, step, wanted: (answer) => !same(answer) });
-  if (found.budget !== null) return set({ budget: found.budget });
-  const way = step > 0 ? "up" : "down";
-  return set({ notice: found.sure ? `Nothing changes ${way} to ${number(end)}.` : `Nothing changes ${way} to ${number(found.reached)}; nobody looked further.` });
+  const isOther = (stop) => {
+    const answer = answerAt(state.policy, stop);
+    return answer.refused?.name !== here.refused?.name || answer.placed.join() !== here.placed.join();
+  };
+  const others = step > 0 ? stops.filter((stop) => stop > state.budget) : stops.filter((stop) => stop < state.budget).reverse();
+  const budget = live && isChanged() ? await live.step(step) : others.find(isOther) ?? null;
+  if (budget !== null) set({ budget });
+  else set({ notice: `Nothing changes ${step > 0 ? `up to ${number(highest)}` : `down to ${number(lowest)}`}.` });
 }
 
 // Changes the view and keeps the focus on the button that leads back.
@@ -78,14 +81,13 @@ function buildKinds() {
 }
 
 function wireBudget() {
-  $("budget").min = String(data.slider.min);
-  $("budget").max = String(data.slider.max);
-  $("slider").max = String(STEPS);
+  $("budget").min = String(lowest);
+  $("budget").max = String(highest);
+  $("slider").max = String(stops.length - 1);
   drawScale();
   document.querySelector(".command").hidden = data.source === null;
   $("reset-to").textContent = number(data.budget.target);
-  on("slider", "input", (event) => set({ budget: budgetOf(Number(event.target.value) / STEPS) }));
-  on("slider", "keydown", slideByKey);
+  on("slider", "input", (event) => set({ budget: stops[Number(event.target.value)] }));
   on("budget", "input", (event) => {
     if (event.target.value !== "" && Number.isFinite(Number(event.target.value))) set({ budget: clampBudget(Number(event.target.value)) });
   });
@@ -95,7 +97,6 @@ function wireBudget() {
   on("reset", "click", () => {
     state.weights.clear();
     state.pins.clear();
-    rework();
     set({ budget: data.budget.target, policy: data.start });
   });
   on("copy", "click", (event) => copy(event.target, $("command").textContent, $("command")));
@@ -109,7 +110,7 @@ function wireLists() {
   on("read", "click", () => turnTo("prompt", "back"));
   on("back", "click", () => turnTo("both", "read"));
   $("swings-only-field").hidden = policies.length < 2;
-  for (const part of ["dial", "steps"]) $(part).hidden = data.slider.min === data.slider.max; // a report that cannot be run again
+  for (const part of ["dial", "steps"]) $(part).hidden = lowest === highest; // a report that cannot be run again
   on("swings-only", "change", (event) => set({ swingsOnly: event.target.checked }));
   $("forms-field").hidden = !hasForms;
   on("forms", "change", (event) => set({ forms: event.target.checked }));
@@ -134,5 +135,5 @@ wireBudget();
 wireLists();
 const candidates = `${plural(items.length, "candidate")}, ${number(data.total_tokens)} tokens`;
 views.push({ id: "selection", subtitle: `${candidates}, ${number(policies.length)} ${policies.length === 1 ? "policy" : "policies"}`, follow: followLink });
-// For tests and consoles: the selection under policy `index` at `target` tokens.
-globalThis.cupelPage = { at: answerAt, state, verified };
+// For tests and consoles: the selection under policy `index` at the stop nearest to `target` tokens.
+globalThis.cupelPage = { at: answerAt, state };

@@ -34,6 +34,9 @@ function preview(item) {
 // Rounded down: only a full window is called 100 %.
 const percent = (part, whole) => `${(Math.floor((1000 * part) / whole) / 10).toFixed(1)} %`;
 
+// A number of the data: one that is not finite is written as text.
+const numeric = (value) => (typeof value === "string" ? Number(value) : value);
+
 function scoreText(score) {
   if (score === null) return "–";
   return Number.isFinite(score) ? score.toFixed(3) : String(score).replace("Infinity", "∞");
@@ -50,11 +53,10 @@ function shownField(value, sign) {
   return line.length > SHOWN ? `${line.slice(0, SHOWN - 1)}…` : line;
 }
 
-// A reason's fields as the report has them: the row names other items by position.
+// A reason's fields as the report has them: the row leaves out those of its item.
 function fieldsOf(row, items) {
-  if (row.reason === "CountCapExceeded") return { ...row, kind: items[row.position].spelled };
-  if (row.reason === "PinnedOverride") return { ...row, displaced_by: items[row.by]?.content ?? "items" };
-  return row;
+  const { tokens, spelled } = items[row.position] ?? {};
+  return { item_tokens: tokens, tokens, kind: spelled, ...row, ...(row.reason === "QuotaCapExceeded" && { actual: row.actual + tokens }) };
 }
 
 // Why an item is out, in the library's words.
