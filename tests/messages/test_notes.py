@@ -5,20 +5,21 @@ from typing import Any
 
 import pytest
 
+from cupel.messages._gaps import Gaps
+from cupel.messages._history import Options, read_history
 from cupel.messages._notes import (
     LINE_TOKENS,
     OmissionNote,
     OmittedStep,
-    Slot,
     can_hold_note,
     cleaned,
     note_message,
     note_text,
-    slots,
     step_of,
     with_note,
     write_notes,
 )
+from cupel.messages._segments import Segments
 from cupel.tokens import CharacterEstimate
 from tests.messages.chat import assistant, result, use, used, user
 
@@ -59,27 +60,37 @@ def test_a_line_is_bounded_and_keeps_its_beginning() -> None:
     assert COUNTER.count(step.lines[0]) <= LINE_TOKENS
 
 
+def noted(order: list[int], *, results: bool = True) -> dict[int, list[int | None]]:
+    """Return the gaps of a request that sends some of twelve steps, by the step that the note precedes."""
+    history: list[Any] = [user("Go on.")]
+    for number in range(11):
+        history += [call("look", at=number) | {"content": "So."}, result("1")] if results else [assistant(str(number))]
+    for number, message in enumerate(history):
+        for one in (message, *message.get("tool_calls", ())):
+            one |= {key: f"c{number - (key != 'id')}" for key in ("id", "tool_call_id") if key in one}
+    read = read_history(history, Options(provider="openai"))
+    segments = Segments(None).split(read, range(len(history)))
+    gaps = Gaps(segments=segments, counter=COUNTER).between(order)
+    return {at: [one.place for one in gap] for at, gap in gaps.items()}
+
+
 def test_a_note_goes_into_the_next_tool_result_that_is_sent() -> None:
-    made = steps(*[call("a")] * 4)
-    assert slots(made, [8, 9, 12, 13], [9, 13]) == {Slot(9, in_result=True): made}
-    between = slots(made, [1, 2, 3, 5, 9], [3, 9])
-    assert {slot.position: [step.position for step in gap] for slot, gap in between.items()} == {3: [0, 2], 9: [4, 6]}
+    assert noted([0, 5, 8, 11]) == {5: [1, 2, 3, 4], 8: [6, 7], 11: [9, 10]}
 
 
 def test_without_a_result_to_come_a_note_goes_before_the_next_message() -> None:
-    made = steps(call("a"), call("b"))
-    assert slots(made, [1, 5, 6], [1]) == {Slot(1, in_result=True): made[:1], Slot(5, in_result=False): made[1:]}
-    assert slots(made, [], []) == {}
+    assert noted([0, 5, 6, 11], results=False) == {5: [1, 2, 3, 4, 7, 8, 9, 10]}
+    assert noted([0, 1, 2], results=False) == {}
 
 
 def test_notes_name_every_step_where_there_is_room() -> None:
-    gap = {Slot(9, in_result=True): steps(call("look", at="log"), call("bash", command="ls"))}
-    assert write_notes(gap, COUNTER, 1000) == {Slot(9, in_result=True): OmissionNote(NOTE, 2, 2)}
+    gap = {9: steps(call("look", at="log"), call("bash", command="ls"))}
+    assert write_notes(gap, COUNTER, 1000) == {9: OmissionNote(NOTE, 2, 2)}
 
 
 def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
     made = steps(*(call("read", path=f"src/module_{n}.py") for n in range(40)), call("bash", command="make"))
-    note = write_notes({Slot(99, in_result=True): made}, COUNTER, 60)[Slot(99, in_result=True)].text
+    note = write_notes({99: made}, COUNTER, 60)[99].text
     assert COUNTER.count(note) <= 60
     assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
     assert note.endswith("read src/module_39.py; bash make]")
@@ -87,7 +98,7 @@ def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
 
 def test_notes_keep_to_their_limit_however_small() -> None:
     made = steps(*(call(f"tool_{n}", path="x" * 50) for n in range(12)))
-    gaps = {Slot(at, in_result=True): made[at : at + 3] for at in range(0, 12, 3)}
+    gaps = {at: made[at : at + 3] for at in range(0, 12, 3)}
     for limit in range(0, 300, 7):
         notes = write_notes(gaps, COUNTER, limit)
         assert sum(COUNTER.count(note.text) for note in notes.values()) <= limit

@@ -5,12 +5,12 @@ the call it led to, or the conversation from its system prompt. `to_items` and `
 `MessageSession` fits a history turn after turn and preserves the provider's prompt cache.
 """
 
-from cupel.messages._fit import PinnedMessagesExceedBudgetError, fit, newest_first
+from cupel.messages._fit import fit, newest_first
 from cupel.messages._formats import Part, Provider, provider_of, read_message
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY
 from cupel.messages._items import from_items, to_items
-from cupel.messages._results import Dropped, Fitted, Turn
+from cupel.messages._results import Dropped, Fitted, PinnedMessagesExceedBudgetError, Turn
 from cupel.messages._rules import SystemMessages
 from cupel.messages._session import MessageSession, default_prices
 from cupel.messages._units import MessageInfo

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -19,12 +21,13 @@ from cupel.diagnostics import (
     PinnedOverride,
     SelectionReport,
 )
-from cupel.errors import PinnedExceedsBudgetError
-from cupel.messages._cuts import FEWEST_STEPS, NEWEST_STEPS, PRESENT_SHARE, Cuts
-from cupel.messages._formats import OUTPUTS, checked_parts
+from cupel.messages._formats import OUTPUTS, checked_parts, thinks
+from cupel.messages._gaps import Gaps
 from cupel.messages._history import Options, read_history
 from cupel.messages._notes import NOTES_SHARE
-from cupel.messages._results import Fitted, dropped_from
+from cupel.messages._present import MESSAGE_FRAME, Present
+from cupel.messages._results import Fitted, dropped_from, too_large
+from cupel.messages._segments import Segments, shortening_of
 from cupel.model import ContextBudget, ContextItem, ContextKind, OverflowStrategy
 from cupel.pipeline import Pipeline, effective_budget
 from cupel.scorers import RecencyScorer
@@ -35,14 +38,23 @@ if TYPE_CHECKING:
 
     from cupel.messages._formats import Part, Provider
     from cupel.messages._formats.media import ImageTokens
+    from cupel.messages._gaps import PlacedNote
     from cupel.messages._history import History
-    from cupel.messages._notes import Slot
+    from cupel.messages._present import Held
     from cupel.messages._rules import SystemMessages
+    from cupel.messages._segments import Segment
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
 
 M = TypeVar("M")
+
+_SHORT, _SHORT_PARTS = 300, 20
+"""The short form of an older text has at most this many tokens, or this fraction of the room if that is more."""
+_SHRINKS = 0.85
+"""A form that keeps more of the tokens is not worth changing a message for."""
+_ATTEMPTS = 5
+"""How many selections are compared at most."""
 
 
 @suggesting(
@@ -132,171 +144,6 @@ def fit(
     )
 
 
-def fit_history(
-    history: History,
-    budget: int | ContextBudget,
-    policy: Pipeline | None,
-    *,
-    query: str | None,
-    forms: Shortener | bool | None,
-    parts: Collection[Part] = OUTPUTS,
-    notes: bool = True,
-) -> Fitted[Any]:
-    """Return the part of a history that fits a budget."""
-    task = FitTask(history, ContextBudget.of(budget), as_flag("notes", notes))
-    pipeline = Pipeline.of(newest_first() if policy is None else policy).bind(
-        history.asked() if query is None else query
-    )
-    history.drop_stale(task.room)
-    cuts = Cuts(history, task.room, forms, parts)
-    items = history.items(task.room)
-    pinned = task.with_pins(items, pipeline)
-    pipeline = replace(pipeline, pins=())
-    if task.fits(pinned):
-        return _fitted(task, pinned, task.select(pinned, pipeline), cuts)
-    held = hold(task, items, {unit for unit, item in enumerate(pinned) if item.pinned}, cuts)
-    # The newest unit keeps its words, and so do those that must be sent.
-    cuts.shorten_older(unit for unit in _sendable(history)[:-1] if not items[unit].pinned)
-    short = task.shortened(items, cuts, held)
-    outcome = task.select(short, pipeline, held)
-    # The notes on the omitted steps need room as well.
-    reserve = sum(item.tokens for item in task.note_items(task.notes(outcome, task.note_limit)))
-    reserve = max(0, min(reserve, task.room - sum(short[unit].tokens for unit in held)))
-    if reserve:
-        outcome = task.without(reserve).select(short, pipeline, held)
-    return _fitted(task, items, outcome, cuts)
-
-
-def _fitted(task: FitTask, items: Sequence[ContextItem], outcome: Attempt, cuts: Cuts) -> Fitted[Any]:
-    """Return the request of an outcome, with notes on omitted steps, and texts made longer where there is room."""
-    history = task.history
-    left = task.left(outcome)
-    notes = task.notes(outcome, min(task.note_limit, left))
-    note_items = task.note_items(notes)
-    while notes and sum(item.tokens for item in note_items) > left:
-        notes.pop(min(notes))
-        note_items = task.note_items(notes)
-    left -= sum(item.tokens for item in note_items)
-    report = _with_true_reasons(lengthened(task, items, outcome, cuts, left), left)
-    kept = {at for unit in outcome.kept for at in history.units[unit].positions}
-    shorter = {at: one for at, one in cuts.messages.items() if at in kept}
-    report = replace(
-        report,
-        included=(*(IncludedItem(item, 1.0, InclusionReason.PINNED) for item in note_items), *report.included),
-        total_candidates=report.total_candidates + len(note_items),
-        total_tokens_considered=report.total_tokens_considered + sum(item.tokens for item in note_items),
-    )
-    messages, positions = history.request(history.positions(outcome.kept), shorter, notes)
-    return Fitted(
-        messages=messages,
-        report=report,
-        total_tokens=sum(entry.item.tokens for entry in report.included),
-        dropped=dropped_from(history, report, outcome.items),
-        provider=history.format.name,
-        shortened=tuple(sorted(shorter)),
-        positions=positions,
-        notes=tuple(notes[slot] for slot in sorted(notes)),
-    )
-
-
-def _with_true_reasons(report: SelectionReport, left: int) -> SelectionReport:
-    """Return a report with `BudgetExceeded` for units that held ones displaced: the caller did not pin those."""
-    excluded = tuple(
-        ExcludedItem(entry.item, entry.score, BudgetExceeded(entry.item.tokens, left))
-        if isinstance(entry.reason, PinnedOverride)
-        else entry
-        for entry in report.excluded
-    )
-    return replace(report, excluded=excluded)
-
-
-def hold(task: FitTask, items: Sequence[ContextItem], pinned: AbstractSet[int], cuts: Cuts) -> set[int]:
-    """Return the units that are sent whatever their score, cut so that they fit; raise if the least does not fit.
-
-    From most to least: all messages of the user and the newest three steps, or as many as take 40 % of the room; the
-    newest two; the newest; the strongest messages of the user with it; then only units that must be sent. Units that
-    the policy has `pinned` are added where they fit.
-    """
-    history = task.history
-    must = {unit for unit, item in enumerate(items) if item.pinned}
-    users = _by_strength(history, [unit for unit in _sendable(history) if history.has_user_words(unit)])
-    steps = _newest_steps(task, cuts)
-    costs = [item.tokens for item in items]
-
-    def fitting(wanted: AbstractSet[int], count: int, room: int) -> set[int] | None:
-        """Return units with the strongest users and all units that they require, cut so that they fit."""
-        wanted = {*wanted, *users[:count]}
-        needed = history.rules.complete(wanted, costs, task.room - sum(costs[unit] for unit in wanted))
-        held = sorted(wanted | needed)
-        cuts.clear()
-        cuts.cap(held)
-        fits = cuts.cut_outputs(held, room) or cuts.cut_users(users[:count][::-1], held, room)
-        return {*held} if fits and not history.rules.drop_violations({*held}, {*held}) else None
-
-    for least in [must] if must == pinned else [{*pinned}, must]:
-        for newest in range(len(steps), 0, -1):
-            if (held := fitting(least | {*steps[-newest:]}, len(users), task.soft_room)) is not None:
-                return held
-        for wanted in (least | {*steps[-1:]}, least):
-            low, high = 0, len(users)
-            while low < high:
-                middle = (low + high + 1) // 2
-                fits = fitting(wanted, middle, task.soft_room) is not None
-                low, high = (middle, high) if fits else (low, middle - 1)
-            if (held := fitting(wanted, low, task.soft_room)) is not None:
-                return held
-    if (held := fitting(must, 0, task.available - task.fixed_tokens)) is not None:
-        return held
-    cuts.clear()
-    raise task.too_large({unit: items[unit].tokens for unit in sorted(must)})
-
-
-def _newest_steps(task: FitTask, cuts: Cuts) -> list[int]:
-    """Return the newest three steps, or as many as take their share of the room, at least two."""
-    units = task.history.units
-    steps = [unit for unit in _sendable(task.history) if units[unit].role == "exchange"][-NEWEST_STEPS:]
-    while len(steps) > FEWEST_STEPS:
-        cuts.clear()
-        cuts.cap(steps)
-        if cuts.cost(steps) <= PRESENT_SHARE * task.room:
-            break
-        steps = steps[1:]
-    return steps
-
-
-def _by_strength(history: History, users: Sequence[int]) -> list[int]:
-    """Return messages of the user, the one to keep longest first: the newest, the first, then short before long."""
-    ends = list(dict.fromkeys([*users[-1:], *users[:1]]))
-    tokens = {unit: sum(history.parsed[at].tokens for at in history.units[unit].positions) for unit in users}
-    return [*ends, *sorted((unit for unit in users if unit not in ends), key=lambda unit: (tokens[unit], -unit))]
-
-
-def _sendable(history: History) -> list[int]:
-    return [index for index, unit in enumerate(history.units) if unit.rejection is None]
-
-
-def lengthened(task: FitTask, items: Sequence[ContextItem], outcome: Attempt, cuts: Cuts, left: int) -> SelectionReport:
-    """Make shorter units longer where there is room, the best first; return the report with their new sizes."""
-    report = outcome.report()
-    units = {id(item): unit for unit, item in enumerate(outcome.items) if item is not items[unit]}
-    if not units:
-        return report
-    newer: dict[int, ContextItem] = {}
-    by_score = sorted(report.included, key=lambda entry: (-entry.score, -units.get(id(entry.item), -1)))
-    for entry in by_score:
-        unit = units.get(id(entry.item))
-        if unit is None:
-            continue
-        gain = cuts.lengthen(unit, left)
-        left -= gain
-        if gain:
-            newer[id(entry.item)] = task.shortened_item(items[unit], unit, cuts)
-    included = tuple(
-        IncludedItem(newer.get(id(entry.item), entry.item), entry.score, entry.reason) for entry in report.included
-    )
-    return replace(report, included=included)
-
-
 def newest_first() -> Pipeline:
     """Return the default for `fit`: the newest units that fit, whole; nothing is deduplicated.
 
@@ -314,40 +161,51 @@ def newest_first() -> Pipeline:
     )
 
 
-NOTE_FRAME = {True: 2, False: 5}
-"""Tokens around a note: in a tool result, and as a separate message."""
-_ATTEMPTS = 5
-"""How many selections are compared at most."""
+def fit_history(
+    history: History,
+    budget: int | ContextBudget,
+    policy: Pipeline | None,
+    *,
+    query: str | None,
+    forms: Shortener | bool | None,
+    parts: tuple[Part, ...] = OUTPUTS,
+    notes: bool = True,
+) -> Fitted[Any]:
+    """Return the part of a history that fits a budget."""
+    writes = history.framework is None or history.framework.with_outputs is not None
+    source = Segments(shortening_of(None if forms is True else forms) if writes else None, joined=False)
+    task = FitTask(history, ContextBudget.of(budget), source, has_notes=as_flag("notes", notes) and writes)
+    pipeline = Pipeline.of(newest_first() if policy is None else policy).bind(
+        history.asked() if query is None else query
+    )
+    history.drop_stale(task.room)
+    items = history.items(task.room)
+    pinned = task.with_pins(items, pipeline)
+    pipeline = replace(pipeline, pins=())
+    if task.fits(pinned):
+        return task.fitted(pinned, task.select(pinned, pipeline), {})
+    held = task.held({unit for unit, item in enumerate(pinned) if item.pinned})
+    shorter = held | (task.shorter(items, held, parts) if forms not in (None, False) else {})
+    units = {unit for at in held for unit in task.segments[at].units}
+    short = task.shortened(items, shorter, units)
+    outcome = task.select(short, pipeline, units)
+    # The notes on the omitted steps need room as well.
+    written = task.notes(outcome, task.note_limit)
+    reserve = min(sum(map(task.gaps.tokens, written.values())), task.room - sum(short[unit].tokens for unit in units))
+    if reserve > 0:
+        outcome = task.without(reserve).select(short, pipeline, units)
+    return task.fitted(items, outcome, shorter)
 
 
-class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
-    """The messages that must be sent exceed the budget; `parts` lists them as pairs of a description and tokens."""
-
-    def __init__(self, pinned_tokens: int, available_tokens: int, parts: tuple[tuple[str, int], ...]) -> None:
-        super().__init__(pinned_tokens, available_tokens)
-        self.args = (pinned_tokens, available_tokens, parts)  # pickling rebuilds it from these
-        self.parts = parts
-
-    @property
-    def excess_tokens(self) -> int:
-        """The tokens by which the messages exceed the budget."""
-        return self.pinned_tokens - self.available_tokens
-
-    def __str__(self) -> str:
-        listed = "; ".join(f"{description}: {tokens}" for description, tokens in self.parts)
-        return (
-            f"the pinned messages need {self.pinned_tokens} tokens, {self.excess_tokens} more than the "
-            f"{self.available_tokens} available ({listed})"
-        )
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FitTask:
     """One call of `fit`: a history, the request's fixed costs, and the window that they must fit."""
 
     history: History
     window: ContextBudget
-    has_notes: bool = True
+    source: Segments
+    """Makes the shorter forms."""
+    has_notes: bool
     """Whether omitted steps are noted."""
 
     @property
@@ -358,17 +216,28 @@ class FitTask:
     @property
     def room(self) -> int:
         """Tokens for messages: the target of the window, less the fixed costs."""
-        return min(self.window.target_tokens, self.available) - self.fixed_tokens
+        return min(self.window.target_tokens, self.available) - self.history.fixed_tokens
 
     @property
     def soft_room(self) -> int:
         """Tokens for messages that need not be sent: the room less the safety margin and reserved slots."""
-        return effective_budget(self.window, self.fixed_tokens).target_tokens
+        return effective_budget(self.window, self.history.fixed_tokens).target_tokens
 
     @property
-    def fixed_tokens(self) -> int:
-        """Tokens of a request besides its messages."""
-        return sum(item.tokens for item in self.history.fixed)
+    def note_limit(self) -> int:
+        """Tokens that all notes together may take."""
+        return self.available // NOTES_SHARE if self.has_notes else 0
+
+    @cached_property
+    def segments(self) -> Sequence[Segment]:
+        """The units that can be sent."""
+        return self.source.split(self.history, range(len(self.history.messages)))
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        """Finds omitted steps and writes the notes on them."""
+        separate = self.history.framework is None  # a framework's message cannot be created
+        return Gaps(segments=self.segments, counter=self.history.counter, separate=separate)
 
     def with_pins(self, items: list[ContextItem], pipeline: Pipeline) -> list[ContextItem]:
         """Return the items; also pin those that the pipeline's rules pin, the newest first, while they fit.
@@ -383,11 +252,6 @@ class FitTask:
                 held[index] = msgspec.structs.replace(items[index], pinned=True)
         return held
 
-    @property
-    def note_limit(self) -> int:
-        """Tokens that all notes together may take."""
-        return self.available // NOTES_SHARE if self.has_notes else 0
-
     def fits(self, items: Sequence[ContextItem]) -> bool:
         """Return whether everything that can be sent fits whole."""
         sendable = [item for unit, item in zip(self.history.units, items, strict=True) if unit.rejection is None]
@@ -396,6 +260,52 @@ class FitTask:
         if pinned > self.available:
             return False
         return not loose or loose <= effective_budget(self.window, pinned).target_tokens
+
+    def held(self, pinned: set[int]) -> Held:
+        """Return the segments that are sent whatever their score, and their forms; raise if the least does not fit.
+
+        Units that the policy has `pinned` are held where they fit.
+        """
+        rules, segments = self.history.rules, self.segments
+        others = frozenset(at for at, segment in enumerate(segments) if pinned.issuperset(segment.units))
+        present, hard = self._present(self.soft_room), self._present(self.available - self.history.fixed_tokens)
+        levels = (present.levels(others), present.levels(), filter(None, [hard.held(set(), cut=True)]))
+        for held in chain.from_iterable(levels):
+            units = {unit for at in held for unit in segments[at].units}
+            if not rules.drop_violations(units, units):
+                return held
+        must = sorted(unit for at in hard.needed(set()) for unit in segments[at].units)
+        raise too_large(self.history, self.available, {unit: self.history.tokens_of(unit) for unit in must})
+
+    def _present(self, room: int) -> Present:
+        total = sum(segment.tokens for segment in self.segments)
+        return Present(history=self.history, source=self.source, segments=self.segments, room=room, excess=total)
+
+    def shorter(self, items: Sequence[ContextItem], held: Held, parts: tuple[Part, ...]) -> Held:
+        """Return short forms of older segments with long texts; the newest one and mandatory ones keep their words."""
+        found: Held = {}
+        limit = max(_SHORT, self.room // _SHORT_PARTS)
+        for at, segment in enumerate(self.segments[:-1]):
+            if items[segment.units[0]].pinned or held.get(at):
+                continue
+            fixed = any(thinks(self.history.parsed[position].view) for position in segment.positions)
+            which = OUTPUTS if fixed or self.history.framework is not None else parts
+            name = self.source.shortened(segment, self.history, limit, which)
+            if segment.form(name).tokens <= _SHRINKS * segment.tokens:
+                found[at] = name
+        return found
+
+    def shortened(self, items: Sequence[ContextItem], forms: Held, held: AbstractSet[int]) -> list[ContextItem]:
+        """Return the items with the sizes of shorter segments, and held ones pinned."""
+        found = list(items)
+        for at, name in forms.items():
+            (unit,) = self.segments[at].units
+            found[unit] = self._shortened_item(items[unit], at, name)
+        return [msgspec.structs.replace(item, pinned=item.pinned or unit in held) for unit, item in enumerate(found)]
+
+    def _shortened_item(self, item: ContextItem, at: int, name: str) -> ContextItem:
+        segment = self.segments[at]
+        return self.history.shortened(item, segment.positions, segment.form(name).messages) if name else item
 
     def without(self, tokens: int) -> FitTask:
         """Return the task with a smaller window."""
@@ -409,45 +319,66 @@ class FitTask:
         free = effective_budget(self.window, pinned).target_tokens - taken
         return max(0, min(free, self.soft_room - outcome.tokens))
 
-    def notes(self, outcome: Attempt, limit: int) -> dict[Slot, str]:
-        """Return the notes on the units that an outcome leaves out."""
+    def notes(self, outcome: Attempt, left: int) -> dict[int, PlacedNote]:
+        """Return the notes on the units that an outcome leaves out, within `left` tokens."""
         kept = {*outcome.kept}
-        omitted = [unit for unit in range(len(outcome.items)) if unit not in kept]
-        return self.history.notes(self.history.omitted_steps(omitted), self.history.positions(kept), limit)
+        if not self.has_notes or all(unit.rejection or at in kept for at, unit in enumerate(self.history.units)):
+            return {}
+        gaps = self.gaps.between([at for at, segment in enumerate(self.segments) if kept.issuperset(segment.units)])
+        return self.gaps.written(gaps, min(self.note_limit, left - MESSAGE_FRAME * len(gaps)))
 
-    def note_items(self, notes: Mapping[Slot, str]) -> list[ContextItem]:
-        """Return pinned items for the cost of notes."""
-        count = self.history.counter.count
-        return [
-            ContextItem(text, count(text) + NOTE_FRAME[slot.in_result], kind=ContextKind("Note"), pinned=True)
-            for slot, text in sorted(notes.items())
-        ]
+    def fitted(self, items: Sequence[ContextItem], outcome: Attempt, forms: Held) -> Fitted[Any]:
+        """Return the request of an outcome, with notes on omitted steps, and texts made longer where there is room."""
+        left = self.left(outcome)
+        notes = [placed for _, placed in sorted(self.notes(outcome, left).items())]
+        kind = ContextKind("Note")
+        noted = [ContextItem(one.note.text, self.gaps.tokens(one), kind=kind, pinned=True) for one in notes]
+        left -= sum(item.tokens for item in noted)
+        report, forms = self._lengthened(items, outcome, forms, left)
+        report = replace(
+            report,
+            included=(*(IncludedItem(item, 1.0, InclusionReason.PINNED) for item in noted), *report.included),
+            excluded=_with_true_reasons(report.excluded, left),
+            total_candidates=report.total_candidates + len(noted),
+            total_tokens_considered=report.total_tokens_considered + sum(item.tokens for item in noted),
+        )
+        shorter = {at: one for i, name in forms.items() for at, one in self.segments[i].form(name).messages.items()}
+        kept = self.history.positions(outcome.kept)
+        messages, positions = self.history.request(kept, shorter, {one.slot: one.note.text for one in notes})
+        return Fitted(
+            messages=messages,
+            report=report,
+            total_tokens=sum(entry.item.tokens for entry in report.included),
+            dropped=dropped_from(self.history, report, outcome.items),
+            provider=self.history.format.name,
+            shortened=tuple(sorted(shorter.keys() & {*kept})),
+            positions=positions,
+            notes=tuple(one.note.text for one in notes),
+        )
 
-    def shortened(self, items: Sequence[ContextItem], cuts: Cuts, held: AbstractSet[int]) -> list[ContextItem]:
-        """Return the items with the sizes of shorter units, and held ones pinned."""
-        found: list[ContextItem] = []
-        for unit, item in enumerate(items):
-            one = self.shortened_item(item, unit, cuts)
-            found.append(msgspec.structs.replace(one, pinned=True) if unit in held and not one.pinned else one)
-        return found
-
-    def shortened_item(self, item: ContextItem, unit: int, cuts: Cuts) -> ContextItem:
-        """Return a unit's item with the texts and tokens of its shorter messages."""
-        positions = self.history.units[unit].positions
-        shorter = {at: cuts.messages[at] for at in positions if at in cuts.messages}
-        return self.history.shortened(item, positions, shorter) if shorter else item
-
-    def too_large(self, must: Mapping[int, int]) -> PinnedMessagesExceedBudgetError:
-        """Return the error for a request whose fixed costs and units that must be sent do not fit, part by part."""
-        parts = [(item.content.partition(":")[0], item.tokens) for item in self.history.fixed]
-        parts += [(self.history.describe(unit), tokens) for unit, tokens in must.items()]
-        return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), self.available, tuple(parts))
+    def _lengthened(
+        self, items: Sequence[ContextItem], outcome: Attempt, forms: Held, left: int
+    ) -> tuple[SelectionReport, Held]:
+        """Make shorter segments longer where there is room, the best first; return the report with their new sizes."""
+        report, longer = outcome.report(), dict(forms)
+        short = {id(outcome.items[self.segments[at].units[0]]): at for at, name in forms.items() if name}
+        present, newer = self._present(self.room), dict[int, ContextItem]()
+        included = [entry for entry in report.included if id(entry.item) in short]
+        for entry in sorted(included, key=lambda entry: (-entry.score, -short[id(entry.item)])):
+            at = short[id(entry.item)]
+            name = present.lengthened(at, forms[at], left)
+            if name != forms[at]:
+                longer[at] = name
+                item = newer[id(entry.item)] = self._shortened_item(items[self.segments[at].units[0]], at, name)
+                left -= item.tokens - entry.item.tokens
+        entries = (IncludedItem(newer.get(id(one.item), one.item), one.score, one.reason) for one in report.included)
+        return replace(report, included=tuple(entries)), longer
 
     def select(self, items: Sequence[ContextItem], pipeline: Pipeline, held: AbstractSet[int] | None = None) -> Attempt:
         """Return the best valid selection; raise an error that lists the pinned parts if they alone do not fit."""
         must = {unit: item.tokens for unit, item in enumerate(items) if item.pinned}
-        if sum(must.values()) + self.fixed_tokens > self.available:
-            raise self.too_large(must)
+        if sum(must.values()) + self.history.fixed_tokens > self.available:
+            raise too_large(self.history, self.available, must)
         keep = {*must} if held is None else {*held}
         barred = {index: unit.rejection for index, unit in enumerate(self.history.units) if unit.rejection is not None}
         outcome = self._run(items, pipeline, barred, keep)
@@ -515,3 +446,13 @@ class Attempt:
             total_candidates=self.run.total_candidates + len(flawed),
             total_tokens_considered=self.run.total_tokens_considered + sum(entry.item.tokens for entry in flawed),
         )
+
+
+def _with_true_reasons(excluded: Sequence[ExcludedItem], left: int) -> tuple[ExcludedItem, ...]:
+    """Return exclusions with `BudgetExceeded` for units that held ones displaced: the caller did not pin those."""
+    return tuple(
+        ExcludedItem(entry.item, entry.score, BudgetExceeded(entry.item.tokens, left))
+        if isinstance(entry.reason, PinnedOverride)
+        else entry
+        for entry in excluded
+    )

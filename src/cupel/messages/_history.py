@@ -14,7 +14,7 @@ from cupel._checks import wrong_type
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, detect_format, texts_in, with_texts
 from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._memory import Memory, ParsedMessage, message_tokens
-from cupel.messages._notes import OmittedStep, Slot, can_hold_note, note_message, slots, step_of, with_note, write_notes
+from cupel.messages._notes import Slot, note_message, with_note
 from cupel.messages._plain import JSON, compact_json, is_sequence, merged_users, plain, sendable
 from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, SystemMessages, keep_system, outdate, pin_units
 from cupel.messages._units import alternating
@@ -85,6 +85,15 @@ class History:
     alternate: bool = False
     """Whether neighbouring messages of the user are merged when they are sent."""
 
+    @property
+    def fixed_tokens(self) -> int:
+        """Tokens of a request besides its messages."""
+        return sum(item.tokens for item in self.fixed)
+
+    def tokens_of(self, index: int) -> int:
+        """Return the tokens of a unit."""
+        return sum(self.parsed[at].tokens for at in self.units[index].positions)
+
     def items(self, room: int | None = None) -> list[ContextItem]:
         """Return one item per unit; pin mandatory units and those that they require.
 
@@ -127,34 +136,9 @@ class History:
         spoken = (info for info in reversed(self.infos) if info.role == "user" and info.speaks)
         return " ".join(next((info.texts for info in spoken), ())).strip() or None
 
-    def has_user_words(self, index: int) -> bool:
-        """Return whether a unit holds words of the user that are not a tool's output."""
-        return any(
-            self.infos[at].speaks and self.infos[at].role in ("user", "tool") and not self.parsed[at].is_output
-            for at in self.units[index].positions
-        )
-
     def positions(self, indexes: Iterable[int]) -> list[int]:
         """Return the positions of the messages of these units, in order."""
         return sorted(position for index in indexes for position in self.units[index].positions)
-
-    def omitted_steps(self, units: Iterable[int]) -> list[OmittedStep]:
-        """Describe units that a request leaves out, for its notes; units that can never be sent are not mentioned."""
-        found: list[OmittedStep] = []
-        for index in units:
-            unit = self.units[index]
-            if unit.rejection is None and unit.role != "system":
-                views = [self.parsed[at].view for at in unit.positions]
-                found.append(step_of(unit.positions[0], views, self.counter))
-        return found
-
-    def notes(self, omitted: Iterable[OmittedStep], positions: Sequence[int], limit: int) -> dict[Slot, str]:
-        """Return the notes on omitted steps for a request of the messages at `positions`, within `limit` tokens."""
-        results = [at for at in positions if self.infos[at].results and can_hold_note(self.parsed[at].view)]
-        gaps = slots(omitted, positions, results)
-        if self.framework is not None:  # a framework's message cannot be created
-            gaps = {slot: steps for slot, steps in gaps.items() if slot.in_result and self.framework.with_outputs}
-        return {slot: note.text for slot, note in write_notes(gaps, self.counter, limit).items()}
 
     def request(
         self,
@@ -178,10 +162,6 @@ class History:
         if self.alternate and self.framework is None:
             placed = merged_users(placed)
         return [message for message, _ in placed], tuple(at for _, at in placed)
-
-    def sent(self, positions: Iterable[int], shorter: Mapping[int, Shorter]) -> list[Any]:
-        """Return the messages at these positions as they are sent, some of them `shorter`."""
-        return [self._sent(at, shorter.get(at), None) for at in positions]
 
     def _sent(self, position: int, shorter: Shorter | None, note: str | None) -> Any:
         message, parsed = self.messages[position], self.parsed[position]

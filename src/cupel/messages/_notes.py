@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -65,25 +64,6 @@ def step_of(position: int, views: Sequence[JSON], counter: TokenCounter) -> Omit
     )
 
 
-def slots(steps: Iterable[OmittedStep], sent: Sequence[int], results: Iterable[int]) -> dict[Slot, list[OmittedStep]]:
-    """Assign every omitted step to the place where its note goes; steps that share a place share a note.
-
-    Args:
-        steps: the omitted steps.
-        sent: positions of the messages that are sent, in order.
-        results: those of them that are tool results and can hold text.
-    """
-    ordered, holders = sorted(sent), sorted(results)
-    found: dict[Slot, list[OmittedStep]] = {}
-    for step in sorted(steps):
-        result, following = bisect_right(holders, step.position), bisect_right(ordered, step.position)
-        if result < len(holders):
-            found.setdefault(Slot(holders[result], in_result=True), []).append(step)
-        elif following < len(ordered):
-            found.setdefault(Slot(ordered[following], in_result=False), []).append(step)
-    return found
-
-
 class OmissionNote(NamedTuple):
     """A written note: its text, how many steps it covers, and how many of them have their own line."""
 
@@ -93,26 +73,26 @@ class OmissionNote(NamedTuple):
 
 
 def write_notes(
-    gaps: Mapping[Slot, Sequence[OmittedStep]], counter: TokenCounter, limit: int
-) -> dict[Slot, OmissionNote]:
-    """Return the note of each gap, the newest steps in full and older ones counted, within `limit` tokens in all.
+    gaps: Mapping[int, Sequence[OmittedStep]], counter: TokenCounter, limit: int
+) -> dict[int, OmissionNote]:
+    """Return the note of each gap, by its place, within `limit` tokens in all: the newest steps in full, older counted.
 
     Where not even counted notes fit, those of the oldest gaps are left out.
     """
     steps = sorted(step for gap in gaps.values() for step in gap)
     full = _newest_within(steps, limit)
     while True:
-        lines = {slot: sum(step.position in full for step in gap) for slot, gap in gaps.items()}
-        notes = {slot: note_of(gap, lines[slot]) for slot, gap in gaps.items()}
+        lines = {place: sum(step.position in full for step in gap) for place, gap in gaps.items()}
+        notes = {place: note_of(gap, lines[place]) for place, gap in gaps.items()}
         excess = sum(counter.count(note.text) for note in notes.values()) - limit
         if excess <= 0:
             return notes
         if not full:
             break
         full = _newest_within([step for step in steps if step.position in full], _tokens(steps, full) - excess)
-    for slot in sorted(notes):
+    for place in sorted(notes):
         if excess > 0:
-            excess -= counter.count(notes.pop(slot).text)
+            excess -= counter.count(notes.pop(place).text)
     return notes
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cupel._planning import Action, Bill, Change, turn_html
 from cupel.diagnostics import ExclusionReason, SelectionReport
+from cupel.errors import PinnedExceedsBudgetError
 from cupel.messages._formats import FORMATS
 from cupel.model import ContextItem
 
@@ -163,6 +164,34 @@ def _explain(change: Change) -> str:
     if change.worth < change.place:
         return f"{said}; keeping a token would cost {change.place:.2f} a turn and is worth {change.worth:.2f}"
     return f"{said}; messages that are worth more took the room"
+
+
+class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
+    """The messages that must be sent exceed the budget; `parts` lists them as pairs of a description and tokens."""
+
+    def __init__(self, pinned_tokens: int, available_tokens: int, parts: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(pinned_tokens, available_tokens)
+        self.args = (pinned_tokens, available_tokens, parts)  # pickling rebuilds it from these
+        self.parts = parts
+
+    @property
+    def excess_tokens(self) -> int:
+        """The tokens by which the messages exceed the budget."""
+        return self.pinned_tokens - self.available_tokens
+
+    def __str__(self) -> str:
+        listed = "; ".join(f"{description}: {tokens}" for description, tokens in self.parts)
+        return (
+            f"the pinned messages need {self.pinned_tokens} tokens, {self.excess_tokens} more than the "
+            f"{self.available_tokens} available ({listed})"
+        )
+
+
+def too_large(history: History, available: int, must: Mapping[int, int]) -> PinnedMessagesExceedBudgetError:
+    """Return the error for a request whose fixed costs and units that must be sent do not fit, part by part."""
+    parts = [(item.content.partition(":")[0], item.tokens) for item in history.fixed]
+    parts += [(history.describe(unit), tokens) for unit, tokens in must.items()]
+    return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), available, tuple(parts))
 
 
 def dropped_from(history: History, report: SelectionReport, items: Sequence[ContextItem]) -> list[Dropped[Any]]:

@@ -12,7 +12,7 @@ from cupel._checks import as_function, as_text
 from cupel._planning import Entry
 from cupel.errors import SelectionError
 from cupel.messages._formats import OUTPUTS, texts_in
-from cupel.messages._notes import OmittedStep, can_hold_note, step_of
+from cupel.messages._notes import OmittedStep, Slot, can_hold_note, step_of
 from cupel.messages._reuse import UsageTracker
 from cupel.shorten import shorten
 
@@ -67,6 +67,16 @@ class Segment:
         """Return a form by name; the whole differs in no message."""
         return self.forms[name] if name else MessageForm(self.tokens, {})
 
+    @property
+    def all_sizes(self) -> list[int]:
+        """Tokens of each output, message after message."""
+        return [size for sizes in self.sizes.values() for size in sizes]
+
+    @property
+    def slot(self) -> Slot:
+        """Where a note goes that precedes this segment."""
+        return Slot(self.positions[0], in_result=False) if self.holder is None else Slot(self.holder, in_result=True)
+
     def renumbered(self, positions: Mapping[int, int]) -> Segment:
         """Return the segment with new positions of its messages."""
         return replace(
@@ -88,9 +98,10 @@ class Shortening(NamedTuple):
     shortener: Shortener | None
     """The caller's shortener; None for the built-in one."""
 
-    def form(self, history: History, segment: Segment, limit: int) -> MessageForm | None:
+    def form(
+        self, history: History, segment: Segment, limit: int, parts: Mapping[int, Collection[Part]]
+    ) -> MessageForm | None:
         """Return a segment with texts of at most `limit` tokens; None if none is shorter, or it cannot be sent."""
-        parts = segment.outputs or dict.fromkeys(segment.positions, PROSE)
         query = _asked_before(history, segment.positions[0])
         messages: dict[int, Shorter] = {}
         tokens = segment.tokens
@@ -163,7 +174,7 @@ class Segments:
         Raises:
             SelectionError: the archived segments do not belong to this history.
         """
-        segments = self._segments(history, origin)
+        segments = self.split(history, origin)
         order = sorted(
             [*((one.trace.position, one.key, None) for one in self.archived), *_numbered(segments)],
             key=lambda entry: entry[0],
@@ -201,16 +212,20 @@ class Segments:
         gone = {segment.key for segment in segments}
         self._known = {key: one.renumbered(renumbered) for key, one in self._known.items() if key not in gone}
 
-    def shortened(self, segment: Segment, history: History, limit: int) -> str:
-        """Return the name of a segment's form with texts of at most `limit` tokens; the whole, if there is none."""
-        name = str(limit)
+    def shortened(self, segment: Segment, history: History, limit: int, parts: Collection[Part] | None = None) -> str:
+        """Return the name of a segment's form with texts of at most `limit` tokens; the whole, if there is none.
+
+        Outputs are shortened, or else the words of the user; if `parts` are given, these texts of all its messages.
+        """
+        name = str(limit) if parts in (None, OUTPUTS) else ":".join([str(limit), *parts])
         if name in segment.forms:
             return name
-        words = segment.role == "user" and not segment.outputs and history.framework is None
-        longest = max((size for sizes in segment.sizes.values() for size in sizes), default=0)
-        if self.shortening is None or not (words or longest > limit):
+        which = segment.outputs if parts is None else dict.fromkeys(segment.positions, parts)
+        if parts is None and segment.role == "user" and not segment.outputs and history.framework is None:
+            which = dict.fromkeys(segment.positions, PROSE)
+        elif parts in (None, OUTPUTS) and max(segment.all_sizes, default=0) <= limit:
             return WHOLE
-        form = self.shortening.form(history, segment, limit)
+        form = None if self.shortening is None else self.shortening.form(history, segment, limit, which)
         if form is None:
             return WHOLE
         segment.forms[name] = form
@@ -225,7 +240,7 @@ class Segments:
         name = self.shortened(segment, history, int(entry.form))
         return name == entry.form and segment.forms[name].tokens == entry.tokens
 
-    def _segments(self, history: History, origin: Sequence[int]) -> list[Segment]:
+    def split(self, history: History, origin: Sequence[int]) -> list[Segment]:
         """Return the units that can be sent, those that are interleaved taken together; equal ones are numbered."""
         found: list[Segment] = []
         archived = iter([*self.archived, None])
@@ -357,4 +372,4 @@ def level(sizes: Sequence[int], allowed: int) -> int:
         if size > share:
             return max(1, share)
         allowed -= size
-    return max(1, *ordered)
+    return max([1, *ordered])

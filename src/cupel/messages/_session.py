@@ -15,13 +15,13 @@ from msgspec import structs
 from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text, suggesting
 from cupel._planning import Answer, BaseSession, Opening, Prices, TurnStart, conclude
 from cupel.errors import ConfigurationError, CupelError
-from cupel.messages._fit import FitTask, PinnedMessagesExceedBudgetError
 from cupel.messages._formats import detect_format
 from cupel.messages._framework import Framework
+from cupel.messages._gaps import Gaps
 from cupel.messages._history import Options, read_history
 from cupel.messages._memory import PLACEHOLDER, Active, Archive, Memory
 from cupel.messages._plain import is_sequence
-from cupel.messages._repack import plan_request
+from cupel.messages._results import PinnedMessagesExceedBudgetError
 from cupel.messages._segments import Segments, grown, shortening_of
 from cupel.messages._turns import TurnBuilder, Whole
 from cupel.messages._window import ANSWER_SHARE, PlannedRequest, TurnPlanner
@@ -195,46 +195,49 @@ class MessageSession(BaseSession, Generic[M]):
         history = read_history(active.messages, self._options, self._memory)
         planner = self._planner(history, self._segments, active, idle)
         try:
-            return planner, plan_request(planner)
+            return planner, planner.plan()
         except PinnedMessagesExceedBudgetError:
             if self._archive or all(len(segment.units) == 1 for segment in planner.segments):
                 raise
         # Units that are interleaved can be sent without each other, if there is no room for all of them.
         planner = self._planner(history, Segments(self._shortening, joined=False), active, idle)
-        return planner, plan_request(planner)
+        return planner, planner.plan()
 
     def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
         if self._follows_provider:
             self._prices = default_prices(history.format.name)
         window = self._window(self._budget)
-        task = FitTask(history, ContextBudget(window, window))
-        history.drop_stale(task.room)
+        room = window - history.fixed_tokens
+        history.drop_stale(room)
         segments = source.follow(history, active.origin)
         start = TurnStart.of(self._state, self._prices, _opening(history.fixed), idle)
         last = grown(self._state.last, segments, history)
         return TurnPlanner(
-            task=task,
+            history=history,
             source=source,
             segments=segments,
-            values=self._values(history, task, segments, source),
+            values=self._values(history, room, segments, source),
             start=start._replace(state=structs.replace(self._state, last=last)),
-            last=() if start.cold else last,
+            noting=Gaps(
+                segments=segments,
+                counter=history.counter,
+                archived=source.archived_before(segments),
+                answers=self._state.answers,
+                separate=self._options.framework is None and not self._options.alternate,
+            ),
             window=window,
             budget=self._budget.target_tokens,
             keep=self._share,
             worth=self._worth * self._trust,
             gaps=self._gaps,
             notes=self._writes,
-            own_notes=self._options.framework is None and not self._options.alternate,
             reserve=0 if self._note is None else window // ANSWER_SHARE,
-            answers=self._state.answers,
-            archived=source.archived_before(segments),
         )
 
-    def _values(self, history: History, task: FitTask, segments: Sequence[Segment], source: Segments) -> list[float]:
+    def _values(self, history: History, room: int, segments: Sequence[Segment], source: Segments) -> list[float]:
         if self._pipeline is None or not segments:
             return source.values()
-        items = history.items(task.room)
+        items = history.items(room)
         scorer = self._pipeline.bind(history.asked() if self._query is None else self._query).scorer
         scores = scorer.checked_scores(items)
         return [
@@ -246,7 +249,7 @@ class MessageSession(BaseSession, Generic[M]):
         """Return the gaps that the caller's function writes a note on, with its two arguments."""
         asked: list[tuple[int, list[Any], str | None]] = []
         for at, gap in request.gaps.items() if self._note is not None else ():
-            fresh, previous = planner.previous(gap)
+            fresh, previous = planner.noting.previous(gap)
             positions = [position for one in fresh for position in planner.segments[one].positions]
             messages = [planner.history.messages[position] for position in positions]
             asked.append((at, messages, "\n".join(previous) or None))

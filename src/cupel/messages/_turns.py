@@ -19,15 +19,12 @@ from cupel.diagnostics import (
     NotWorthItsPlace,
     SelectionReport,
 )
-from cupel.messages._formats import OUTPUTS, texts_in
-from cupel.messages._history import Shorter, ranges
-from cupel.messages._notes import note_message, with_note
-from cupel.messages._plain import merged_users
+from cupel.messages._history import ranges
 from cupel.messages._results import Dropped, Turn, dropped_from
 
 if TYPE_CHECKING:
     from cupel._planning import Decision, Entry, TurnTerms
-    from cupel.messages._history import History
+    from cupel.messages._history import History, Shorter
     from cupel.messages._segments import Segment
     from cupel.messages._window import PlannedRequest, TurnPlanner
     from cupel.model import ContextItem
@@ -61,23 +58,21 @@ class TurnBuilder:
         history, step, origin = self.planner.history, self.step, self.origin
         shorter = {at: one for i, name in self.request.sent.items() for at, one in self._form(i, name).items()}
         positions = sorted(at for index in self.request.sent for at in self.segments[index].positions)
-        sent, marks = self._messages(positions, shorter), self._marks(positions)
-        if history.alternate and history.framework is None:
-            ends = {sent[place][1] for place in marks}
-            sent = merged_users(sent)
-            marks = tuple(number for number, (_, at) in enumerate(sent) if at in ends)
+        placed = self.request.notes
+        messages, sent = history.request(positions, shorter, {one.slot: one.note.text for one in placed.values()})
+        marked = self._marked(positions)
         places = {segment.key: segment for segment in self.segments}
         report = _Report(self)
         return Turn(
             report.report,
             report.dropped,
-            messages=[message for message, _ in sent],
-            positions=tuple(None if at is None else origin[at] for _, at in sent),
-            notes=tuple(self.request.notes[at].note.text for at in sorted(self.request.notes)),
+            messages=messages,
+            positions=tuple(None if at is None else origin[at] for at in sent),
+            notes=tuple(placed[at].note.text for at in sorted(placed)),
             total_tokens=step.bill.sent,
             provider=history.format.name,
             shortened=tuple(sorted(origin[at] for at in shorter)),
-            noted=tuple(sorted(origin[self._note_position(at)] for at in self.request.notes)),
+            noted=tuple(sorted(origin[one.slot.position] for one in placed.values())),
             omitted=self.size - len(positions),
             budget=self.planner.window,
             action=step.action,
@@ -87,7 +82,7 @@ class TurnBuilder:
                 for change in step.changes
                 for segment in (places[change.key],)
             ),
-            marks=marks,
+            marks=tuple(number for number, at in enumerate(sent) if at in marked),
             bill=step.bill,
         )
 
@@ -103,42 +98,14 @@ class TurnBuilder:
         place = ranges(self._origin(segment))
         return f"{place} ({', '.join(tools)})" if tools else place
 
-    def _note_position(self, at: int) -> int:
-        segment = self.segments[at]
-        return segment.positions[0] if segment.holder is None else segment.holder
-
-    def _messages(self, positions: Sequence[int], shorter: Mapping[int, Shorter]) -> list[tuple[Any, int | None]]:
-        """Return the messages to send, notes among them, and their positions; a note in a separate message has none."""
-        history = self.planner.history
-        inserted: dict[int, Any] = {}
-        written = dict(shorter)
-        for at, placed in self.request.notes.items():
-            position = self._note_position(at)
-            if placed.in_result:
-                known = shorter.get(position)
-                view = with_note(history.parsed[position].view if known is None else known.view, placed.note.text)
-                written[position] = Shorter(view, texts_in(view, OUTPUTS), history.infos[position], 0)
-            else:
-                inserted[position] = note_message(placed.note.text)
-        found: list[tuple[Any, int | None]] = []
-        for position, message in zip(positions, history.sent(positions, written), strict=True):
-            if position in inserted:
-                found.append((inserted[position], None))
-            found.append((message, position))
-        return found
-
-    def _marks(self, positions: Sequence[int]) -> tuple[int, ...]:
-        """Return where cache breakpoints belong: at the end, after the common prefix, and after the opening."""
-        notes = self.request.notes.items()
-        before = {self.segments[at].positions[0] for at, placed in notes if not placed.in_result}
+    def _marked(self, positions: Sequence[int]) -> set[int]:
+        """Return the messages to set cache breakpoints after: the last, the common prefix, and the opening."""
         infos = self.planner.history.infos
         opening = next((n for n, at in enumerate(positions) if infos[at].role != "system"), len(positions)) - 1
         common = [self.request.index[entry.key] for entry in self.step.entries[: self.step.common]]
         joint = sum(len(self.segments[at].positions) for at in common) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
-        found = sorted([*places][: max(0, self.limit)])
-        # A note in a separate message is one more message.
-        return tuple(place + sum(1 for at in before if at <= positions[place]) for place in found)
+        return {positions[place] for place in [*places][: max(0, self.limit)]}
 
 
 class _Sent(NamedTuple):

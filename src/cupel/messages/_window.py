@@ -1,45 +1,46 @@
-"""One turn of a conversation before it is decided: its segments, the last request, the notes on omitted steps."""
+"""Planning one request of a conversation.
+
+A history that fits is sent whole. Beyond that, the last request is continued as long as the new messages fit after it.
+When they do not, the planner decides where to cut it and which segments to send after the cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from cupel._planning import Candidate, Entry, FormOption, Planner, TurnStart, TurnTerms
-from cupel.messages._cuts import FEWEST_STEPS, LARGEST_OUTPUT, PRESENT_SHARE
-from cupel.messages._notes import NOTES_SHARE, OmissionNote, Slot, note_of, note_text, write_notes
-from cupel.messages._segments import BEGUN, WHOLE, Omitted, Segment, Segments, level
+from cupel.messages._gaps import PlacedNote
+from cupel.messages._notes import NOTES_SHARE
+from cupel.messages._present import FEWEST_STEPS, MESSAGE_FRAME, PRESENT_SHARE, Held, Present
+from cupel.messages._results import too_large
+from cupel.messages._segments import BEGUN, WHOLE, Omitted, Segment, Segments
 
 if TYPE_CHECKING:
-    from cupel._planning import Answer
-    from cupel.messages._fit import FitTask
+    from cupel.messages._gaps import Gap, Gaps
     from cupel.messages._history import History
-    from cupel.tokens import TokenCounter
 
-_RECALLABLE = 3
-"""A segment that was left out can come back while at most this many windows of tokens came after it."""
 ANSWER_SHARE: Final = 20
 """A note that the caller writes takes at most this fraction (one twentieth) of the window."""
-MESSAGE_FRAME: Final = 5
-"""Tokens around a note that is a separate message."""
-
+_RECALLABLE = 3
+"""A segment that was left out can come back while at most this many windows of tokens came after it."""
+_LIMITS = (160, 8)
+"""Older outputs may be shortened to these parts of the window."""
+_LEAST_LIMIT = 40
+_SHRINKS = 0.8
+"""A form that keeps more of the tokens is not offered."""
+_SHARE = 0.35
+"""A form with a share x of the tokens is worth x ** `_SHARE` of the whole."""
+_TALK = 0.7
+"""The assistant's words are kept whatever their price while the request takes at most this share of the room."""
+_NOTE_FRAME = 10
+"""Tokens of a note besides its lines."""
 _ARCHIVING = frozenset(("anthropic", "openai", "openai-responses"))
 """Formats whose messages can be read without those that are archived."""
-
-
-class PlacedNote(NamedTuple):
-    """A note in a request."""
-
-    note: OmissionNote
-    in_result: bool
-    """Whether it is in a tool result; otherwise it is a separate message."""
-    gap: tuple[Omitted, ...]
-    """The segments that it covers."""
-    words: str = ""
-    """The words that the caller wrote for it now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +48,9 @@ class PlannedRequest:
     """A planned request."""
 
     entries: tuple[Entry, ...]
-    kept: int = 0
-    """The number of entries that are sent as they were in the last request."""
     notes: Mapping[int, PlacedNote]
     """Notes, by the segment that they precede."""
-    gaps: Mapping[int, tuple[Omitted, ...]]
+    gaps: Mapping[int, Gap]
     """Omitted segments that have no note yet, by the segment that their note will precede."""
     planner: Planner
     terms: TurnTerms
@@ -68,17 +67,16 @@ class PlannedRequest:
         return {self.index[entry.key]: entry.form for entry in self.entries}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TurnPlanner:
     """Plans one request; every method returns a value, and none changes anything."""
 
-    task: FitTask
+    history: History
     source: Segments
     segments: Sequence[Segment]
     values: Sequence[float]
     start: TurnStart
-    last: tuple[Entry, ...]
-    """The last request, as the history shows it now."""
+    noting: Gaps
     window: int
     """Tokens that a request may take."""
     budget: int
@@ -88,88 +86,214 @@ class TurnPlanner:
     gaps: bool
     notes: bool
     """Whether omitted steps are noted."""
-    own_notes: bool
-    """Whether a note may be a separate message, where no tool result follows it."""
     reserve: int = 0
     """Tokens to leave free for notes that the caller writes."""
-    answers: tuple[Answer, ...] = ()
-    archived: Mapping[int, Sequence[Omitted]] = field(default_factory=dict[int, Sequence["Omitted"]])
-    """Archived segments, by the segment that they precede."""
 
-    @property
-    def history(self) -> History:
-        return self.task.history
-
-    @property
+    @cached_property
     def room(self) -> int:
         """Tokens for messages."""
-        return self.task.room
+        return self.window - self.history.fixed_tokens
 
-    def unit_tokens(self, unit: int) -> int:
-        """Return the tokens of a unit."""
-        return sum(self.history.parsed[at].tokens for at in self.history.units[unit].positions)
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Segments by key."""
+        return {segment.key: at for at, segment in enumerate(self.segments)}
 
-    def whole(self, index: Mapping[str, int], new: range) -> PlannedRequest:
-        """Return the request that is the history, message for message."""
-        planner = Planner([self._candidate(at, new, self.begun(at)) for at in range(len(self.segments))])
-        terms, value = self.start.terms(planner, self.worth, self.room)
-        return PlannedRequest(
-            entries=tuple(Entry(segment.key, WHOLE, segment.tokens) for segment in self.segments),
-            notes={},
-            gaps={},
-            planner=planner,
-            terms=terms,
-            value=value,
-            held=frozenset(at for at, s in enumerate(self.segments) if self._is_pinned(s) or s.has_user_words),
-            violations={},
-            index=index,
+    @cached_property
+    def _begun(self) -> Mapping[str, int]:
+        """Tokens of segments that have grown since the last request contained them, by key."""
+        return {entry.key: entry.tokens for entry in self.start.last if entry.form == BEGUN}
+
+    @cached_property
+    def _new(self) -> range:
+        """Segments after the newest one of the last request."""
+        last = self.start.state.last
+        sent = [self.index[entry.key] for entry in last if entry.key in self.index and entry.form != BEGUN]
+        return range(max(sent) + 1, len(self.segments)) if sent else range(0)
+
+    @cached_property
+    def _reusable(self) -> tuple[tuple[Entry, ...], Mapping[int, PlacedNote]]:
+        """The entries of the last request that can be sent again as they were, and their notes."""
+        last, notes = self.start.last, dict[int, PlacedNote]()
+        before, pending = -1, list[Omitted]()
+        for count, entry in enumerate(last):
+            at = self.index.get(entry.key, -1)
+            if at <= before or not self.source.restore(self.segments[at], self.history, entry):
+                return last[:count], notes
+            pending += self.noting.omitted(before, at)
+            if entry.steps:
+                placed = self.noting.recalled(at, pending, entry)
+                if placed is None:
+                    return last[:count], notes
+                notes[at], pending = placed, []
+            before = at
+        return last, notes
+
+    @cached_property
+    def _present(self) -> Present:
+        total = sum(segment.tokens for segment in self.segments)
+        return Present(
+            history=self.history,
+            source=self.source,
+            segments=self.segments,
+            room=self.room,
+            excess=total - (int(self.keep * self.window) - self.history.fixed_tokens),
+            sent={entry.key: entry.form for entry in self._reusable[0]},
+            new=self._new,
+            gaps=self.gaps,
         )
 
-    def _candidate(self, at: int, new: range, begun: int) -> Candidate:
-        segment = self.segments[at]
-        option = FormOption(WHOLE, segment.tokens, 1.0)
-        return Candidate(segment.key, self.values[at], (option,), held=at in new, new=at in new, begun=begun)
+    def plan(self) -> PlannedRequest:
+        """Return the next request; raise an error that lists the pinned messages if they do not fit."""
+        if sum(segment.tokens for segment in self.segments) <= self.room:
+            return self._whole()
+        if (request := self._continued()) is not None:
+            return request
+        for held in self._present.levels():
+            if (request := self._repacked(held)) is not None:
+                return request
+        units = [unit for at in self._present.needed(set()) for unit in self.segments[at].units]
+        raise too_large(self.history, self.window, {unit: self.history.tokens_of(unit) for unit in units})
 
-    def begun(self, at: int) -> int:
-        """Return the tokens of a segment that the last request already contained."""
-        key = self.segments[at].key
-        return next((entry.tokens for entry in self.last if entry.key == key and entry.form == BEGUN), 0)
+    def _whole(self) -> PlannedRequest:
+        """Return the request that is the history, message for message."""
+        planner = self._planner(dict.fromkeys(range(len(self.segments)), WHOLE))
+        entries = tuple(Entry(segment.key, WHOLE, segment.tokens) for segment in self.segments)
+        held = [at for at, segment in enumerate(self.segments) if self._is_pinned(segment) or segment.has_user_words]
+        return self._request(entries, 0, planner, *self._terms(planner), held=held)
 
     def _is_pinned(self, segment: Segment) -> bool:
         return any(self.history.units[unit].pinned for unit in segment.units)
 
-    def reusable(self, index: Mapping[str, int]) -> tuple[tuple[Entry, ...], dict[int, PlacedNote]]:
-        """Return the entries of the last request that can be sent again as they were, and their notes."""
-        notes: dict[int, PlacedNote] = {}
-        before, pending = -1, list[Omitted]()
-        for count, entry in enumerate(self.last):
-            at = index.get(entry.key, -1)
-            if at <= before or not self.source.restore(self.segments[at], self.history, entry):
-                return self.last[:count], notes
-            pending += self.omitted(before, at)
-            if entry.steps:
-                placed = self._written(at, pending, entry)
-                if placed is None:
-                    return self.last[:count], notes
-                notes[at], pending = placed, []
-            before = at
-        return self.last, notes
-
-    def _written(self, at: int, gap: Sequence[Omitted], entry: Entry) -> PlacedNote | None:
-        """Return the note that an entry of the last request had; None if the history no longer has these steps."""
-        if len(gap) != entry.steps or entry.lines > entry.steps:
+    def _continued(self) -> PlannedRequest | None:
+        """Return the last request with the new messages after it, if that fits and holds all it must."""
+        last, new, present = self._reusable[0], self._new, self._present
+        complete = len(last) == sum(entry.form != BEGUN for entry in self.start.last)
+        if self.start.cold or not new or not last or not complete:
             return None
-        ends = gap[0].key, gap[-1].key
-        answer = next((one for one in self.answers if (one.first, one.last) == ends), None)
-        if answer is not None:
-            note = OmissionNote(note_text(len(gap), answer.text), len(gap), entry.lines)
-        else:
-            note = note_of([one.trace for one in gap], entry.lines)
-        placed = PlacedNote(note, self.segments[at].holder is not None, tuple(gap))
-        return placed if self.note_tokens(placed) == entry.noted else None
+        sent = [*(self.index[entry.key] for entry in last), *new]
+        held = present.needed(present.wanted())
+        forms = {at: present.form(at) for at in sent}
+        entries = (*last, *(Entry(self.segments[at].key, forms[at], present.tokens(at, forms[at])) for at in new))
+        units = {unit for at in sent for unit in self.segments[at].units}
+        fits = held <= {*sent} and sum(entry.size for entry in entries) <= self.room
+        if not fits or self.history.rules.drop_violations(units):
+            return None
+        planner = self._planner(forms, range(self._oldest, len(self.segments)))
+        return self._request(entries, len(last), planner, *self._terms(planner), held=held)
 
-    def oldest(self) -> int:
-        """Return the index of the oldest segment that can come back once it was left out."""
+    def _repacked(self, held: Held) -> PlannedRequest | None:
+        """Return the best request that contains the held segments; None if there is none."""
+        last, room, violations = self._reusable[0], self.room - self.reserve, dict[int, str]()
+        others = {*range(self._oldest, len(self.segments)), *(self.index[entry.key] for entry in last)}
+        for _ in range(2 * len(self.segments) + 8):
+            planner = self._planner(held, others - violations.keys())
+            terms, value = self._terms(planner, room)
+            plan = planner.plan(last, terms) if self.gaps else planner.unbroken(last, terms)
+            if plan is None:
+                if room == self.room:
+                    return None
+                room = self.room
+                continue
+            entries = planner.entries(last, plan)
+            if gone := self._violations(entries, held):
+                violations |= gone
+                continue
+            return self._request(entries, plan.kept, planner, terms, value, held=held, violations=violations)
+        return None
+
+    def _violations(self, entries: Sequence[Entry], held: Held) -> dict[int, str]:
+        """Return the segments that the provider would not accept in this request, with the reason."""
+        chosen = {unit for entry in entries for unit in self.segments[self.index[entry.key]].units}
+        gone = self.history.rules.drop_violations(chosen)
+        found = {at: gone[unit] for at, segment in enumerate(self.segments) for unit in segment.units if unit in gone}
+        if found and not self.gaps:  # then everything older goes too
+            found = dict.fromkeys(range(max(found)), gone[min(gone)]) | found
+        return {at: reason for at, reason in found.items() if at not in held}
+
+    def _terms(self, planner: Planner, room: int | None = None) -> tuple[TurnTerms, float]:
+        """Return the numbers that decide, and the value of a freshly selected window."""
+        terms, value = self.start.terms(planner, self.worth, self.room)
+        if room is None:
+            return terms, value
+        least, notes = int(self.keep * self.window) - self.history.fixed_tokens, self.window // NOTES_SHARE
+        preferred = int(_TALK * room)
+        numbers = {"room": room, "least": least, "preferred": preferred, "notes": notes if self.notes else 0}
+        return msgspec.structs.replace(terms, **numbers), value
+
+    def _planner(self, held: Held, others: Iterable[int] = ()) -> Planner:
+        return Planner([self._candidate(at, held) for at in sorted({*held, *others})])
+
+    def _candidate(self, at: int, held: Held) -> Candidate:
+        segment = self.segments[at]
+        if at in held:
+            option = FormOption(held[at], segment.form(held[at]).tokens, 1.0)
+            return Candidate(
+                segment.key,
+                self.values[at],
+                (option,),
+                held=True,
+                new=at in self._new,
+                begun=self._begun.get(segment.key, 0),
+                cut=option.form != WHOLE,
+            )
+        present = self._present
+        names = {present.form(at), *self._shorter(at)}
+        options = [FormOption(name, present.tokens(at, name), self._share(at, name)) for name in names]
+        options.sort(key=lambda option: (option.tokens, option.form))
+        noted = self.notes and segment.role in ("step", "talk")
+        return Candidate(
+            segment.key,
+            self.values[at],
+            tuple(options),
+            preferred=segment.role == "talk" or segment.has_user_words,
+            trace=segment.trace.tokens + _NOTE_FRAME if noted else 0,
+        )
+
+    def _share(self, at: int, name: str) -> float:
+        share: float = (self._present.tokens(at, name) / max(self.segments[at].tokens, 1)) ** _SHARE
+        return share
+
+    def _shorter(self, at: int) -> Iterable[str]:
+        """Return the names of a step's shorter forms."""
+        present = self._present
+        base = present.tokens(at, present.form(at))
+        for part in _LIMITS:
+            limit = max(_LEAST_LIMIT, self.window // part)
+            name = self.source.shortened(self.segments[at], self.history, limit)
+            if name != WHOLE and present.tokens(at, name) <= _SHRINKS * base:
+                yield name
+
+    def _request(
+        self,
+        entries: tuple[Entry, ...],
+        kept: int,
+        planner: Planner,
+        terms: TurnTerms,
+        value: float,
+        *,
+        held: Iterable[int],
+        violations: Mapping[int, str] | None = None,
+    ) -> PlannedRequest:
+        """Return a request that begins with `kept` entries of the last one."""
+        order = [self.index[entry.key] for entry in entries]
+        earlier = self._reusable[1] if kept else {}
+        notes = {at: earlier[at] for at in order[:kept] if at in earlier}
+        return PlannedRequest(
+            entries=entries,
+            notes=notes,
+            gaps=self.noting.between(order, kept, notes) if self.notes else {},
+            planner=planner,
+            terms=terms,
+            value=value,
+            held=frozenset(held),
+            violations=violations or {},
+            index=self.index,
+        )
+
+    @cached_property
+    def _oldest(self) -> int:
+        """The index of the oldest segment that can come back once it was left out."""
         distance, oldest = 0, len(self.segments)
         largest = int(PRESENT_SHARE * self.budget)  # longer outputs are cut, so one of them counts no more
         while oldest > 0 and distance <= _RECALLABLE * self.budget:
@@ -180,37 +304,16 @@ class TurnPlanner:
     def archivable(self, request: PlannedRequest) -> list[int]:
         """Return the segments that no later request will contain, if others can be read without them."""
         history = self.history
-        old = range(FEWEST_STEPS, self.oldest())
-        found = [at for at in old if at not in request.sent and self.segments[at].role in ("step", "talk")]
+        old = (at for at in range(FEWEST_STEPS, self._oldest) if at not in request.sent)
+        found = [at for at in old if self.segments[at].role in ("step", "talk")]
         found = [at for at in found if not self.segments[at].has_user_words and not self._is_pinned(self.segments[at])]
         infos = history.infos
         first = next((at for at, info in enumerate(infos) if info.role != "system"), 0)
-        alone = history.framework is None and history.format.name in _ARCHIVING and self.own_notes
+        alone = history.framework is None and history.format.name in _ARCHIVING and self.noting.separate
         linked = any(info.begun or info.ended or info.within for info in infos)
         thinking = history.rules.loops is not None and any(info.opens_thinking for info in infos)
         system = any(info.role == "system" and info.rejection is None for info in infos[first:])
         return found if alone and not (linked or thinking or system) else []
-
-    def omitted(self, before: int, at: int) -> list[Omitted]:
-        """Return the segments between two neighbours in a request that a note tells of."""
-        found: list[Omitted] = []
-        for one in range(before + 1, at + 1):
-            found += self.archived.get(one, ())
-            segment = self.segments[one]
-            if one < at and segment.role != "system":
-                found.append(Omitted(segment.key, segment.trace, one))
-        return found
-
-    def previous(self, gap: Sequence[Omitted]) -> tuple[list[int], list[str]]:
-        """Return the segments of a gap that no earlier answer covers, and the answers that cover the others."""
-        places = {one.key: number for number, one in enumerate(gap)}
-        covered, texts = set[int](), list[str]()
-        for answer in self.answers:
-            if answer.first in places and answer.last in places:
-                covered.update(range(places[answer.first], places[answer.last] + 1))
-                texts.append(answer.text)
-        fresh = (one.place for number, one in enumerate(gap) if number not in covered)
-        return [at for at in fresh if at is not None], texts
 
     def noted(self, request: PlannedRequest, words: Mapping[int, str]) -> PlannedRequest:
         """Return a request with a note for each gap; `words` are those that the caller wrote, by gap."""
@@ -219,23 +322,13 @@ class TurnPlanner:
         taken = sum(entry.noted for entry in request.entries)
         free = self.room - sum(entry.size for entry in request.entries) - MESSAGE_FRAME * len(request.gaps)
         notes = dict(request.notes)
-        counter = self.history.counter
         limit = min(self.window // ANSWER_SHARE, free // len(request.gaps))
         for at, text in words.items():
-            said, gap = clipped(text, limit, counter), request.gaps[at]
-            if not said:
-                continue
-            note = OmissionNote(note_text(len(gap), said), len(gap), 0)
-            notes[at] = PlacedNote(note, self.segments[at].holder is not None, gap, said)
-            taken, free = taken + counter.count(note.text), free - counter.count(note.text)
-        rest = {
-            Slot(at, in_result=self.segments[at].holder is not None): [one.trace for one in gap]
-            for at, gap in request.gaps.items()
-            if at not in notes
-        }
-        limit = min(self.window // NOTES_SHARE - taken, free)
-        for slot, note in write_notes(rest, counter, limit).items() if limit > 0 else ():
-            notes[slot.position] = PlacedNote(note, slot.in_result, request.gaps[slot.position])
+            if placed := self.noting.answered(at, request.gaps[at], text, limit):
+                tokens = self.history.counter.count(placed.note.text)
+                notes[at], taken, free = placed, taken + tokens, free - tokens
+        rest = {at: gap for at, gap in request.gaps.items() if at not in notes}
+        notes |= self.noting.written(rest, min(self.window // NOTES_SHARE - taken, free))
         entries = [self._with_note(entry, notes.get(request.index[entry.key])) for entry in request.entries]
         return replace(request, entries=tuple(entries), notes=notes, gaps={})
 
@@ -243,37 +336,4 @@ class TurnPlanner:
         if placed is None:
             return entry
         note = placed.note
-        return msgspec.structs.replace(entry, noted=self.note_tokens(placed), steps=note.steps, lines=note.lines)
-
-    def note_tokens(self, placed: PlacedNote) -> int:
-        """Return the tokens that a note adds to a request."""
-        return self.history.counter.count(placed.note.text) + (1 if placed.in_result else MESSAGE_FRAME)
-
-    def arrivals(self, sent: set[int]) -> dict[int, str]:
-        """Return the forms of segments that were not in the last request: outputs too long for the room are cut."""
-        total = sum(segment.tokens for segment in self.segments)
-        fixed = self.window - self.room
-        arrivals: dict[int, str] = {}
-        for at in range(self.oldest(), len(self.segments)):
-            segment = self.segments[at]
-            sizes = [size for group in segment.sizes.values() for size in group]
-            if at in sent or not sizes:
-                continue
-            outputs = sum(sizes)
-            filling = int(self.keep * self.window) - fixed - (total - outputs)
-            single = max(int(LARGEST_OUTPUT * self.room), filling)
-            limit = min(single, level(sizes, max(int(PRESENT_SHARE * self.room), filling)))
-            if max(sizes) > limit:
-                name = self.source.shortened(segment, self.history, max(limit, 1))
-                if name != WHOLE:
-                    arrivals[at] = name
-        return arrivals
-
-
-def clipped(text: str, limit: int, counter: TokenCounter) -> str:
-    """Return the beginning of a text, within a limit of tokens."""
-    text = " ".join(text.split())
-    size = len(text)
-    while size > 0 and counter.count(text[:size]) > limit:
-        size = min(size - 1, size * max(limit, 1) // counter.count(text[:size]))
-    return text if size == len(text) else f"{text[:size].rstrip()}…"
+        return msgspec.structs.replace(entry, noted=self.noting.tokens(placed), steps=note.steps, lines=note.lines)
