@@ -17,6 +17,7 @@ COMMANDS = {
     "compare": ("cupel.cli._selection", "show the items on which policies disagree"),
     "simulate": ("cupel.cli._selection", "show the selections of other budgets"),
     "inspect": ("cupel.cli._pages", "write the interactive page"),
+    "watch": ("cupel.cli._watch", "forward the model calls of an agent, show them, keep them under a budget"),
     "batch": ("cupel.cli._batch", "select for every request in a file, on all cores or on a cluster"),
     "evaluate": ("cupel.cli._measuring", "measure the share of needed items that a policy keeps"),
     "replay": ("cupel.cli._measuring", "replay recorded conversations with other windows: their cost and recall"),

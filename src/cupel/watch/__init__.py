@@ -3,6 +3,7 @@
 Needs `cupel-context[watch]`; the command is `cupel watch`.
 """
 
+from cupel.watch._launch import WatchOptions, run_watch
 from cupel.watch._store import Branch, Conversation, Event, Store, WatchedTurn
 
-__all__ = ["Branch", "Conversation", "Event", "Store", "WatchedTurn"]
+__all__ = ["Branch", "Conversation", "Event", "Store", "WatchOptions", "WatchedTurn", "run_watch"]

@@ -12,10 +12,13 @@ from array import array
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from cupel.messages import Provider
 from cupel.sessions import Bill
+
+if TYPE_CHECKING:
+    from cupel.watch._govern import Ledger
 
 TurnAction = Literal["looked", "append", "repack", "retry", "original"]
 _WAITING: Final = 256
@@ -77,7 +80,7 @@ class WatchedTurn:
     """The messages that were sent in place of the client's; None where its own were sent, or for an old turn."""
     replaced: Any = None
     """The last message of this request, if the client changed it later."""
-    branch: Branch | None = None
+    branch: Branch | None = field(default=None, repr=False)
 
     @property
     def history(self) -> list[Any]:
@@ -147,6 +150,12 @@ class Branch:
     turns: list[WatchedTurn] = field(default_factory=list[WatchedTurn])
     size: int = 0
     """Bytes of the newest request."""
+    digests: list[bytes] = field(default_factory=list[bytes])
+    """A digest of each message of the newest request."""
+    opening: tuple[bytes, bytes] = (b"", b"")
+    """Digests of its system prompt and its tools."""
+    ledger: Ledger | None = None
+    """Its sessions."""
 
     @property
     def total(self) -> Bill:

@@ -1,0 +1,199 @@
+"""Start the proxy, alone or around a command that is pointed at it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from cupel._checks import shown
+from cupel._text import plural
+from cupel.errors import ConfigurationError, MissingExtraError
+from cupel.watch._conversations import MEMORY
+from cupel.watch._recordings import MOST_BYTES, Recordings
+from cupel.watch._store import Store
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+
+    import uvicorn
+
+_UPSTREAMS: Final = {
+    "OPENAI_BASE_URL": ("/openai", "https://api.openai.com/v1"),
+    "ANTHROPIC_BASE_URL": ("/anthropic", "https://api.anthropic.com"),
+}
+"""For each variable that points clients at a provider, the prefix under which it is forwarded, and the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """How to watch.
+
+    Args:
+        upstream: The base URL to forward to; without one, OpenAI and Anthropic, or those that the environment names.
+        budget: The tokens of a request; None only looks.
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+        allow_hosts: Names that a Host header may have, besides this machine's own addresses.
+        folder: Where conversations are recorded; None records nothing.
+        most_bytes: Bytes that all recordings may take.
+        command: A program to start with the base URLs set, and its arguments; the proxy ends with it.
+    """
+
+    upstream: str | None = None
+    budget: int | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    allow_hosts: tuple[str, ...] = ()
+    folder: Path | None = Path("windows")
+    most_bytes: int = MOST_BYTES
+    command: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, url in self.upstreams(os.environ).items():
+            parts = urlsplit(url)
+            if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
+                msg = f"upstream must be a URL such as https://api.openai.com, got {shown(url)} for {name or '/'}"
+                raise ConfigurationError(msg)
+        if self.budget is not None and self.budget < 1:
+            raise ConfigurationError(f"budget must be at least 1, got {shown(self.budget)}")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the proxy."""
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def upstreams(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the upstream for each prefix of the proxy's paths."""
+        if self.upstream is not None:
+            return {"": self.upstream}
+        return {prefix: environment.get(name) or default for name, (prefix, default) in _UPSTREAMS.items()}
+
+    def variables(self, port: int) -> dict[str, str]:
+        """Return the environment variables that point clients at the proxy."""
+        host = self.host if self.is_loopback else "127.0.0.1"
+        base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        if self.upstream is None:
+            return {name: f"{base}{prefix}" for name, (prefix, _) in _UPSTREAMS.items()}
+        version = "" if urlsplit(self.upstream).path.rstrip("/").endswith("/v1") else "/v1"
+        return {"OPENAI_BASE_URL": f"{base}{version}", "ANTHROPIC_BASE_URL": base}
+
+
+def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
+    """Watch until interrupted, or until the command ends; return its exit code.
+
+    Args:
+        options: How to watch.
+        say: Is called with each line for the user: where the page is, and which variables to export.
+    """
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtraError("uvicorn", "watch") from None
+    from cupel.watch._server import PAGE, WatchApp
+    from cupel.watch._watcher import Watcher
+
+    upstreams = options.upstreams(os.environ)
+    store = Store(budget=options.budget, upstream=", ".join(upstreams.values()))
+    recordings = None if options.folder is None else Recordings(options.folder, most_bytes=options.most_bytes)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listener = socket.create_server((options.host, options.port), family=family, backlog=1024)
+    watcher = Watcher(store, recordings, memory=MEMORY)
+    app = WatchApp(watcher, upstreams, hosts=(options.host, *options.allow_hosts), any_address=not options.is_loopback)
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_level="critical",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=1 << 20,
+        timeout_graceful_shutdown=5,
+    )
+    variables = options.variables(listener.getsockname()[1])
+    if not options.is_loopback:
+        say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation on its page")
+    page = next(iter(variables.values())).rpartition("://")[2].partition("/")[0]
+    say(f"{'looking at' if options.budget is None else 'governing'} {store.upstream}: http://{page}{PAGE}/")
+    if not options.command:
+        for name, value in variables.items():
+            say(f"export {name}={value}")
+    before = {id(turn) for one in store.conversations for branch in one.branches for turn in branch.turns}
+    code = asyncio.run(_serve(config, listener, options.command, {**os.environ, **variables}))
+    turns = [turn for one in store.conversations for branch in one.branches for turn in branch.turns]
+    seen = plural(sum(id(turn) not in before for turn in turns), "request")
+    say(f"{seen} seen{'' if options.folder is None else f', recorded in {options.folder}'}")
+    return code
+
+
+async def _serve(
+    config: uvicorn.Config, listener: socket.socket, command: Sequence[str], environment: dict[str, str]
+) -> int:
+    import uvicorn
+
+    server = uvicorn.Server(config)
+    if not command:
+        await server.serve(sockets=[listener])
+        return 0
+    arguments, environment = prepared(command, environment)
+    child = await asyncio.create_subprocess_exec(*arguments, env=environment)
+    with _signals_for(child):
+        serving = asyncio.create_task(server._serve([listener]))  # noqa: SLF001  (the command gets the signals)  # pyright: ignore[reportPrivateUsage]
+        code = await child.wait()
+        server.should_exit = True
+        await serving
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _signals_for(child: Process) -> Generator[None, None, None]:
+    """Leave Ctrl-C to the command, which gets it too, and pass the request to end on to it."""
+
+    def handle(number: int, _frame: object) -> None:
+        if number == signal.SIGTERM:
+            child.terminate()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def prepared(command: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return a command and its environment with the settings that some agents need to use another base URL.
+
+    >>> prepared(["claude"], {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1/anthropic"})[1]["ENABLE_TOOL_SEARCH"]
+    'true'
+    """
+    found = dict(environment)
+    found["OPENAI_API_BASE"] = found.get("OPENAI_BASE_URL", "")  # LiteLLM's name, which aider reads
+    for name in ("no_proxy", "NO_PROXY"):
+        found[name] = ",".join(filter(None, (found.get(name), "127.0.0.1", "localhost")))
+    arguments, program = list(command), Path(command[0]).stem
+    if program == "claude":
+        found.setdefault("ENABLE_TOOL_SEARCH", "true")  # Claude Code turns it off for another base URL
+    elif program == "codex":
+        if not found.get("OPENAI_API_KEY"):
+            msg = "codex cannot be watched with a ChatGPT login: set OPENAI_API_KEY, so that it uses the API"
+            raise ConfigurationError(msg)
+        provider = (
+            f'{{name="cupel", base_url="{found["OPENAI_BASE_URL"]}", env_key="OPENAI_API_KEY", '
+            'wire_api="responses", supports_websockets=false}'
+        )
+        arguments[1:1] = ["-c", 'model_provider="cupel"', "-c", f"model_providers.cupel={provider}"]
+    return arguments, found

@@ -1,0 +1,257 @@
+"""The proxy: forwards every byte to the configured upstream, and shows what it forwards to a watcher."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import TYPE_CHECKING, Final
+
+from cupel.errors import MissingExtraError
+from cupel.watch._headers import Headers, is_local, is_signed, single, to_client, to_upstream
+from cupel.watch._reading import MAX_BODY, call_of
+from cupel.watch._watcher import WatchedCall
+
+try:
+    import httpx
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    from cupel.watch._page import page_routes
+except ImportError as error:
+    raise MissingExtraError(error.name or "starlette", "watch") from None
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from cupel.watch._watcher import Watcher
+
+PAGE: Final = "/_cupel"
+_REFUSALS: Final = (400, 422)
+"""Statuses of a governed request after which the original one is sent."""
+_MOST_HELD: Final = 512_000_000
+"""Bytes of bodies that are held at once; calls on top of that are forwarded without being read."""
+_LONGEST: Final = 500
+
+
+class _GoneError(Exception):
+    """The client went away."""
+
+
+class _Upload:
+    """The body of a request, as it arrives."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._chunks: list[bytes] = []
+        self._more = True
+        self._ended = asyncio.Event()
+
+    async def whole(self, limit: int) -> bytes | None:
+        """Return the body; None if it is longer than the limit: `stream` yields it then."""
+        size = 0
+        while self._more and size <= limit:
+            self._chunks.append(await self._next())
+            size += len(self._chunks[-1])
+        return None if self._more else b"".join(self._chunks)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Yield the body, and all of it that was read before."""
+        for chunk in self._chunks:
+            yield chunk
+        self._chunks.clear()
+        while self._more:
+            yield await self._next()
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        self._more = message.get("more_body", False)
+        if not self._more:
+            self._ended.set()
+        return bytes(message.get("body", b""))
+
+    async def gone(self) -> None:
+        """Wait until the client goes away, after the whole body has arrived."""
+        await self._ended.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The answer as far as it was forwarded."""
+
+    status: int = 502
+    headers: Headers = field(default_factory=list[tuple[bytes, bytes]])
+    body: bytearray = field(default_factory=bytearray)
+    complete: bool = False
+    note: str = "the client went away"
+
+
+class WatchApp:
+    """An ASGI application that forwards to one upstream for each prefix of its paths, and to nowhere else.
+
+    Args:
+        watcher: Observes, and governs if its store has a budget.
+        upstreams: The base URL for each prefix, such as `{"": "https://api.openai.com"}`.
+        hosts: Names that a Host header may have, besides those of the loopback interface.
+        any_address: Whether a Host header may be any address, for a server that others can reach.
+    """
+
+    def __init__(
+        self, watcher: Watcher, upstreams: Mapping[str, str], *, hosts: tuple[str, ...] = (), any_address: bool = False
+    ) -> None:
+        self._watcher = watcher
+        self._upstreams = sorted(upstreams.items(), key=lambda pair: len(pair[0]), reverse=True)
+        self._hosts = hosts
+        self._any_address = any_address
+        self._page = Starlette(routes=[Mount(PAGE, routes=page_routes(watcher.store))])
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=30),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            with suppress(_GoneError):
+                await self._answer(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await self._client.aclose()
+        await asyncio.to_thread(self._watcher.close)
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = scope["headers"]
+        path: str = scope["path"]
+        known = next((one for one in self._upstreams if path.startswith(f"{one[0]}/")), None)
+        if not is_local(single(headers, b"host"), names=self._hosts, any_address=self._any_address):
+            await _refuse(send, 421, "the Host header does not name this machine; --allow-host allows a name")
+        elif path == PAGE or path.startswith(f"{PAGE}/"):
+            if single(headers, b"sec-fetch-site") in {"cross-site", "same-site"}:
+                await _refuse(send, 403, "other sites may not read this page")
+            else:
+                await self._page(scope, receive, send)
+        elif single(headers, b"upgrade").lower() == "websocket":
+            await _refuse(send, 426, "WebSockets are not forwarded: use HTTP")
+        elif known is None:
+            prefixes = ", ".join(f"{prefix}/…" for prefix, _ in self._upstreams)
+            await _refuse(send, 404, f"there is no upstream for {path} (known: {prefixes})")
+        else:
+            await self._forward(scope, _Upload(receive), send, *known)
+
+    async def _forward(self, scope: Scope, upload: _Upload, send: Send, prefix: str, upstream: str) -> None:
+        headers: Headers = scope["headers"]
+        call, signed = call_of(scope["method"], scope["path"]), is_signed(headers)
+        governs = self._watcher.store.budget is not None and not signed
+        body, exchange = None, None
+        if not any(name in {b"content-length", b"transfer-encoding"} for name, _ in headers):
+            body = await upload.whole(0)
+        elif call is not None and self._watcher.held < _MOST_HELD and (governs or not call.counts):
+            body = await upload.whole(MAX_BODY)
+            exchange = None if body is None else WatchedCall(call, body, headers, scope["query_string"])
+            if exchange is not None and signed:
+                exchange.notes.append("signed by AWS SigV4: forwarded as it is")
+
+        def request(governed: bytes | None) -> httpx.Request:
+            content = upload.stream() if body is None else body or None
+            changed = to_upstream(headers, host=url.netloc, readable=exchange is not None and not signed)
+            if governed is not None:
+                content = governed
+                changed = [one for one in changed if one[0] not in {b"content-length", b"content-encoding"}]
+            return httpx.Request(scope["method"], url, headers=changed, content=content, extensions={"target": target})
+
+        url = httpx.URL(upstream)
+        target = url.raw_path.rstrip(b"/") + scope["raw_path"][len(prefix) :]
+        target += b"?" + scope["query_string"] if scope["query_string"] else b""
+        answer = _Answer()
+        work = asyncio.create_task(self._exchange(request, send, answer, exchange, governs=governs))
+        gone = asyncio.create_task(upload.gone())
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            results = await asyncio.gather(work, gone, return_exceptions=True)
+            if exchange is not None:
+                exchange.notes += [] if answer.complete else [answer.note]
+                self._watcher.answered(exchange, answer.status, answer.headers, bytes(answer.body))
+        if isinstance(results[0], Exception):
+            raise results[0]
+
+    async def _exchange(
+        self,
+        request: Callable[[bytes | None], httpx.Request],
+        send: Send,
+        answer: _Answer,
+        exchange: WatchedCall | None,
+        *,
+        governs: bool,
+    ) -> None:
+        """Send a request and forward the answer; a governed one that is refused is replaced by the original."""
+        governed = None
+        if exchange is not None and governs:
+            governed = await self._watcher.govern(exchange)
+        elif exchange is not None:
+            self._watcher.look(exchange)
+        try:
+            response = await self._client.send(request(governed), stream=True)
+            if exchange is not None and governed is not None and response.status_code in _REFUSALS:
+                self._watcher.withdraw(exchange, await _refusal(response), refused=True)
+                response = await self._client.send(request(None), stream=True)
+        except httpx.HTTPError as error:
+            answer.note = f"the upstream cannot be reached: {type(error).__name__}: {error}"
+            await _refuse(send, answer.status, answer.note)
+            return
+        await self._relay(response, send, answer if exchange is not None else None)
+
+    async def _relay(self, response: httpx.Response, send: Send, answer: _Answer | None) -> None:
+        """Forward an answer as it arrives, byte by byte as it was sent."""
+        headers = [(name.lower(), value) for name, value in response.headers.raw]
+        if answer is not None:
+            answer.status, answer.headers = response.status_code, headers
+        start = {"type": "http.response.start", "status": response.status_code, "headers": to_client(headers)}
+        try:
+            await send(start)
+            async for chunk in response.aiter_raw():
+                if answer is not None and len(answer.body) <= MAX_BODY:
+                    answer.body += chunk
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+            if answer is not None:
+                answer.complete = True
+        except httpx.HTTPError as error:  # without the end of the body, the server closes the connection
+            if answer is not None:
+                answer.note = f"the upstream went away: {type(error).__name__}: {error}"
+        finally:
+            await response.aclose()
+
+
+async def _refusal(response: httpx.Response) -> str:
+    """Return a note on an answer that refuses a governed request."""
+    said = ""
+    with suppress(httpx.HTTPError):
+        said = (await response.aread()).decode("utf-8", "replace")[:_LONGEST]
+    await response.aclose()
+    return f"the governed request was refused, the original was sent: {response.status_code} {said}"
+
+
+async def _refuse(send: Send, status: int, message: str) -> None:
+    """Answer in place of the upstream, in the form in which providers report errors."""
+    error = {"type": "cupel_watch", "message": f"cupel watch: {message}"}
+    body = json.dumps({"type": "error", "error": error}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
