@@ -18,7 +18,7 @@ MAX_UNPACKED: Final = 1_000_000_000
 @contextmanager
 def whole(path: Path) -> Generator[Path, None, None]:
     """Yield the path of a draft next to `path`, and move it there when the block has succeeded."""
-    draft = path.with_name(f"{draft_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name[:200]}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         # Exclusive creation with the usual mode: the umask decides, as for any file the user writes.
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -29,11 +29,6 @@ def whole(path: Path) -> Generator[Path, None, None]:
         with suppress(OSError):
             draft.unlink()
         raise
-
-
-def draft_prefix(path: Path) -> str:
-    """Return how the names of drafts of `path` begin; a process id, a hyphen and eight hex digits follow."""
-    return f".{path.name[:200]}."
 
 
 def move(draft: Path, path: Path) -> None:

@@ -18,7 +18,7 @@ from cupel.batch._state import Outputs, Parts, locked
 from cupel.cli import main
 from cupel.errors import MissingExtraError
 from tests.batch.requests import POLICY, expected_rows, rows_of, some_requests, write_jsonl
-from tests.batch.test_interruptions import COMMAND, Crash
+from tests.batch.test_interruptions import COMMAND, Crash, finished_shards
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and links of POSIX")
 
@@ -154,13 +154,28 @@ def empty(file):
 
 
 @pytest.mark.parametrize("damage", [cut, corrupt, empty, Path.unlink])
-@pytest.mark.parametrize("suffix", ["jsonl", "done.json"])
-def test_a_damaged_part_is_noticed_and_done_again(path, out, requests, damage, suffix):
+def test_a_damaged_part_is_noticed_and_done_again(path, out, requests, damage):
     stopped(path, out, 12)
-    damage(next(parts_of(out).glob(f"000001-*[0-9a-f].{suffix}")))
+    damage(next(parts_of(out).glob("000001-*[0-9a-f].jsonl")))
     done = run_batch(path, out, POLICY, workers=1, resume=True)
     assert done.resumed == 8
     assert rows_of(out) == expected_rows(requests)
+
+
+@pytest.mark.parametrize(("damage", "resumed"), [(cut, 8), (corrupt, 0), (empty, 0), (Path.unlink, 0)])
+def test_shards_that_the_journal_no_longer_lists_are_done_again(path, out, requests, damage, resumed):
+    stopped(path, out, 12)
+    damage(parts_of(out) / "done.jsonl")
+    done = run_batch(path, out, POLICY, workers=1, resume=True)
+    assert done.resumed == resumed
+    assert rows_of(out) == expected_rows(requests)
+
+
+def test_a_line_that_a_killed_run_has_not_ended_breaks_no_other(path, out):
+    stopped(path, out, 12)
+    cut(parts_of(out) / "done.jsonl")
+    stopped(path, out, 16, resume=True)
+    assert run_batch(path, out, POLICY, workers=1, resume=True).resumed == 16
 
 
 def test_a_damaged_list_of_errors_is_noticed_too(path, out):
@@ -180,7 +195,7 @@ def test_a_kill_in_the_middle_of_deleting_parts_leaves_a_job_that_goes_on(
     real = os.unlink
 
     def dying(self, **_options):
-        if ".parts." in self.parent.name:
+        if self.parent.suffix == ".parts":
             left[0] -= 1
             if left[0] < 0:
                 raise Crash
@@ -195,17 +210,21 @@ def test_a_kill_in_the_middle_of_deleting_parts_leaves_a_job_that_goes_on(
     assert not [path for path in out.parent.iterdir() if ".parts" in path.name]
 
 
-@pytest.mark.parametrize("manifest", ["{}", "nonsense", '{"job": "backup"}', None])
-def test_a_strangers_folder_is_refused(path, out, manifest):
+def test_a_strangers_folder_is_refused(path, out):
     folder = parts_of(out)
     folder.mkdir()
     (folder / "precious").touch()
-    if manifest is not None:
-        (folder / "job.json").write_text(manifest)
     for options in ({}, {"resume": True}, {"restart": True}):
-        with pytest.raises(BatchError, match="is in the way: no run has made it"):
+        with pytest.raises(BatchError, match="is in the way: it holds 'precious', which no run has made"):
             run_batch(path, out, POLICY, **options)
     assert (folder / "precious").exists()
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda folder: folder.symlink_to(folder.parent)])
+def test_a_strangers_file_in_place_of_the_folder_is_refused(path, out, make):
+    make(parts_of(out))
+    with pytest.raises(BatchError, match="is in the way: no run has made it"):
+        run_batch(path, out, POLICY, restart=True)
 
 
 def test_a_strangers_file_among_the_parts_keeps_them_from_being_deleted(path, out):
@@ -338,7 +357,7 @@ def test_any_number_of_interrupts_ends_cleanly(tmp_path, pause):
     path, out = write_jsonl(tmp_path / "requests.jsonl", some_requests(900)), tmp_path / "out.jsonl"
     command = [*COMMAND, str(path), "-o", str(out), "--policy", "chat", "--workers", "2", "--shard-rows", "3"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while process.poll() is None and not list(parts_of(out).glob("*.done.json")):
+    while process.poll() is None and not finished_shards(parts_of(out)):
         time.sleep(0.005)
     for _ in range(5):
         if process.poll() is None:
@@ -427,12 +446,6 @@ def test_an_edited_record_does_not_stop_the_job_from_being_run(path, out):
     edited = json.loads(record.read_text()) | {"errors": 0}
     record.write_text(json.dumps(edited, separators=(",", ":")))
     assert not run_batch(path, out, POLICY, workers=1, resume=True).was_finished
-
-
-def test_drafts_of_the_record_are_removed_by_the_next_run(path, out):
-    (out.parent / ".out.jsonl.job.json.123-0123abcd").write_text("half")
-    run_batch(path, out, POLICY, workers=1)
-    assert not list(out.parent.glob(".out.jsonl.job.json.*"))
 
 
 # Rows that would take the process with them

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from cupel.batch._parquet import (
 )
 from cupel.batch._selector import BatchSelector
 from cupel.batch._source import (
-    BatchError,
     FileFormat,
     Fingerprint,
     RowError,
@@ -44,8 +42,6 @@ class Job:
     selector: BatchSelector
     output_format: FileFormat
     max_row_bytes: int
-    modified: int
-    """When the requests were last modified: a later change makes the job fail."""
 
     def plan(self, shard_rows: int | None) -> list[Shard]:
         """Cut the input into shards."""
@@ -59,7 +55,7 @@ class Job:
             check_parquet(self.selector, self.requests)
 
     def run(self, shard: Shard) -> ShardResult:
-        """Answer a shard; write the part first, then the record that says it is complete."""
+        """Answer a shard; write the answers and the list of bad rows."""
         written = 0
         failed: list[RowError] = []
         with whole(self.part(shard.index)) as draft:
@@ -69,14 +65,9 @@ class Job:
                     written += len(good)
                     failed += bad
             answers = fingerprint(draft)
-        if self.requests.stat().st_mtime_ns != self.modified:
-            raise BatchError(f"{self.requests} has been modified since the job began")
         first = failed[0].error if failed else None
         errors = self._list_errors(shard, failed)
-        result = ShardResult(shard.index, shard.rows, written, len(failed), answers, errors, first)
-        with whole(self.record(shard.index)) as draft:
-            draft.write_bytes(_sealed(msgspec.json.encode(result)))
-        return result
+        return ShardResult(shard.index, shard.rows, written, len(failed), answers, errors, first)
 
     def _answers(self, shard: Shard) -> Iterator[tuple[Any, list[RowError]]]:
         if self._from_parquet:
@@ -84,16 +75,14 @@ class Job:
         lines = read_jsonl_shard(self.requests, shard, self.max_row_bytes)
         return iter([answer_lines(self.selector, lines, as_table=self._to_parquet)])
 
-    def finished(self, shard: Shard) -> ShardResult | None:
-        """Return the result of a shard that was answered before, unless one of its files is missing or damaged."""
+    def is_whole(self, result: ShardResult) -> bool:
+        """Return whether the files of a shard that was answered before are there and undamaged."""
         try:
-            result = msgspec.json.decode(_unsealed(self.record(shard.index).read_bytes()), type=ShardResult)
-            same = fingerprint(self.part(shard.index)) == result.answers and (
-                result.error_list is None or fingerprint(self.error_list(shard.index)) == result.error_list
+            return fingerprint(self.part(result.index)) == result.answers and (
+                result.error_list is None or fingerprint(self.error_list(result.index)) == result.error_list
             )
-        except (FileNotFoundError, msgspec.MsgspecError):
-            return None
-        return result if same else None
+        except FileNotFoundError:
+            return False
 
     def part(self, index: int) -> Path:
         """Return the path of a shard's answers."""
@@ -102,10 +91,6 @@ class Job:
     def error_list(self, index: int) -> Path:
         """Return the path of the list of a shard's bad rows, which exists if it has any."""
         return self._file(index, "errors.jsonl")
-
-    def record(self, index: int) -> Path:
-        """Return the path of the record that a shard is complete."""
-        return self._file(index, "done.json")
 
     def output(self, path: Path) -> ParquetOutput | LineFile:
         """Open the file in which the parts are put together."""
@@ -138,18 +123,6 @@ class Job:
             return fingerprint(draft)
 
 
-def _sealed(record: bytes) -> bytes:
-    """Prefix a record with its digest, to recognise one that a full disk or a power cut has truncated."""
-    return sha256(record).hexdigest().encode() + b" " + record
-
-
-def _unsealed(sealed: bytes) -> bytes:
-    digest, _, record = sealed.partition(b" ")
-    if digest != sha256(record).hexdigest().encode():
-        raise msgspec.ValidationError("the record is damaged")
-    return record
-
-
 class Assembly:
     """Drafts of the output file and the errors file, to which parts are appended in the order of the input.
 
@@ -158,7 +131,7 @@ class Assembly:
 
     def __init__(self, job: Job, shards: Sequence[Shard]) -> None:
         self._job = job
-        self._drafts = (job.parts / "output.draft", job.parts / "errors.draft")
+        self._drafts = (job.parts / "output", job.parts / "errors")
         self._output = job.output(self._drafts[0])
         self._errors = LineFile(self._drafts[1])
         self._ready: dict[int, ShardResult] = {}

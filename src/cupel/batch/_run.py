@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import structs
 
 from cupel._checks import as_integer, shown
@@ -56,13 +57,16 @@ class JobRun:
         self._guard = guard
         with self._kept():
             self._assembly = Assembly(job, manifest.shards)
+            self._journal = parts.journal.open("ab")
+            if self._journal.tell():
+                self._journal.write(b"\n")  # the last line of a killed run may lack its end
 
     def run(self, runner: Runner, workers: int, max_errors: int | None, on_progress: OnProgress | None) -> int:
         """Answer the remaining shards; return the number of rows that an earlier run answered."""
         shards = self._manifest.shards
         try:
             with self._kept():
-                found = {shard.index: result for shard in shards if (result := self._job.finished(shard)) is not None}
+                found = self._finished()
                 for result in found.values():
                     self._add(result, max_errors)
             left = [shard for shard in shards if shard.index not in found]
@@ -76,15 +80,28 @@ class JobRun:
                         progress = replace(progress, done=progress.done + result.rows)
                         tell(progress)
         except BaseException:
-            with suppress(Exception):  # on a full disk, closing the drafts fails too
+            with suppress(Exception):  # on a full disk, closing the files fails too
+                self._journal.close()
                 self._assembly.close()
             raise
         return sum(result.written + result.errors for result in found.values())
+
+    def _finished(self) -> dict[int, ShardResult]:
+        """Return the results of earlier runs whose files are whole."""
+        found: dict[int, ShardResult] = {}
+        for line in self._parts.journal.read_bytes().split(b"\n"):
+            with suppress(msgspec.MsgspecError):
+                result = msgspec.json.decode(line, type=ShardResult)
+                found[result.index] = result
+        return {index: result for index, result in found.items() if self._job.is_whole(result)}
 
     def _next(self, results: Iterator[ShardResult], max_errors: int | None) -> ShardResult | None:
         with self._kept():
             result = next(results, None)
             if result is not None:
+                self._guard.check()
+                self._journal.write(msgspec.json.encode(result) + b"\n")
+                self._journal.flush()
                 self._add(result, max_errors)
                 self._assembly.advance(_PARTS_AT_ONCE)
             return result
@@ -93,17 +110,17 @@ class JobRun:
         """Move the files to their places, and only then delete the parts."""
         assembly = self._assembly
         with self._kept():
+            self._journal.close()
             assembly.advance()
             assembly.close()
             self._guard.check()
             assembly.finish(outputs.output, outputs.errors)
-            record = outputs.keep_record(self._manifest, assembly.written, assembly.errors)
+            record = outputs.keep_record(self._manifest, assembly.written, assembly.errors, self._parts.path / "record")
             sync_directory(outputs.output.parent)
             self._parts.remove()
         return record
 
     def _add(self, result: ShardResult, max_errors: int | None) -> None:
-        self._guard.check()
         self._assembly.add(result)
         _check_errors(self._assembly.errors, max_errors, f"; one of them: {result.first_error}")
 
@@ -250,31 +267,29 @@ def _prepared(
 ) -> JobRun | Finished:
     """Continue an interrupted run or begin a new one; return the record instead if the job is finished already."""
     parts = Parts(outputs)
-    with parts.draft(asked.id) as draft:
-        guard = source.guard(draft)
+    manifest = parts.take_up(resume=resume, restart=restart)
+    with parts.removed_without_manifest():
+        guard = source.guard(parts.path)
         asked = structs.replace(asked, input=guard.fingerprint)
-        manifest = parts.take_up(asked, resume=resume, restart=restart)
-        if manifest is None:
-            finished = outputs.finished(asked) if resume else None
-            if finished is not None:
-                return finished
-            source.unpack(draft)
-            job = _job(source.readable(draft), draft, asked)
+        if manifest is not None:
+            asked.check_same(manifest, parts.path)
+        elif resume and (finished := outputs.finished(asked)) is not None:
+            return finished
+        else:
+            source.unpack(parts.path)
+            job = _job(source, parts, asked)
             job.check()
             manifest = structs.replace(asked, shards=job.plan(shard_rows))
             guard.check()
-            parts.begin(draft, manifest)
-    requests = source.readable(parts.path)
-    return JobRun(
-        _job(requests, parts.path, manifest), manifest, parts, FileGuard(requests) if source.packed else guard
-    )
+            parts.begin(manifest)
+        job = _job(source, parts, manifest)
+        return JobRun(job, manifest, parts, FileGuard(job.requests) if source.packed else guard)
 
 
-def _job(requests: Path, parts: Path, manifest: Manifest) -> Job:
+def _job(source: Source, parts: Parts, manifest: Manifest) -> Job:
     # Absolute paths, because a worker on a cluster has another working directory.
-    modified = requests.stat().st_mtime_ns
-    selector, output_format, most = manifest.selector(), manifest.output_format, manifest.max_row_bytes
-    return Job(manifest.id, requests, parts, selector, output_format, most, modified)
+    requests, selector = source.readable(parts.path), manifest.selector()
+    return Job(manifest.id, requests, parts.path, selector, manifest.output_format, manifest.max_row_bytes)
 
 
 def _check_options(engine: object, scheduler: str | None, workers: int | None) -> None:

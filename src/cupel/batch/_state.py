@@ -20,7 +20,7 @@ import msgspec
 import cupel.policy
 from cupel._checks import shown
 from cupel._documents import BUDGET
-from cupel._files import draft_prefix, sync_directory, whole
+from cupel._files import move, sync_directory, whole
 from cupel._version import __version__
 from cupel.batch._selector import BatchSelector
 from cupel.batch._source import BatchError, FileFormat, Fingerprint, Shard, Source
@@ -71,26 +71,19 @@ def _holder(path: Path) -> str:
     return note.removeprefix(_NOTE)
 
 
-_ID: Final = r"[0-9a-f]{32}"
-_DRAFT: Final = r"\d+-[0-9a-f]{8}"
 _OUR_FILES: Final = re.compile(
-    rf"\.?(job\.json|input\.jsonl|output\.draft|errors\.draft|\d{{6,}}-{_ID}\.(arrow|jsonl|errors\.jsonl|done\.json))"
-    rf"(\.{_DRAFT})?|\.nfs\w+"
+    r"\.?(job\.json|input\.jsonl|done\.jsonl|output|errors|record|\d{6,}-[0-9a-f]{32}\.(arrow|jsonl|errors\.jsonl))"
+    r"(\.\d+-[0-9a-f]{8})?|\.nfs\w+"
 )
 
 
-class _Header(msgspec.Struct, frozen=True, tag_field="job", tag="cupel-batch"):
-    """The fields that every version writes into a manifest, by which a directory of a job is recognised."""
+class Manifest(msgspec.Struct, frozen=True, tag_field="job", tag="cupel-batch"):
+    """The question that a job answers; a run continues only with parts whose manifest asks the same."""
 
     id: str
     """Part of the names of the job's files: a straggler of a discarded job cannot write into the parts of the next."""
     cupel: str
     """The version that began the job."""
-
-
-class Manifest(_Header, frozen=True, tag="cupel-batch"):
-    """The question that a job answers; a run continues only with parts whose manifest asks the same."""
-
     input: Fingerprint
     policy: dict[str, Any]
     budget: dict[str, Any] | None
@@ -129,6 +122,15 @@ class Manifest(_Header, frozen=True, tag="cupel-batch"):
         names = ("input", "policy", "budget", "report", "max_row_bytes", "cupel")
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
+    def check_same(self, other: Manifest, parts: Path) -> None:
+        """Refuse to continue a job with another one's parts."""
+        names = [f"cupel ({other.cupel} began it)" if name == "cupel" else name for name in self.differences(other)]
+        if names:
+            raise BatchError(
+                f"{parts} holds a run that cannot be resumed, since this differs: {', '.join(names)}; "
+                "repeat the same command, or discard the run (--restart)"
+            )
+
 
 def _seal(record: Manifest | Finished) -> str:
     return sha256(msgspec.json.encode(msgspec.structs.replace(record, seal=""))).hexdigest()
@@ -145,21 +147,23 @@ def _with_clock(document: dict[str, Any] | list[Any] | str | float | None, now: 
 
 
 class Parts:
-    """The directory beside the output that holds the manifest and the finished shards.
+    """The directory beside the output that holds the manifest, the finished shards and the journal that lists them.
 
-    It is renamed into place with its manifest and renamed away before it is deleted; the next run deletes leftovers of
-    a killed one. Only directories are deleted whose manifest and file names show that a job made them.
+    The manifest is written last and deleted first: a directory without one was left by a killed run and is emptied by
+    the next. A directory with files that no job has made is refused.
     """
 
     def __init__(self, outputs: Outputs) -> None:
         self.path = outputs.output.with_name(f"{outputs.output.name}.parts")
-        self._record = outputs.record
+        self.journal = self.path / "done.jsonl"
         self._manifest = self.path / "job.json"
 
-    def take_up(self, asked: Manifest, *, resume: bool, restart: bool) -> Manifest | None:
-        """Return the manifest of an interrupted run to continue; None to start a new one."""
-        header = self._header()
-        if header is None or restart or not any(self.path.glob("*.done.json")):
+    def take_up(self, *, resume: bool, restart: bool) -> Manifest | None:
+        """Return the manifest of an interrupted run to continue; None, with an empty directory, to start a new one."""
+        self._refuse_strangers()
+        if restart or not self._manifest.exists() or not self._has_results():
+            self.remove()
+            self.path.mkdir()
             return None
         if not resume:
             raise BatchError(f"{self.path} holds an interrupted run: continue it (--resume) or discard it (--restart)")
@@ -169,83 +173,46 @@ class Parts:
             raise BatchError(f"{self._manifest} cannot be read: {error}; discard the run (--restart)") from None
         if found.seal != _seal(found):
             raise BatchError(f"{self._manifest} was edited or is damaged; discard the run (--restart)")
-        differences = asked.differences(found)
-        if differences:
-            names = [f"cupel ({found.cupel} began it)" if name == "cupel" else name for name in differences]
-            raise BatchError(
-                f"{self.path} holds a run that cannot be resumed, since this differs: {', '.join(names)}; "
-                "repeat the same command, or discard the run (--restart)"
-            )
         return found
 
-    @contextmanager
-    def draft(self, job_id: str) -> Generator[Path, None, None]:
-        """Make a directory that `begin` may move to this place; delete it if that does not happen."""
-        self._header()
-        self._sweep()
-        path = self._aside(job_id)
-        path.mkdir()
-        try:
-            yield path
-        finally:
-            _delete(path)
-
-    def begin(self, draft: Path, manifest: Manifest) -> None:
-        """Move a prepared directory, with its manifest, to this place."""
-        with whole(draft / self._manifest.name) as file:
+    def begin(self, manifest: Manifest) -> None:
+        """Write the manifest, when everything else that the job needs is in place."""
+        with whole(self._manifest) as file:
             file.write_bytes(msgspec.json.encode(msgspec.structs.replace(manifest, seal=_seal(manifest))))
-        sync_directory(draft)
-        self.remove()
-        draft.rename(self.path)
-        sync_directory(self.path.parent)
+        sync_directory(self.path)
 
     def remove(self) -> None:
-        """Delete the directory atomically: rename it, then delete its files."""
-        header = self._header()
-        if header is not None:
-            aside = self._aside(header.id)
-            self.path.rename(aside)
-            sync_directory(self.path.parent)
-            _delete(aside)
+        """Delete the directory, unless a straggler is still writing into it."""
+        self._manifest.unlink(missing_ok=True)
+        sync_directory(self.path)
+        with suppress(OSError):
+            for file in self.path.iterdir():
+                if _OUR_FILES.fullmatch(file.name):
+                    file.unlink(missing_ok=True)
+            self.path.rmdir()
 
-    def _header(self) -> _Header | None:
-        """Return the header of the manifest; refuse a directory that another program made."""
-        if not os.path.lexists(self.path):
-            return None
-        reason = "no run has made it"
+    @contextmanager
+    def removed_without_manifest(self) -> Generator[None, None, None]:
+        """Delete the directory at the end of the block, unless there is a job in it."""
         try:
-            header = msgspec.json.decode(self._manifest.read_bytes(), type=_Header)
-        except (OSError, msgspec.MsgspecError):
-            header = None
-        if header is not None and not self.path.is_symlink():
+            yield
+        finally:
+            if not self._manifest.exists():
+                self.remove()
+
+    def _has_results(self) -> bool:
+        return self.journal.exists() and self.journal.stat().st_size > 0
+
+    def _refuse_strangers(self) -> None:
+        if not os.path.lexists(self.path):
+            return
+        reason = "no run has made it"
+        if self.path.is_dir() and not self.path.is_symlink():
             strangers = sorted(path.name for path in self.path.iterdir() if not _OUR_FILES.fullmatch(path.name))
             if not strangers:
-                return header
+                return
             reason = f"it holds {shown(strangers[0])}, which no run has made"
         raise BatchError(f"{self.path} is in the way: {reason}; move it elsewhere")
-
-    def _aside(self, job_id: str) -> Path:
-        return self.path.with_name(f".{self.path.name}.{job_id}")
-
-    def _sweep(self) -> None:
-        """Delete leftovers of killed runs: directories under deletion, and drafts of the record."""
-        aside = re.compile(re.escape(self._aside("").name) + _ID)
-        draft = re.compile(re.escape(draft_prefix(self._record)) + _DRAFT)
-        for path in self.path.parent.iterdir():
-            if aside.fullmatch(path.name):
-                _delete(path)
-            elif draft.fullmatch(path.name):
-                with suppress(OSError):
-                    path.unlink()
-
-
-def _delete(path: Path) -> None:
-    """Delete the files of a job and their directory, unless a straggler is still writing into it."""
-    with suppress(OSError):
-        for file in path.iterdir():
-            if _OUR_FILES.fullmatch(file.name):
-                file.unlink(missing_ok=True)
-        path.rmdir()
 
 
 class Finished(msgspec.Struct, frozen=True, tag_field="job", tag="cupel-batch-finished"):
@@ -308,15 +275,15 @@ class Outputs:
         unchanged = (status.st_size, status.st_mtime_ns) == (found.size, found.mtime_ns) and found.seal == _seal(found)
         return found if unchanged and not asked.differences(found.asked) else None
 
-    def keep_record(self, asked: Manifest, written: int, errors: int) -> Finished:
-        """Write the record of the job that made the output, which is in place."""
+    def keep_record(self, asked: Manifest, written: int, errors: int, draft: Path) -> Finished:
+        """Write the record of the job that made the output, which is in place, through a draft."""
         status = self.output.stat()
         record = Finished(
             msgspec.structs.replace(asked, shards=[]), written, errors, status.st_size, status.st_mtime_ns
         )
         record = msgspec.structs.replace(record, seal=_seal(record))
-        with whole(self.record) as draft:
-            draft.write_bytes(msgspec.json.encode(record))
+        draft.write_bytes(msgspec.json.encode(record))
+        move(draft, self.record)
         return record
 
 
