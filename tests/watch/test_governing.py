@@ -1,0 +1,281 @@
+"""A proxy with a budget: requests are replaced by the session's, and no call fails because of it."""
+
+import gzip
+import json
+
+import httpx
+import pytest
+
+from cupel.messages import MessageSession
+from tests.messages.provider_rules import unseen, violations
+from tests.watch.agent import FIELD, PATHS, PROVIDERS, body, history, reply_to, says, step
+from tests.watch.upstream import answer, proxied, running
+
+BUDGET = 3000
+
+
+def converse(url, provider, steps, **more):
+    """Send the requests of an agent's conversation; return the histories."""
+    histories = []
+    for count in range(steps):
+        messages = history(provider, count)
+        response = httpx.post(url + PATHS[provider], json=body(provider, messages, **more), timeout=20)
+        assert response.status_code == 200
+        histories.append(messages)
+    return histories
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_governed_request_is_valid_and_within_the_budget(provider):
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        histories = converse(proxy.url, provider, 14)
+        turns = proxy.turns(14)
+        for sent, full in zip(upstream.received, histories, strict=True):
+            messages = sent.json[FIELD[provider]]
+            assert violations(provider, messages, full) == []
+            assert unseen(provider, messages)[:1] == unseen(provider, full)[:1]
+        assert len(upstream.received[-1].body) < len(json.dumps(histories[-1])) / 2
+        assert {turn.action for turn in turns} == {"append", "repack"}
+        last = turns[-1]
+        assert last.messages == upstream.received[-1].json[FIELD[provider]]
+        assert last.history == histories[-1]
+        assert last.omitted or last.shortened
+        assert "tokens" in last.explain
+        assert last.bill.settled
+        assert last.bill.sent == len(upstream.received[-1].body) // 4
+        assert last.appended.sent > last.bill.sent
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_all_but_the_messages_stays_as_it_was(provider):
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        sent = body(provider, history(provider, 14))
+        raw = json.dumps(sent, separators=(" ,", " :  ")).encode()
+        httpx.post(proxy.url + PATHS[provider], content=raw)
+        got = upstream.received[0]
+        assert {**got.json, FIELD[provider]: None} == {**sent, FIELD[provider]: None}
+        assert list(got.json) == list(sent)
+        assert b'"unknown_field":{"kept" :  [1 ,2.5 ,null]}' in got.body  # as it was written
+        assert got.header("content-length") == str(len(got.body))
+        own = [one for one in got.json[FIELD[provider]] if one in sent[FIELD[provider]]]
+        assert own
+        assert all(json.dumps(one, separators=(" ,", " :  ")).encode() in got.body for one in own)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_request_that_fits_is_sent_in_its_original_bytes(provider):
+    with running(reply_to) as upstream, proxied(upstream.url, budget=100_000) as proxy:
+        raw = json.dumps(body(provider, history(provider, 5)), indent=3).encode()
+        packed = gzip.compress(raw)
+        httpx.post(proxy.url + PATHS[provider], content=raw)
+        httpx.post(proxy.url + PATHS[provider], content=packed, headers={"content-encoding": "gzip"})
+        assert [one.body for one in upstream.received] == [raw, packed]
+        assert proxy.turns(2)[0].action == "append"
+
+
+def test_a_compressed_request_is_governed_and_sent_unpacked():
+    packed = gzip.compress(json.dumps(body("openai", history("openai", 14))).encode())
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        httpx.post(proxy.url + PATHS["openai"], content=packed, headers={"content-encoding": "gzip"})
+        got = upstream.received[0]
+        assert got.header("content-encoding") is None
+        assert violations("openai", got.json["messages"]) == []
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_refused_request_is_replaced_by_the_original(status):
+    sizes = []
+
+    def reply(request):
+        sizes.append(len(request.body))
+        refused = len(sizes) == 1
+        return answer({"error": {"message": "bad tool_use"}}, status) if refused else reply_to(request)
+
+    raw = json.dumps(body("anthropic", history("anthropic", 14)), indent=1).encode()
+    with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        response = httpx.post(proxy.url + PATHS["anthropic"], content=raw)
+        assert response.status_code == 200
+        assert len(upstream.received) == 2
+        assert upstream.received[0].body != raw
+        assert upstream.received[1].body == raw
+        turn = proxy.turns(1)[0]
+        assert turn.action == "original"
+        assert "bad tool_use" in turn.notes[0]
+        assert turn.messages == turn.history
+        assert turn.bill.sent == len(raw) // 4
+
+
+def test_the_original_is_sent_once_and_its_refusal_reaches_the_client():
+    with running(lambda _: answer({"error": "no"}, 400)) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        response = httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 14)))
+        assert (response.status_code, len(upstream.received)) == (400, 2)
+
+
+def test_a_branch_that_is_refused_twice_is_left_alone():
+    def reply(request):
+        return reply_to(request) if len(request.body) > 20_000 else answer({"error": "no"}, 400)
+
+    with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for steps in (14, 15, 16, 17):
+            assert httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", steps))).is_success
+        assert len(upstream.received) == 6
+        assert "refused" in proxy.turns(4)[-1].notes[0]
+
+
+@pytest.mark.parametrize("where", ["fit", "to_json", "from_json"])
+def test_a_failure_of_ours_sends_the_original(monkeypatch, where):
+    def fail(*_, **__):
+        raise RuntimeError("broken")
+
+    raw = json.dumps(body("openai", history("openai", 14))).encode()
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 13)))
+        proxy.turns(1)
+        proxy.branches[0].ledger.governed.session = None
+        monkeypatch.setattr(MessageSession, where, fail)
+        response = httpx.post(proxy.url + PATHS["openai"], content=raw)
+        monkeypatch.undo()
+        assert response.is_success
+        assert upstream.received[1].body == raw
+        turn = proxy.turns(2)[1]
+        assert turn.action == "original"
+        assert "broken" in turn.notes[0]
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 15)))
+        assert proxy.turns(3)[2].action in {"append", "repack"}  # and the next one is governed again
+
+
+def test_governing_that_takes_too_long_sends_the_original(monkeypatch):
+    import time
+
+    fit = MessageSession.fit
+    monkeypatch.setattr("cupel.watch._watcher._PATIENCE", 0.1)
+    monkeypatch.setattr(MessageSession, "fit", lambda *a, **k: (time.sleep(0.5), fit(*a, **k))[1])
+    raw = json.dumps(body("openai", history("openai", 14))).encode()
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success
+        assert upstream.received[0].body == raw
+        assert proxy.turns(1)[0].action == "original"
+
+
+def test_tokens_are_counted_for_the_request_that_would_be_sent():
+    messages = history("anthropic", 14)
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        path = f"{proxy.url}/v1/messages/count_tokens"
+        raw = json.dumps(body("anthropic", messages)).encode()
+        before = httpx.post(path, content=raw).json()["input_tokens"]
+        sent = httpx.post(proxy.url + PATHS["anthropic"], content=raw)
+        assert before == sent.json()["usage"]["input_tokens"] < len(raw) // 8
+        small = json.dumps(body("anthropic", messages[:1])).encode()
+        httpx.post(path, content=small)
+        assert upstream.received[-1].body == small
+        assert len(proxy.turns(1)) == 1  # counting is no turn
+
+
+def test_counting_passes_when_only_looking_and_when_it_cannot_be_governed():
+    raw = json.dumps(body("anthropic", history("anthropic", 14))).encode()
+    with running(reply_to) as upstream, proxied(upstream.url) as proxy:
+        httpx.post(f"{proxy.url}/v1/messages/count_tokens", content=raw)
+        assert upstream.received[0].body == raw
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        httpx.post(f"{proxy.url}/v1/messages/count_tokens", content=b"no json")
+        assert upstream.received[0].body == b"no json"
+
+
+def test_a_retry_sends_the_same_bytes_again_and_is_settled_once():
+    failing = [True, True, False]
+
+    def reply(request):
+        return answer({"error": "busy"}, 529) if failing.pop(0) else reply_to(request)
+
+    with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        raw = json.dumps(body("openai", history("openai", 14))).encode()
+        for _ in range(3):
+            httpx.post(proxy.url + PATHS["openai"], content=raw)
+        assert len({one.body for one in upstream.received}) == 1
+        turns = proxy.turns(3)
+        assert [turn.action for turn in turns][1:] == ["retry", "retry"]
+        assert [turn.bill is None for turn in turns] == [True, True, False]
+        assert turns[2].bill.sent == len(upstream.received[0].body) // 4
+
+
+def test_a_history_that_the_provider_keeps_is_not_governed():
+    sent = body("openai-responses", history("openai-responses", 14), previous_response_id="resp_1")
+    raw = json.dumps(sent).encode()
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        httpx.post(proxy.url + PATHS["openai-responses"], content=raw)
+        assert upstream.received[0].body == raw
+        assert "the provider keeps the history" in proxy.turns(1)[0].notes[0]
+
+
+def test_a_signed_request_is_forwarded_as_it_is_with_a_note():
+    raw = json.dumps(body("anthropic", history("anthropic", 14))).encode()
+    headers = {"authorization": "AWS4-HMAC-SHA256 Credential=AKIA/x, Signature=abc", "accept-encoding": "br"}
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        httpx.post(proxy.url + PATHS["anthropic"], content=raw, headers=headers)
+        assert upstream.received[0].body == raw
+        assert upstream.received[0].header("accept-encoding") == "br"
+        assert "SigV4" in proxy.turns(1)[0].notes[0]
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize("system", [1, 2, 3])
+def test_a_governed_request_has_at_most_four_cache_marks(system):
+    blocks = [{"type": "text", "text": f"Part {number}.", **MARK} for number in range(system)]
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for count in range(10, 16):
+            messages = history("anthropic", count)
+            messages[-1] = {**messages[-1], "content": [{**messages[-1]["content"][0], **MARK}]}
+            httpx.post(proxy.url + PATHS["anthropic"], json=body("anthropic", messages, system=blocks))
+        proxy.turns(6)
+        assert len(proxy.branches) == 1
+        for one in upstream.received:
+            assert one.json["system"] == blocks
+            assert system < one.body.count(b'"cache_control"') <= 4
+
+
+def test_a_client_without_cache_marks_gets_none():
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy.url, "anthropic", 14)
+        assert not any(b"cache_control" in one.body for one in upstream.received)
+
+
+def test_a_billing_block_that_changes_does_not_rewrite_the_window():
+    def system(number):
+        return [{"type": "text", "text": f"x-anthropic-billing-header: cch={number}"}, {"type": "text", "text": "Be."}]
+
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for count in range(8, 16):
+            sent = body("anthropic", history("anthropic", count), system=system(count))
+            httpx.post(proxy.url + PATHS["anthropic"], json=sent)
+            assert upstream.received[-1].json["system"] == system(count)
+        proxy.turns(8)
+        assert len(proxy.branches) == 1
+        session = proxy.branches[0].ledger.governed.session
+        assert session.total.new < session.total.sent / 2
+
+
+def test_an_edited_message_becomes_a_branch_that_continues_from_the_state():
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        first = history("openai", 12)
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", first))
+        proxy.turns(1)
+        edited = [*first[:-2], *step("openai", 11, "something else")]
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", edited))
+        proxy.turns(2)
+        assert [(branch.parent, branch.forked) for branch in proxy.branches] == [(None, 0), ("0", len(first) - 1)]
+        one, two = (request.json["messages"] for request in upstream.received)
+        assert one[:3] == two[:3]
+
+
+def test_usage_calibrates_the_counter():
+    """A provider that counts twice as much gets requests of half the size."""
+
+    def reply(request):
+        return answer(says("openai", "Done.", len(request.body) // 2))
+
+    with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy.url, "openai", 16)
+        proxy.turns(16)
+        assert all(len(one.body) // 2 <= BUDGET * 1.1 for one in upstream.received[8:])
