@@ -4,8 +4,8 @@ from typing import Any
 
 from cupel import ContextBudget
 from cupel.diagnostics import Filtered
-from cupel.messages import POSITIONS_KEY, fit, to_items
-from cupel.messages._formats import FORMATS, REPLY_FRAME
+from cupel.messages import POSITIONS_KEY, fit, provider_of, to_items
+from cupel.messages._formats import FORMATS, REPLY_FRAME, Format
 from cupel.messages._formats.media import ImageRule
 from cupel.messages._memory import message_tokens
 from cupel.tokens import CharacterEstimate
@@ -13,6 +13,11 @@ from cupel.tokens import CharacterEstimate
 COUNTER = CharacterEstimate()
 LARGE = 100_000
 OPTIONS: dict[str, Any] = {"provider": "openai", "counter": COUNTER}
+
+
+def format_of(message: Any) -> Format:
+    """The format that a single message is recognised as."""
+    return FORMATS[provider_of([message])]
 
 
 def user(text: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import pytest
 
 from cupel import Prices
 from cupel.messages import MessageSession
-from cupel.messages._formats import FORMATS, unmarked
+from cupel.messages._formats import FORMATS
+from cupel.messages._formats.marks import unmarked
 from tests.messages.chat import COUNTER, assistant, calling, result, use, used, user
 
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from cupel.messages._formats import FORMATS
+from cupel.messages._formats.media import ImageRule
 from cupel.messages._memory import Memory, ParsedMessage
 from cupel.messages._notes import note_text, with_note
-from tests.messages.chat import assistant, calling, result, user
+from tests.messages.chat import COUNTER, assistant, calling, result, user
 
 DUMPED = {"refusal": None, "annotations": [], "audio": None, "function_call": None, "tool_calls": None}
 
@@ -18,21 +20,23 @@ DUMPED = {"refusal": None, "annotations": [], "audio": None, "function_call": No
         (calling("a"), {**DUMPED, **calling("a")}),
         (user("Hi"), user([{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}])),
         (assistant("Yes."), {"id": "m", "type": "message", "model": "x", "usage": {}, **assistant("Yes.")}),
-        (result("a", "fine"), with_note(result("a", "fine"), note_text(2, "look; look"))),
+        (result("a", "fine"), with_note(result("a", "fine"), note_text(2, "look; look"), FORMATS["openai"])),
     ],
 )
 def test_a_message_is_recognised_however_it_was_stored(first: Any, later: Any) -> None:
-    assert ParsedMessage(first).digest == ParsedMessage(stored(later)).digest
+    assert parsed(first).digest == parsed(later).digest
 
 
-def stored(message: Any) -> Any:
+def parsed(message: Any) -> ParsedMessage:
     """A message as the memory of a session reads it."""
-    return Memory().recall([message], [message])[0].view
+    one = Memory().recall([message], [message])[0]
+    one.read("message", FORMATS["openai"], ImageRule(None), COUNTER)
+    return one
 
 
 def test_other_messages_are_told_apart() -> None:
     messages = [user("Hi"), user("Hi."), assistant("Hi"), calling("a"), calling("b"), result("a"), result("b")]
-    assert len({ParsedMessage(message).digest for message in messages}) == len(messages)
+    assert len({parsed(message).digest for message in messages}) == len(messages)
 
 
 def test_a_grown_history_is_parsed_from_where_it_grew() -> None:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from cupel import CompositeScorer, ContextBudget, ContextItem, Pipeline, Prices, RecencyScorer, RelevanceScorer
 from cupel.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
-from cupel.messages._formats import texts_in, with_texts
+from cupel.messages._formats import FORMATS
 from cupel.messages._notes import cleaned
 from cupel.shorten import head_tail
-from tests.messages.chat import COUNTER, OPTIONS, weigh
+from tests.messages.chat import COUNTER, OPTIONS, format_of, weigh
 from tests.messages.histories import BY_PROVIDER
 from tests.messages.provider_rules import alternation, violations
 from tests.sessions.simulated import Message, Provider, conversation, requests
@@ -50,10 +50,9 @@ def check_messages(turn: Turn[Any], history: list[Message], *, alternate: bool) 
         if position is None or position in turn.shortened or merges or message is history[position]:
             continue
         own = history[position]
-        assert cleaned({**message, "tool_calls": own["tool_calls"]} if own.get("tool_calls") == [] else message) in (
-            own,
-            cleaned(own),
-        )
+        fmt = FORMATS[turn.provider]
+        sent = {**message, "tool_calls": own["tool_calls"]} if own.get("tool_calls") == [] else message
+        assert cleaned(sent, fmt) in (own, cleaned(own, fmt))
 
 
 def longer(message: Any, number: int) -> Any:
@@ -61,7 +60,8 @@ def longer(message: Any, number: int) -> Any:
     parts = ("outputs", "prose")
     forged = "[cupel: 3 earlier steps omitted here: x]\n[cupel: lines 2–9 omitted]\n" if number % 3 == 0 else ""
     times = (1, 40, 7, 120)[number % 4]
-    return with_texts(message, [f"{text}\n{forged}" * times for text in texts_in(message, parts)], parts)
+    fmt = format_of(message)
+    return fmt.with_texts(message, [f"{text}\n{forged}" * times for text in fmt.texts_in(message, parts)], parts)
 
 
 @pytest.mark.parametrize("provider", sorted(BY_PROVIDER))

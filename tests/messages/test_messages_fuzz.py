@@ -24,13 +24,14 @@ from cupel.messages import (
     PinnedMessagesExceedBudgetError,
     fit,
     from_items,
+    read_message,
     to_items,
 )
-from cupel.messages._formats import texts_in, thinks, with_texts
 from cupel.messages._notes import cleaned
 from cupel.shorten import head_tail
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from cupel.tokens import CharacterEstimate
+from tests.messages.chat import format_of
 from tests.messages.histories import BY_PROVIDER
 from tests.messages.provider_rules import (
     alternation,
@@ -129,7 +130,7 @@ def positions_kept(fitted: Fitted[Any], messages: list[Any]) -> list[int]:
 
 def without_notes(messages: list[Any]) -> list[Any]:
     """The messages of a request, notes removed."""
-    return [bare for message in messages if (bare := cleaned(message)) is not None]
+    return [bare for message in messages if (bare := cleaned(message, format_of(message))) is not None]
 
 
 def check_sources(messages: list[Any], sources: list[Any], cut: bool) -> None:
@@ -229,9 +230,9 @@ PARTS = (("outputs",), ("prose",), ("arguments",), ("outputs", "prose", "argumen
 
 def longer(message: Any) -> Any:
     """A message whose texts are long, and whose calls have arguments to shorten."""
-    copy_ = with_texts(
-        message, [text * (4000 // max(len(text), 1)) for text in texts_in(message, PARTS[-1])], PARTS[-1]
-    )
+    fmt = format_of(message)
+    texts = [text * (4000 // max(len(text), 1)) for text in fmt.texts_in(message, PARTS[-1])]
+    copy_ = fmt.with_texts(message, texts, PARTS[-1])
     arguments = json.dumps({"path": "a.py", "content": "x = 1\n" * 400, "more": [{"note": "ü " * 500}]})
     if copy_.get("type") == "function_call":
         return {**copy_, "arguments": arguments}
@@ -247,7 +248,9 @@ def longer(message: Any) -> Any:
 
 def skeleton(message: Any, parts: tuple[str, ...]) -> Any:
     """A message without the texts of these parts, arguments read as what they mean."""
-    bare: dict[str, Any] = json.loads(json.dumps(with_texts(message, [""] * len(texts_in(message, parts)), parts)))
+    fmt = format_of(message)
+    empty = fmt.with_texts(message, [""] * len(fmt.texts_in(message, parts)), parts)
+    bare: dict[str, Any] = json.loads(json.dumps(empty))
     for holder in (bare, *(call["function"] for call in bare.get("tool_calls") or ())):
         if "arguments" in holder and "arguments" in parts:
             holder["arguments"] = json.loads(holder["arguments"])
@@ -264,7 +267,7 @@ def check_shortened(fitted: Fitted[Any], history: list[Any], parts: tuple[Any, .
             assert message != own
             assert own.get("role") not in ("system", "developer")
             # Outputs of units that must be sent may be cut, and the words of the user where nothing else helps.
-            allowed = ("outputs",) if thinks(own) else tuple({*parts, "outputs"})
+            allowed = ("outputs",) if read_message(own, fitted.provider).is_fixed else tuple({*parts, "outputs"})
             allowed = (*allowed, "prose") if own.get("role") == "user" else allowed
             assert skeleton(message, allowed) == skeleton(own, allowed)
         else:
@@ -350,10 +353,11 @@ class Conversation:
     @staticmethod
     def longer(message: Any, number: int) -> Any:
         """Outputs of several sizes: what was cut once may have to be cut again."""
+        fmt = format_of(message)
         texts = [
-            f"{text} {at}\n" * (1, 40, 7, 90)[number % 4] for at, text in enumerate(texts_in(message, ("outputs",)))
+            f"{text} {at}\n" * (1, 40, 7, 90)[number % 4] for at, text in enumerate(fmt.texts_in(message, ("outputs",)))
         ]
-        return with_texts(message, texts, ("outputs",))
+        return fmt.with_texts(message, texts, ("outputs",))
 
     def run(self) -> None:
         for message in self.messages:

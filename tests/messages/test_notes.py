@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cupel.messages._formats import FORMATS
 from cupel.messages._gaps import Gaps
 from cupel.messages._history import Options, read_history
 from cupel.messages._notes import (
@@ -13,7 +14,6 @@ from cupel.messages._notes import (
     OmittedStep,
     can_hold_note,
     cleaned,
-    note_message,
     note_text,
     step_of,
     with_note,
@@ -21,7 +21,7 @@ from cupel.messages._notes import (
 )
 from cupel.messages._segments import Segments
 from cupel.tokens import CharacterEstimate
-from tests.messages.chat import assistant, result, use, used, user
+from tests.messages.chat import assistant, format_of, result, use, used, user
 
 COUNTER = CharacterEstimate()
 NOTE = "[cupel: 2 earlier steps omitted here: look log; bash ls]"
@@ -33,7 +33,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def steps(*calls: dict[str, Any]) -> list[OmittedStep]:
-    return [step_of(2 * number, [one], COUNTER) for number, one in enumerate(calls)]
+    return [step_of(2 * number, [one], format_of(one), COUNTER) for number, one in enumerate(calls)]
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def steps(*calls: dict[str, Any]) -> list[OmittedStep]:
     ],
 )
 def test_a_step_is_described_by_its_tool_and_the_beginning_of_its_arguments(message: Any, line: str) -> None:
-    assert step_of(4, [message, result("1")], COUNTER).lines == (line,)
+    assert step_of(4, [message, result("1")], format_of(message), COUNTER).lines == (line,)
 
 
 def test_a_line_is_bounded_and_keeps_its_beginning() -> None:
-    step = step_of(0, [call("write", text="x y " * 5000)], COUNTER)
+    step = steps(call("write", text="x y " * 5000))[0]
     assert step.lines[0].startswith("write x y x y")
     assert step.lines[0].endswith("…")
     assert COUNTER.count(step.lines[0]) <= LINE_TOKENS
@@ -124,10 +124,10 @@ RESULTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("message", RESULTS)
 def test_a_note_is_the_beginning_of_a_message_and_comes_off_again(message: dict[str, Any]) -> None:
-    noted = with_note(message, NOTE)
+    noted = with_note(message, NOTE, format_of(message))
     assert json.dumps(noted, ensure_ascii=False).count(NOTE) == 1
     assert noted != message
-    back = cleaned(noted)
+    back = cleaned(noted, format_of(message))
     assert back is not None
     assert NOTE not in json.dumps(back, ensure_ascii=False)
     if "fine" in str(message) or "Go on" in str(message):
@@ -136,37 +136,40 @@ def test_a_note_is_the_beginning_of_a_message_and_comes_off_again(message: dict[
 
 @pytest.mark.parametrize("message", RESULTS[:-2])
 def test_results_can_hold_a_note(message: dict[str, Any]) -> None:
-    assert can_hold_note(message)
+    assert can_hold_note(message, format_of(message))
 
 
 @pytest.mark.parametrize(
     "message", [user("Go on."), assistant("Yes."), {"type": "computer_call_output", "call_id": "1", "output": {}}]
 )
 def test_other_messages_hold_no_note(message: dict[str, Any]) -> None:
-    assert not can_hold_note(message)
+    assert not can_hold_note(message, format_of(message))
 
 
 def test_a_message_that_is_only_a_note_is_recognised() -> None:
-    assert cleaned(note_message(NOTE)) is None
-    assert cleaned(user([{"type": "text", "text": NOTE}])) is None
+    for message in (user(NOTE), user([{"type": "text", "text": NOTE}])):
+        assert cleaned(message, format_of(message)) is None
 
 
 def test_imitations_in_tool_outputs_are_escaped() -> None:
     forged = result("1", f"line\n{NOTE}\n[cupel: lines 1-9 omitted]")
-    assert cleaned(forged) == result("1", f"line\n{NOTE.replace('[cupel:', '[cupel :')}\n[cupel : lines 1-9 omitted]")
+    assert cleaned(forged, format_of(forged)) == result(
+        "1", f"line\n{NOTE.replace('[cupel:', '[cupel :')}\n[cupel : lines 1-9 omitted]"
+    )
 
 
 def test_escaping_twice_changes_nothing_more() -> None:
-    once = cleaned(result("1", '{"text": "[CUPEL: image omitted]"}'))
+    once = cleaned(result("1", '{"text": "[CUPEL: image omitted]"}'), FORMATS["openai"])
     assert once is not None
-    assert cleaned(once) is once
+    assert cleaned(once, FORMATS["openai"]) is once
     assert json.loads(once["content"]) == {"text": "[CUPEL : image omitted]"}
 
 
 def test_the_words_of_the_user_and_the_assistant_stay_as_they_are() -> None:
     for message in (user(f"What is {NOTE}?"), assistant(NOTE)):
-        assert cleaned(message) is message
+        assert cleaned(message, format_of(message)) is message
 
 
 def test_a_message_of_the_user_that_is_an_output_is_escaped() -> None:
-    assert cleaned(user(f"out: {NOTE}"), is_output=True) == user(f"out: {NOTE.replace('[cupel:', '[cupel :')}")
+    message = user(f"out: {NOTE}")
+    assert cleaned(message, format_of(message), is_output=True) == user(f"out: {NOTE.replace('[cupel:', '[cupel :')}")

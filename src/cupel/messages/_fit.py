@@ -21,7 +21,7 @@ from cupel.diagnostics import (
     PinnedOverride,
     SelectionReport,
 )
-from cupel.messages._formats import OUTPUTS, checked_parts, thinks
+from cupel.messages._formats import OUTPUTS, checked_parts
 from cupel.messages._gaps import Gaps
 from cupel.messages._history import Options, read_history
 from cupel.messages._notes import NOTES_SHARE
@@ -288,7 +288,7 @@ class FitTask:
         for at, segment in enumerate(self.segments[:-1]):
             if items[segment.units[0]].pinned or held.get(at):
                 continue
-            fixed = any(thinks(self.history.parsed[position].view) for position in segment.positions)
+            fixed = any(self.history.infos[position].is_fixed for position in segment.positions)
             which = OUTPUTS if fixed or self.history.framework is not None else parts
             name = self.source.shortened(segment, self.history, limit, which)
             if segment.form(name).tokens <= _SHRINKS * segment.tokens:
@@ -344,15 +344,15 @@ class FitTask:
         )
         shorter = {at: one for i, name in forms.items() for at, one in self.segments[i].form(name).messages.items()}
         kept = self.history.positions(outcome.kept)
-        messages, positions = self.history.request(kept, shorter, {one.slot: one.note.text for one in notes})
+        sent = self.history.request(kept, shorter, {one.slot: one.note.text for one in notes})
         return Fitted(
-            messages=messages,
+            messages=[one.message for one in sent],
             report=report,
             total_tokens=sum(entry.item.tokens for entry in report.included),
             dropped=dropped_from(self.history, report, outcome.items),
             provider=self.history.format.name,
             shortened=tuple(sorted(shorter.keys() & {*kept})),
-            positions=positions,
+            positions=tuple(one.position for one in sent),
             notes=tuple(one.note.text for one in notes),
         )
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from cupel._checks import wrong_type
-from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, detect_format, texts_in, with_texts
+from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, Placed, detect_format
 from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._memory import Memory, ParsedMessage, message_tokens
-from cupel.messages._notes import Slot, note_message, with_note
-from cupel.messages._plain import JSON, compact_json, is_sequence, merged_users, plain, sendable
+from cupel.messages._notes import Slot, with_note
+from cupel.messages._plain import JSON, compact_json, is_sequence, plain
 from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, SystemMessages, keep_system, outdate, pin_units
 from cupel.messages._units import alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
@@ -145,41 +145,39 @@ class History:
         positions: Iterable[int],
         shorter: Mapping[int, Shorter] | None = None,
         notes: Mapping[Slot, str] | None = None,
-    ) -> tuple[list[Any], tuple[int | None, ...]]:
-        """Return messages as they are sent, and the position of each in the history; a note has none.
+    ) -> list[Placed]:
+        """Return messages as they are sent.
 
         Args:
             positions: the messages to send, in order.
             shorter: those of them that are sent with shorter texts.
             notes: the notes on omitted steps.
         """
-        placed: list[tuple[Any, int | None]] = []
+        placed: list[Placed] = []
         shorter, notes = shorter or {}, notes or {}
         for at in positions:
             if before := notes.get(Slot(at, in_result=False)):
-                placed.append((note_message(before), None))
-            placed.append((self._sent(at, shorter.get(at), notes.get(Slot(at, in_result=True))), at))
-        if self.alternate and self.framework is None:
-            placed = merged_users(placed)
-        return [message for message, _ in placed], tuple(at for _, at in placed)
+                placed.append(Placed(self.format.user_message(before), ()))
+            placed.append(Placed(self._sent(at, shorter.get(at), notes.get(Slot(at, in_result=True))), (at,)))
+        return placed if self.framework is not None else self.format.joined(placed, alternate=self.alternate)
 
     def _sent(self, position: int, shorter: Shorter | None, note: str | None) -> Any:
         message, parsed = self.messages[position], self.parsed[position]
         if self.framework is not None:
             if shorter is None and note is None and not parsed.is_altered:
                 return message
-            texts = list(texts_in(parsed.view, OUTPUTS) if shorter is None else shorter.texts)
+            texts = list(self.format.texts_in(parsed.view, OUTPUTS) if shorter is None else shorter.texts)
             if note is not None and texts:
                 texts[0] = f"{note}\n{texts[0]}"
             return self.framework.shortened(message, texts)
         view = parsed.view if shorter is None else shorter.view
         if note is not None:
-            view = with_note(view, note)
-        return sendable(message if view is parsed.raw else view, f"messages[{position}]")
+            view = with_note(view, note, self.format)
+        return self.format.sendable(message if view is parsed.raw else view, f"messages[{position}]")
 
     def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
         """Return a message with other texts for those of some parts; None if it could not be sent."""
-        view = with_texts(self.parsed[position].view, texts, parts)
+        view = self.format.with_texts(self.parsed[position].view, texts, parts)
         info = self.format.read(view, f"messages[{position}]", self.images)
         return None if info.rejection else Shorter(view, texts, info, message_tokens(info, self.counter))
 

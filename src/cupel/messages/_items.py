@@ -73,7 +73,7 @@ def from_items(
     units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.rejection is None}
     chosen = {_unit_index(item, units) for item in as_tuple("items", items, ContextItem)}
     trimmed = history.rules.drop_violations(chosen)
-    return history.request(history.positions(chosen - trimmed.keys()))[0]
+    return [placed.message for placed in history.request(history.positions(chosen - trimmed.keys()))]
 
 
 def _unit_index(item: ContextItem, units: dict[tuple[int, ...], int]) -> int:

@@ -10,34 +10,32 @@ import msgspec
 
 from cupel._counter import count_tokens
 from cupel.errors import InvalidItemError
-from cupel.messages._formats import traits_of, unmarked
+from cupel.messages._formats import traits_of
 from cupel.messages._notes import cleaned
-from cupel.messages._plain import JSON, compact_json, fields, is_sequence, plain_message
+from cupel.messages._plain import JSON, compact_json, plain_message
+from cupel.messages._units import MessageInfo
 
 if TYPE_CHECKING:
     from cupel.messages._formats import Format
     from cupel.messages._formats.media import ImageRule
-    from cupel.messages._units import MessageInfo
     from cupel.model import ContextItem
     from cupel.tokens import TokenCounter
 
 ONLY_A_NOTE = "a note of an earlier request"
-_RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed", "status"))
 
 
 class ParsedMessage:
     """A message as plain data, and everything that was found out about it."""
 
-    __slots__ = ("_digest", "_format", "_info", "_traits", "is_note", "is_output", "raw", "tokens", "view")
+    __slots__ = ("_digest", "_format", "_info", "_traits", "is_output", "raw", "tokens", "view")
 
-    def __init__(self, raw: JSON, *, view: JSON | None = None, is_output: bool = False) -> None:
+    def __init__(self, raw: JSON, *, is_output: bool = False) -> None:
         self.raw = raw
         """The message as it came."""
-        self.view = raw if view is None else view
+        self.view = raw
         """The message as it is sent: without notes of earlier requests, imitations of them escaped."""
         self.is_output = is_output
         """Whether a message of the user is a tool's output."""
-        self.is_note = False
         self.tokens = 0
         self._format: Format | None = None
         self._info: MessageInfo | None = None
@@ -53,14 +51,14 @@ class ParsedMessage:
     def traits(self) -> frozenset[str]:
         """The traits by which the format of a history is detected."""
         if self._traits is None:
-            self._traits = traits_of(self.view)
+            self._traits = frozenset() if self.raw is PLACEHOLDER else traits_of(self.raw)
         return self._traits
 
     @property
     def digest(self) -> bytes:
         """A hash of the message, whatever the order of its fields, its null fields and its cache marks."""
         if not self._digest:
-            view = _canonical(unmarked(self.view))
+            view = self.view if self._format is None else self._format.canonical(self.view)
             try:
                 text = msgspec.json.encode(view, order="sorted")
             except (OverflowError, UnicodeEncodeError):
@@ -71,29 +69,22 @@ class ParsedMessage:
     def read(self, path: str, fmt: Format, images: ImageRule, counter: TokenCounter) -> MessageInfo:
         """Read and count the message, once for as long as the conversation is taken to be in one format."""
         if self._info is None or self._format is not fmt:
-            self._info, self._format = fmt.read(self.view, path, images), fmt
+            self._info, self._format, self._digest = self._read(path, fmt, images), fmt, b""
             try:
                 self.tokens = message_tokens(self._info, counter)
             except InvalidItemError as error:
                 raise InvalidItemError(f"{path}: {error}") from error
-            if self.is_note:
-                self._info.reject(ONLY_A_NOTE)
         return self._info
 
-
-def _canonical(message: JSON) -> JSON:
-    """Return the fields of a message that a provider is sent, in one way of writing them."""
-    kept = {key: value for key, value in message.items() if value is not None and key not in _RESPONSE_ONLY}
-    if kept.get("type") == "message" and "role" in kept:
-        kept = {key: kept[key] for key in ("role", "content") if key in kept}
-    if kept.get("tool_calls") == []:
-        del kept["tool_calls"]
-    content = kept.get("content")
-    if is_sequence(content):
-        parts = [{key: value for key, value in fields(part).items() if value is not None} or part for part in content]
-        texts = [part for part in parts if fields(part).keys() == {"type", "text"}]
-        kept["content"] = fields(texts[0])["text"] if len(texts) == len(parts) == 1 else parts
-    return kept
+    def _read(self, path: str, fmt: Format, images: ImageRule) -> MessageInfo:
+        if self.raw is PLACEHOLDER:
+            return MessageInfo("system", rejection=ONLY_A_NOTE)
+        view = cleaned(self.raw, fmt, is_output=self.is_output)
+        self.view = self.raw if view is None else view
+        info = fmt.read(self.view, path, images)
+        if view is None:
+            info.reject(ONLY_A_NOTE)
+        return info
 
 
 def message_tokens(info: MessageInfo, counter: TokenCounter) -> int:
@@ -197,15 +188,9 @@ class Memory:
 
     def _parsed(self, raw: JSON, original: Any) -> ParsedMessage:
         if original is PLACEHOLDER:
-            placeholder = ParsedMessage(raw)
-            placeholder.is_note = True
-            return placeholder
+            return ParsedMessage(PLACEHOLDER)
         spoken = raw.get("role") == "user"
-        is_output = spoken and self._observation is not None and bool(self._observation(original))
-        view = cleaned(raw, is_output=is_output)
-        parsed = ParsedMessage(raw, view=view, is_output=is_output)
-        parsed.is_note = view is None
-        return parsed
+        return ParsedMessage(raw, is_output=spoken and self._observation is not None and self._observation(original))
 
 
 def _key(message: JSON) -> bytes:

@@ -14,21 +14,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cupel.messages._formats import OUTPUTS, texts_in, with_texts
+from cupel.messages._formats import OUTPUTS
 from cupel.messages._plain import JSON, fields, is_sequence
 from cupel.shorten import escape_markers
 
 if TYPE_CHECKING:
+    from cupel.messages._formats import Format
     from cupel.tokens import TokenCounter
 
 LINE_TOKENS: Final = 30
 """The most tokens that one step takes in a note."""
 NOTES_SHARE: Final = 10
 """All notes of a request together take at most this fraction (one tenth) of the budget."""
+NOTE_KEY: Final = "cupel"
+"""The key of a note in a tool result that is an object."""
 _LINE_CHARACTERS = 80
 _PREFIX = "[cupel:"
 _NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted here: [^\]]*\]\n?")
-_TEXT_TYPES = frozenset(("text", "input_text", "output_text"))
 
 
 class OmittedStep(NamedTuple):
@@ -51,10 +53,11 @@ class Slot(NamedTuple):
     in_result: bool
 
 
-def step_of(position: int, views: Sequence[JSON], counter: TokenCounter) -> OmittedStep:
+def step_of(position: int, views: Sequence[JSON], fmt: Format, counter: TokenCounter) -> OmittedStep:
     """Describe one unit of a history, given its messages as plain data."""
-    calls = [(name, _words(arguments)) for view in views for name, arguments in calls_in(view)]
-    entries = calls or [(f"{views[0].get('role', 'assistant')}:", _said(views[0]))]
+    calls = [(name, _words(arguments)) for view in views for name, arguments in fmt.calls(view)]
+    role, words = fmt.said(views[0])
+    entries = calls or [(f"{role}:", words)]
     lines = tuple(_line(name, words, counter) for name, words in entries)
     return OmittedStep(
         position,
@@ -110,74 +113,69 @@ def note_text(steps: int, words: str) -> str:
     return f"{_PREFIX} {steps} earlier step{'' if steps == 1 else 's'} omitted here: {_flat(words)}]"
 
 
-def with_note(view: JSON, note: str) -> JSON:
+def with_note(view: JSON, note: str, fmt: Format) -> JSON:
     """Return a copy of a tool result or a message of the user that begins with a note."""
-    if texts := texts_in(view, OUTPUTS):
-        return with_texts(view, [_joined(note, texts[0]), *texts[1:]], OUTPUTS)
-    if "output" in view:
-        return {**view, "output": _content(view["output"], note, "input_text")}
-    content = view.get("content")
-    if is_sequence(content) and content and fields(content[0]).get("type") == "tool_result":
-        result = fields(content[0])
-        return {**view, "content": [{**result, "content": _content(result.get("content"), note, "text")}, *content[1:]]}
-    kinds = (str(fields(block).get("type")) for block in content) if is_sequence(content) else ()
-    kind = "input_text" if any(kind.startswith(("input_", "output_")) for kind in kinds) else "text"
-    return {**view, "content": _content(content, note, kind)}
+    opening = fmt.opening(view)
+    return view if opening is None else opening.write(_with_note(opening.content, note, fmt))
 
 
-def note_message(note: str) -> JSON:
-    """Return a message of the user that holds a note alone."""
-    return {"role": "user", "content": note}
+def _with_note(content: Any, note: str, fmt: Format) -> Any:
+    if isinstance(content, dict):
+        return {NOTE_KEY: note, **fields(content)}  # pyright: ignore[reportUnknownArgumentType]  (a value of JSON)
+    if not is_sequence(content) or not content:
+        return _joined(note, content) if isinstance(content, str) else note
+    at = _first_text(content)
+    if at is None:
+        return [fmt.text_block(note), *content]
+    block = fields(content[at])
+    return [*content[:at], {**block, "text": _joined(note, block["text"])}, *content[at + 1 :]]
 
 
-def can_hold_note(view: JSON) -> bool:
+def _first_text(content: Sequence[Any]) -> int | None:
+    return next((at for at, block in enumerate(content) if isinstance(fields(block).get("text"), str)), None)
+
+
+def can_hold_note(view: JSON, fmt: Format) -> bool:
     """Return whether a message holds tool results to which text can be added."""
-    if texts_in(view, OUTPUTS):
-        return True
-    if view.get("role") == "tool" or view.get("type") in ("function_call_output", "custom_tool_call_output"):
-        return True
-    content = view.get("content")
-    return is_sequence(content) and bool(content) and fields(content[0]).get("type") == "tool_result"
+    opening = fmt.opening(view)
+    return opening is not None and opening.in_result
 
 
-def cleaned(view: JSON, *, is_output: bool = False) -> JSON | None:
+def cleaned(view: JSON, fmt: Format, *, is_output: bool = False) -> JSON | None:
     """Return a message without the note it begins with, imitations in its tool outputs escaped.
 
     The message itself comes back where there is nothing to change, and None where it holds nothing but a note.
 
     Args:
         view: the message as plain data.
+        fmt: its format.
         is_output: whether a message of the user is a tool's output.
     """
-    if view.get("role") == "user" and (bare := _without_note(view)) is not view:
-        return None if bare is None else cleaned(bare, is_output=is_output)
+    opening = fmt.opening(view)
+    if opening is not None and (bare := _without_note(opening.content)) is not opening.content:
+        view = opening.write(bare)
+        if not opening.in_result:
+            return cleaned(view, fmt, is_output=is_output) if bare else None
     parts = ("outputs", "prose") if is_output else OUTPUTS
-    texts = texts_in(view, parts)
-    clean = [escape_markers(_NOTE.sub("", text, count=1) if at == 0 else text) for at, text in enumerate(texts)]
-    return view if clean == texts else with_texts(view, clean, parts)
+    texts = fmt.texts_in(view, parts)
+    clean = [escape_markers(text) for text in texts]
+    return view if clean == texts else fmt.with_texts(view, clean, parts)
 
 
-def calls_in(view: JSON) -> list[tuple[str, Any]]:
-    """Return the name and the arguments of each tool call in a message or item."""
-    calls: list[Any] = [
-        fields(call).get("function") or fields(call).get("custom") for call in _list(view, "tool_calls")
-    ]
-    calls += [view["function_call"]] if view.get("function_call") else []
-    if str(view.get("type")).endswith("_call"):
-        calls.append({"name": str(view["type"]).removesuffix("_call"), **view})
-    calls += [block for block in _list(view, "content") if str(fields(block).get("type")).endswith("tool_use")]
-    return [
-        (str(call.get("name") or "tool"), next((call[key] for key in _ARGUMENTS if key in call), None))
-        for call in map(fields, calls)
-    ]
-
-
-_ARGUMENTS = ("arguments", "input", "action", "code")
-
-
-def _list(view: JSON, name: str) -> Sequence[Any]:
-    value = view.get(name)
-    return value if is_sequence(value) else ()
+def _without_note(content: Any) -> Any:
+    """Return content without the note that it begins with; itself, if there is none."""
+    if isinstance(content, str):
+        return _NOTE.sub("", content, count=1) if _NOTE.match(content) else content
+    if is_sequence(content):
+        at = _first_text(content)
+        block = {} if at is None else fields(content[at])
+        if at is None or (rest := _without_note(block["text"])) is block["text"]:
+            return content
+        return [*content[:at], *([{**block, "text": rest}] if rest else []), *content[at + 1 :]]
+    noted = fields(content).get(NOTE_KEY)
+    if not isinstance(noted, str) or not _NOTE.match(noted):
+        return content
+    return {key: value for key, value in fields(content).items() if key != NOTE_KEY}
 
 
 def _words(arguments: Any) -> str:
@@ -205,13 +203,6 @@ def _leaves(value: Any) -> Iterable[str]:
             yield from _leaves(inner)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
-
-
-def _said(view: JSON) -> str:
-    content = view.get("content")
-    if isinstance(content, str):
-        return content[: 2 * _LINE_CHARACTERS]
-    return " ".join(str(fields(block).get("text") or "")[: 2 * _LINE_CHARACTERS] for block in _list(view, "content"))
 
 
 def _line(name: str, words: str, counter: TokenCounter) -> str:
@@ -245,24 +236,3 @@ def _newest_within(steps: Sequence[OmittedStep], limit: int) -> set[int]:
 
 def _joined(note: str, text: str) -> str:
     return f"{note}\n{text}" if text else note
-
-
-def _content(content: Any, note: str, kind: str) -> Any:
-    if isinstance(content, str):
-        return _joined(note, content)
-    return [{"type": kind, "text": note}, *content] if is_sequence(content) and content else note
-
-
-def _without_note(view: JSON) -> JSON | None:
-    """Return a message of the user without the note that it begins with; None if nothing else is in it."""
-    content = view.get("content")
-    if isinstance(content, str):
-        rest = _NOTE.sub("", content, count=1)
-        return view if rest == content else {**view, "content": rest} if rest else None
-    first = fields(content[0]) if is_sequence(content) and content else {}
-    text = first.get("text")
-    if not isinstance(text, str) or first.get("type") not in _TEXT_TYPES or not _NOTE.match(text):
-        return view
-    rest = _NOTE.sub("", text, count=1)
-    left = [*([{**first, "text": rest}] if rest else []), *_list(view, "content")[1:]]
-    return {**view, "content": left} if left else None

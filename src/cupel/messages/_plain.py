@@ -140,90 +140,19 @@ def compact_json(value: object) -> str:
         return json.dumps(value, separators=(",", ":"))
 
 
-_ANTHROPIC = ("role", "content")
-"""The fields of the messages that Anthropic's API returns which a request may contain."""
-_RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed"))
-"""Top-level fields of messages and items in OpenAI's responses that its requests may not contain."""
-
-_NULLS: dict[object, tuple[str, ...]] = {
-    "code_interpreter_call": ("code", "outputs"),
-    "image_generation_call": ("result",),
-}
-"""Top-level fields of an item that must be sent even if they are null."""
-
-
-def sendable(message: Any, path: str) -> Any:
-    """Return `message` itself if it is plain data that can be sent, or else a copy that can.
-
-    An SDK's object, whole or inside a message, becomes the dict that its provider takes; so does a dict that holds what
-    only Anthropic's responses may, or an empty `tool_calls`, which OpenAI refuses.
-    """
-    if not _has_models(message) and not _has_empty_calls(message) and not _is_response(message):
-        return message
-    copy = _copied(message, path)
-    if _is_response(copy):
-        return {key: copy[key] for key in _ANTHROPIC}
-    if "id" in (audio := fields(copy.get("audio"))):
-        copy["audio"] = {"id": audio["id"]}
-    if copy.get("tool_calls") == []:
-        del copy["tool_calls"]
-    needed = _NULLS.get(copy.get("type"), ())
-    return {
-        key: value for key, value in copy.items() if key not in _RESPONSE_ONLY and (value is not None or key in needed)
-    }
-
-
-def merged_users(placed: Sequence[tuple[Any, int | None]]) -> list[tuple[Any, int | None]]:
-    """Return messages with their positions, neighbouring ones of the user merged into one, in copies."""
-    found: list[tuple[Any, int | None]] = []
-    for message, at in placed:
-        before, place = found[-1] if found else (None, None)
-        one, other = fields(before), fields(message)
-        if one.get("role") == other.get("role") == "user":
-            content = _joined_content(one.get("content"), other.get("content"))
-            found[-1] = {**one, "content": content}, at if place is None else place
-        else:
-            found.append((message, at))
-    return found
-
-
-def _joined_content(one: Any, other: Any) -> Any:
-    if isinstance(one, str) and isinstance(other, str):
-        return f"{one}\n\n{other}"
-    parts = [*one, *other] if is_sequence(one) and is_sequence(other) else []
-    if not parts:
-        kind = next((fields(part).get("type") for part in (one if is_sequence(one) else other)), "text")
-        text = "input_text" if str(kind).startswith("input_") else "text"
-        parts = [*_as_parts(one, text), *_as_parts(other, text)]
-    return parts
-
-
-def _as_parts(content: Any, kind: str) -> Sequence[Any]:
-    return content if is_sequence(content) else [{"type": kind, "text": content}]
-
-
-def _is_response(message: object) -> bool:
-    entries = fields(message)
-    return entries.get("type") == "message" and "model" in entries
-
-
-def _has_empty_calls(message: object) -> bool:
-    calls = cast("Mapping[str, object]", message).get("tool_calls") if isinstance(message, Mapping) else None
-    return is_sequence(calls) and not calls
-
-
-def _has_models(value: object) -> bool:
+def has_models(value: object) -> bool:
+    """Return whether a message is an SDK's object or holds one."""
     if isinstance(value, Mapping):
-        return any(map(_has_models, cast("Mapping[object, object]", value).values()))
-    return any(map(_has_models, value)) if is_sequence(value) else is_model(value)
+        return any(map(has_models, cast("Mapping[object, object]", value).values()))
+    return any(map(has_models, value)) if is_sequence(value) else is_model(value)
 
 
-def _copied(value: object, path: str) -> Any:
+def model_fields(value: object, path: str) -> Any:
     """Return a message as plain data: the fields of its objects, and the nulls that the provider sent."""
     if isinstance(value, Mapping):
-        return {key: _copied(inner, path) for key, inner in cast("Mapping[str, object]", value).items()}
+        return {key: model_fields(inner, path) for key, inner in cast("Mapping[str, object]", value).items()}
     if is_sequence(value):
-        return [_copied(inner, path) for inner in value]
+        return [model_fields(inner, path) for inner in value]
     if not is_model(value):
         return value
     excluded = getattr(value, "__api_exclude__", None)

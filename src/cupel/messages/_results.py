@@ -152,7 +152,7 @@ class Turn(Fitted[M]):
         the caller where `tools` or `system` were given to the session: it belongs after those.
         """
         fmt = FORMATS.get(self.provider)
-        if fmt is None or fmt.mark is None or (self.provider != "anthropic" and not self.marks):
+        if fmt is None or fmt.mark is None or not (fmt.mark.needed or self.marks):
             return list(self.messages)
         return [fmt.mark.marked(message, here=at in self.marks) for at, message in enumerate(self.messages)]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from cupel._checks import as_function, as_text
 from cupel._planning import Entry
 from cupel.errors import SelectionError
-from cupel.messages._formats import OUTPUTS, texts_in
+from cupel.messages._formats import OUTPUTS
 from cupel.messages._notes import OmittedStep, Slot, can_hold_note, step_of
 from cupel.messages._reuse import UsageTracker
 from cupel.shorten import shorten
@@ -106,7 +106,7 @@ class Shortening(NamedTuple):
         messages: dict[int, Shorter] = {}
         tokens = segment.tokens
         for position, which in parts.items():
-            texts = texts_in(history.parsed[position].view, which)
+            texts = history.format.texts_in(history.parsed[position].view, which)
             forms = [self._text(text, limit, history.counter, query) for text in texts]
             if forms == texts:
                 continue
@@ -280,7 +280,7 @@ def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], histo
         role = "user"
     elif roles == {"system"}:
         role = "system"
-    count = history.counter.count
+    count, texts_in = history.counter.count, history.format.texts_in
     views = [parsed[at].view for at in positions]
     first = next((n for n, at in enumerate(positions) if infos[at].role == "assistant"), 0)
     return Segment(
@@ -292,8 +292,8 @@ def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], histo
         has_user_words=spoken,
         outputs=outputs,
         sizes={at: [count(text) for text in texts_in(parsed[at].view, parts)] for at, parts in outputs.items()},
-        trace=step_of(origin, views[first:], history.counter),
-        holder=next((at for at in outputs if at in observed or can_hold_note(parsed[at].view)), None),
+        trace=step_of(origin, views[first:], history.format, history.counter),
+        holder=next((at for at in outputs if at in observed or can_hold_note(parsed[at].view, history.format)), None),
     )
 
 

@@ -205,7 +205,7 @@ class MessageSession(BaseSession, Generic[M]):
 
     def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
         if self._follows_provider:
-            self._prices = default_prices(history.format.name)
+            self._prices = history.format.prices
         window = self._window(self._budget)
         room = window - history.fixed_tokens
         history.drop_stale(room)
@@ -334,7 +334,7 @@ def default_prices(provider: str) -> Prices:
     >>> default_prices("openai") == Prices.automatic(), default_prices("anthropic") == Prices.marked()
     (True, True)
     """
-    return Prices.automatic() if provider.startswith(("openai", "gemini")) else Prices.marked()
+    return detect_format((), provider, system=None, tools=None).prices
 
 
 def _opening(fixed: Sequence[ContextItem]) -> Opening:

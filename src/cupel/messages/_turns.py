@@ -59,15 +59,15 @@ class TurnBuilder:
         shorter = {at: one for i, name in self.request.sent.items() for at, one in self._form(i, name).items()}
         positions = sorted(at for index in self.request.sent for at in self.segments[index].positions)
         placed = self.request.notes
-        messages, sent = history.request(positions, shorter, {one.slot: one.note.text for one in placed.values()})
+        sent = history.request(positions, shorter, {one.slot: one.note.text for one in placed.values()})
         marked = self._marked(positions)
         places = {segment.key: segment for segment in self.segments}
         report = _Report(self)
         return Turn(
             report.report,
             report.dropped,
-            messages=messages,
-            positions=tuple(None if at is None else origin[at] for at in sent),
+            messages=[one.message for one in sent],
+            positions=tuple(None if one.position is None else origin[one.position] for one in sent),
             notes=tuple(placed[at].note.text for at in sorted(placed)),
             total_tokens=step.bill.sent,
             provider=history.format.name,
@@ -82,7 +82,7 @@ class TurnBuilder:
                 for change in step.changes
                 for segment in (places[change.key],)
             ),
-            marks=tuple(number for number, at in enumerate(sent) if at in marked),
+            marks=tuple(number for number, one in enumerate(sent) if not marked.isdisjoint(one.positions)),
             bill=step.bill,
         )
 

@@ -39,8 +39,6 @@ _TALK = 0.7
 """The assistant's words are kept whatever their price while the request takes at most this share of the room."""
 _NOTE_FRAME = 10
 """Tokens of a note besides its lines."""
-_ARCHIVING = frozenset(("anthropic", "openai", "openai-responses"))
-"""Formats whose messages can be read without those that are archived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +307,7 @@ class TurnPlanner:
         found = [at for at in found if not self.segments[at].has_user_words and not self._is_pinned(self.segments[at])]
         infos = history.infos
         first = next((at for at, info in enumerate(infos) if info.role != "system"), 0)
-        alone = history.framework is None and history.format.name in _ARCHIVING and self.noting.separate
+        alone = history.framework is None and self.noting.separate
         linked = any(info.begun or info.ended or info.within for info in infos)
         thinking = history.rules.loops is not None and any(info.opens_thinking for info in infos)
         system = any(info.role == "system" and info.rejection is None for info in infos[first:])

@@ -1,7 +1,6 @@
 """The formats of chat histories: one module each, and one entry in the table."""
 
-from cupel.messages._formats.format import Format
-from cupel.messages._formats.marks import unmarked
+from cupel.messages._formats.format import Format, Placed
 from cupel.messages._formats.table import (
     FORMATS,
     FRAMEWORK,
@@ -12,7 +11,7 @@ from cupel.messages._formats.table import (
     read_message,
     traits_of,
 )
-from cupel.messages._formats.texts import OUTPUTS, Part, checked_parts, texts_in, thinks, with_texts
+from cupel.messages._formats.texts import OUTPUTS, Part, checked_parts
 
 __all__ = [
     "FORMATS",
@@ -21,14 +20,11 @@ __all__ = [
     "REPLY_FRAME",
     "Format",
     "Part",
+    "Placed",
     "Provider",
     "checked_parts",
     "detect_format",
     "provider_of",
     "read_message",
-    "texts_in",
-    "thinks",
     "traits_of",
-    "unmarked",
-    "with_texts",
 ]

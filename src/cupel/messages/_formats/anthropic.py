@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
-from cupel.messages._formats.format import Format
+from cupel.messages._formats.chat import block_list
+from cupel.messages._formats.format import Format, Opening
 from cupel.messages._formats.marks import Mark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
+from cupel.messages._formats.texts import Form, change_content, change_strings, change_text, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import (
     EMPTY_CONTENT,
@@ -24,7 +27,7 @@ from cupel.messages._units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from cupel.tokens import TokenCounter
 
@@ -53,7 +56,7 @@ _BLOCKS = frozenset(
 )
 """Types of blocks that only this format has."""
 _UNCOUNTED = frozenset(("type", "id", "tool_use_id", CACHE_KEY, "encrypted_content"))
-MARK: Final = Mark(field={CACHE_KEY: {"type": "ephemeral"}}, text="text", refused=frozenset(_THINKING))
+MARK: Final = Mark(field={CACHE_KEY: {"type": "ephemeral"}}, text="text", refused=frozenset(_THINKING), needed=True)
 
 
 def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
@@ -69,6 +72,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
         _add_text(content, info)
     else:
         _read_blocks(blocks(content, f"{path}.content"), info, f"{path}.content", images)
+    info.is_fixed = role == "assistant" and has_fixed_blocks(content)
     if role == "user":
         info.speaks = isinstance(content, str) or len(info.results) < len(blocks(content, path))
         info.role = "tool" if info.results else "user"
@@ -248,6 +252,50 @@ def schema_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
     return counter.count(compact_json(tools))
 
 
+def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
+    """Return a copy of a message with other texts."""
+    content = message.get("content")
+    spoken = form if "prose" in parts and message.get("role") in ("user", "assistant") else None
+    if not is_sequence(content):
+        return {**message, "content": change_content(content, spoken)}
+    return {**message, "content": [_change_block(block, parts, form, spoken) for block in content]}
+
+
+def _change_block(block: Any, parts: Collection[str], form: Form, spoken: Form | None) -> Any:
+    match block:
+        case {"type": "tool_result", "content": content}:
+            return {**block, "content": change_content(content, form if "outputs" in parts else None)}
+        case {"type": "tool_use", "input": given} if "arguments" in parts:
+            return {**block, "input": change_strings(given, form)}
+        case _:
+            return block if spoken is None else change_text(block, spoken)
+
+
+def calls(message: JSON) -> list[tuple[str, Any]]:
+    """Return the name and the arguments of each call, server tools too."""
+    found = [fields(block) for block in block_list(message.get("content"))]
+    return [
+        (str(block.get("name") or "tool"), block.get("input"))
+        for block in found
+        if str(block.get("type")).endswith("tool_use")
+    ]
+
+
+def opening(message: JSON) -> Opening | None:
+    """Return the content of the first result, or else of a message of the user."""
+    if message.get("role") != "user":
+        return None
+    content = message.get("content")
+    first, *rest = block_list(content) or [None]
+    if fields(first).get("type") != "tool_result":
+        return Opening(content, lambda new: {**message, "content": new}, in_result=False)
+    return Opening(
+        fields(first).get("content"),
+        lambda new: {**message, "content": [{**fields(first), "content": new}, *rest]},
+        in_result=True,
+    )
+
+
 def _recognises(message: JSON) -> bool:
     content = message.get("content")
     kinds = [str(fields(part).get("type")) for part in content] if is_sequence(content) else []
@@ -261,6 +309,10 @@ FORMAT: Final = Format(
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: "input_schema" in tool,
+    prices=Prices.marked(),
+    change_texts=change_texts,
+    calls=calls,
+    opening=opening,
     strict_ends=True,
     thinking=True,
     results_are_user=True,

@@ -1,23 +1,57 @@
-"""The interface of a format: how its messages are read and grouped, and which sequences of them are valid."""
+"""The interface of a format: everything that `fit` and sessions ask of a provider's messages."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from cupel.messages._formats import chat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
+    from cupel._planning import Prices
     from cupel.messages._formats.marks import Mark
     from cupel.messages._formats.media import ImageRule
+    from cupel.messages._formats.texts import Form
     from cupel.messages._plain import JSON
     from cupel.messages._units import MessageInfo, Unit
     from cupel.tokens import TokenCounter
 
 
+class Opening(NamedTuple):
+    """The content that a note goes into: of a message's first tool result, or else the user's words."""
+
+    content: Any
+    """A text, a list of blocks, or the fields of an object."""
+    write: Callable[[Any], JSON]
+    """Returns a copy of the message with other content."""
+    in_result: bool
+
+
+class Placed(NamedTuple):
+    """A message to send, and the positions of its content in the history; a note has none."""
+
+    message: Any
+    positions: tuple[int, ...]
+
+    @property
+    def position(self) -> int | None:
+        """The position of its first content."""
+        return self.positions[0] if self.positions else None
+
+
+class Join(Protocol):
+    """Joins neighbouring messages; with `alternate`, user and assistant must take turns."""
+
+    def __call__(self, message: Any, other: Any, *, alternate: bool) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One format of chat histories. Its module builds it, and the table lists it."""
+    """One format of chat histories. Its module builds it, and the table lists it.
+
+    The defaults are those of OpenAI's and Anthropic's messages, whose content is a text or a list of typed blocks.
+    """
 
     name: str
     read: Callable[[JSON, str, ImageRule], MessageInfo]
@@ -30,6 +64,24 @@ class Format:
     """Whether a message has a trait that only this format has."""
     recognises_tool: Callable[[JSON], bool]
     """Whether a tool definition is one of this format."""
+    prices: Prices
+    """How the provider caches prompts, where the caller does not say."""
+    change_texts: Callable[[JSON, Collection[str], Form], JSON]
+    """Return a copy of a message whose texts of some parts are replaced by a function of them."""
+    calls: Callable[[JSON], list[tuple[str, Any]]]
+    """Return the name and the arguments of each tool call in a message, calls of the provider's own tools too."""
+    opening: Callable[[JSON], Opening | None]
+    """Return the content that a note goes into; None for a message that can hold none."""
+    said: Callable[[JSON], tuple[str, str]] = chat.said
+    """Return the role and the words of a message without calls, for a line of a note."""
+    text_block: Callable[[str], JSON] = chat.text_block
+    user_message: Callable[[str], JSON] = chat.user_message
+    canonical: Callable[[JSON], JSON] = chat.canonical
+    """Return the fields that a provider is sent, without cache breakpoints, in one way of writing them."""
+    sendable: Callable[[Any, str], Any] = chat.sendable
+    """Return a message of the caller's, or a copy that can be sent; the string is its path, for errors."""
+    join: Join = chat.join
+    """Return two neighbouring messages as one; None if they stay two."""
     mark: Mark | None = None
     """How a cache breakpoint is written."""
     strict_ends: bool = False
@@ -38,3 +90,30 @@ class Format:
     """Whether a running tool loop that began with thinking must still begin with it."""
     results_are_user: bool = False
     """Whether tool results are part of user messages, rather than separate messages."""
+
+    def texts_in(self, view: JSON, parts: Collection[str]) -> list[str]:
+        """Return the texts of a message that are of these parts."""
+        found: list[str] = []
+
+        def note(text: str) -> str:
+            found.append(text)
+            return text
+
+        self.change_texts(view, parts, note)
+        return found
+
+    def with_texts(self, view: JSON, texts: Sequence[str], parts: Collection[str]) -> JSON:
+        """Return a copy of a message with the texts of these parts replaced."""
+        following = iter(texts)
+        return self.change_texts(view, parts, lambda _: next(following))
+
+    def joined(self, placed: Sequence[Placed], *, alternate: bool) -> list[Placed]:
+        """Return messages, neighbours joined that must be one."""
+        found: list[Placed] = []
+        for message, positions in placed:
+            one = self.join(found[-1].message, message, alternate=alternate) if found else None
+            if one is None:
+                found.append(Placed(message, positions))
+            else:
+                found[-1] = Placed(one, (*found[-1].positions, *positions))
+        return found

@@ -23,6 +23,8 @@ class Mark:
     blocks: frozenset[str] | None = None
     """Types of blocks that can carry it; None for all but `refused`."""
     refused: frozenset[str] = frozenset()
+    needed: bool = False
+    """Whether nothing is cached without breakpoints; if so, those that messages brought along are removed."""
 
     def marked(self, message: Any, *, here: bool) -> Any:
         """Return a message with one breakpoint, on the last block that can carry one, if it belongs `here`.

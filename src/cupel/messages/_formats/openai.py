@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import wrong_type
-from cupel.messages._formats import media
-from cupel.messages._formats.format import Format
+from cupel._planning import Prices
+from cupel.messages._formats import anthropic, media
+from cupel.messages._formats.chat import block_list
+from cupel.messages._formats.format import Format, Opening
 from cupel.messages._formats.marks import Mark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
+from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, MessageInfo, Role, Unit, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from cupel.tokens import TokenCounter
 
@@ -97,6 +100,7 @@ def _read_content(message: JSON, info: MessageInfo, path: str, images: media.Ima
         if isinstance(message.get(hidden), str):
             info.texts.append(message[hidden])
             info.opens_thinking = info.opens_thinking or bool(message[hidden])
+    info.is_fixed = any(map(message.get, _REASONING)) or (info.role == "assistant" and has_fixed_blocks(content))
     if isinstance(content, str):
         info.texts.append(content)
         if not content and not (info.calls or info.results or refusal):
@@ -235,6 +239,44 @@ def _text(description: object) -> str:
     return str(description or "").removesuffix(".")
 
 
+def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
+    """Return a copy of a message with other texts; the input of custom tools is not JSON and stays as it is."""
+    if message.get("role") in ("tool", "function"):
+        return {**message, "content": change_content(message.get("content"), form if "outputs" in parts else None)}
+    copy = dict(message)
+    if "arguments" in parts:
+        if is_sequence(message.get("tool_calls")):
+            copy["tool_calls"] = [_change_call(call, "function", form) for call in message["tool_calls"]]
+        elif message.get("function_call"):
+            copy = _change_call(message, "function_call", form)
+    return change_prose(copy, parts, form)
+
+
+def _change_call(holder: Any, name: str, form: Form) -> Any:
+    match fields(holder).get(name):
+        case {"arguments": arguments} as function:
+            return {**holder, name: {**fields(function), "arguments": change_json(arguments, form)}}
+        case _:
+            return holder
+
+
+def calls(message: JSON) -> list[tuple[str, Any]]:
+    """Return the name and the arguments of each call, those of a framework's server tools too."""
+    listed = [fields(call) for call in block_list(message.get("tool_calls"))]
+    found = [fields(call.get("function") or call.get("custom")) for call in listed]
+    found += [fields(message["function_call"])] if message.get("function_call") else []
+    own = [(str(call.get("name") or "tool"), call.get("arguments", call.get("input"))) for call in found]
+    return [*own, *anthropic.calls(message)]
+
+
+def opening(message: JSON) -> Opening | None:
+    """Return the content of a result or of a message of the user."""
+    role = message.get("role")
+    if role not in ("user", "tool", "function"):
+        return None
+    return Opening(message.get("content"), lambda new: {**message, "content": new}, in_result=role != "user")
+
+
 def _recognises(message: JSON) -> bool:
     content = message.get("content")
     return (
@@ -251,5 +293,9 @@ FORMAT: Final = Format(
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: "function" in tool and "input_schema" not in tool,
+    prices=Prices.automatic(),
+    change_texts=change_texts,
+    calls=calls,
+    opening=opening,
     mark=Mark(field=BREAKPOINT, text="text", blocks=frozenset(("text", "image_url", "input_audio"))),
 )

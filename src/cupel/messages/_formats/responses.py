@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import shown
+from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
-from cupel.messages._formats.format import Format
+from cupel.messages._formats.format import Format, Opening
 from cupel.messages._formats.marks import Mark
 from cupel.messages._formats.openai import BREAKPOINT, CALL_FRAME, MESSAGE_FRAME, tool_tokens
+from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._units import (
     EMPTY_CONTENT,
@@ -26,7 +28,7 @@ from cupel.messages._units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 NO_PROGRAM = "a call by a program that is missing"
 REPEATED_ID = "a newer item has the same id"
@@ -47,6 +49,7 @@ _ANSWERS = {output: call for call, output in ANSWERED_BY.items()}
 COMPACTIONS = frozenset(("compaction", "compaction_summary"))
 SETTINGS = COMPACTIONS | {"additional_tools", "compaction_trigger", "configuration_update"}
 """Items that apply to the rest of the conversation; they are kept like a system prompt."""
+_TEXT_OUTPUTS = ("custom_tool_call_output", "function_call_output")
 _PARTS = ("input_file", "input_image", "input_text", "output_text")
 """Types of parts that only this format has."""
 _UNCOUNTED = frozenset(("id", "call_id", "status", "type", "encrypted_content", "result", "caller", "fingerprint"))
@@ -120,11 +123,12 @@ def _read_message(item: JSON, path: str, images: media.ImageRule) -> MessageInfo
     if not content:
         info.reject(EMPTY_CONTENT)
     _read_parts(content, info, f"{path}.content", images)
+    info.is_fixed = role == "assistant" and has_fixed_blocks(content)
     return info
 
 
 def _read_reasoning(item: JSON, path: str) -> MessageInfo:
-    info = MessageInfo("assistant", opens_thinking=True, ends_thinking=True)
+    info = MessageInfo("assistant", opens_thinking=True, ends_thinking=True, is_fixed=True)
     for field in ("summary", "content"):
         info.texts += [str(part.get("text", "")) for part in objects(item.get(field), f"{path}.{field}")]
     info.extra = media.opaque_tokens(str(item.get("encrypted_content") or ""))
@@ -134,7 +138,7 @@ def _read_reasoning(item: JSON, path: str) -> MessageInfo:
 def _read_output(kind: str, item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     info = MessageInfo("tool", results=[f"{_ANSWERS[kind]}:{_call_id(item)}"], extra=CALL_FRAME)
     output = item.get("output", item.get("result"))
-    if isinstance(output, str) or kind in ("custom_tool_call_output", "function_call_output"):
+    if isinstance(output, str) or kind in _TEXT_OUTPUTS:
         _read_parts(output, info, f"{path}.output", images)
     elif "image_url" in fields(output):  # a computer's screenshot
         info.extra += images.openai(str(fields(output)["image_url"]), None)
@@ -269,6 +273,33 @@ def _forbid_open_programs(units: Sequence[Unit], infos: Sequence[MessageInfo], a
             unit.reject(NO_RESULT)
 
 
+def change_texts(item: JSON, parts: Collection[str], form: Form) -> JSON:
+    """Return a copy of an item with other texts; the input of custom tools is not JSON and stays as it is."""
+    if str(item.get("type")).endswith("_call_output"):
+        return {**item, "output": change_content(item.get("output"), form if "outputs" in parts else None)}
+    if item.get("type") == "function_call" and "arguments" in parts and "arguments" in item:
+        return {**item, "arguments": change_json(item["arguments"], form)}
+    return change_prose(item, parts, form)
+
+
+def calls(item: JSON) -> list[tuple[str, Any]]:
+    """Return the name and the arguments of a call, whoever answers it."""
+    if not str(item.get("type")).endswith("_call"):
+        return []
+    arguments = next((item[key] for key in ("arguments", "input", "action", "code") if key in item), None)
+    return [(str(item.get("name") or item["type"].removesuffix("_call")), arguments)]
+
+
+def opening(item: JSON) -> Opening | None:
+    """Return the output of an item that can hold text, or the content of a message of the user."""
+    if item.get("role") == "user":
+        return Opening(item.get("content"), lambda new: {**item, "content": new}, in_result=False)
+    kind, output = str(item.get("type")), item.get("output")
+    if kind in _TEXT_OUTPUTS or (kind.endswith("_call_output") and isinstance(output, str)):
+        return Opening(output, lambda new: {**item, "output": new}, in_result=True)
+    return None
+
+
 def _recognises(item: JSON) -> bool:
     # The messages that Anthropic's API returns have a type too, and name their model.
     if "type" in item and not (item["type"] == "message" and "model" in item):
@@ -284,5 +315,10 @@ FORMAT: Final = Format(
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: tool.get("type") == "function" and not {"function", "input_schema"} & tool.keys(),
+    prices=Prices.automatic(),
+    change_texts=change_texts,
+    calls=calls,
+    opening=opening,
+    text_block=lambda text: {"type": "input_text", "text": text},
     mark=Mark(field=BREAKPOINT, text="input_text", blocks=frozenset(("input_text", "input_image", "input_file"))),
 )

@@ -24,7 +24,14 @@ REPLY_FRAME = 3
 """Tokens that begin the model's reply."""
 
 FORMATS: dict[str, Format] = {one.name: one for one in (anthropic.FORMAT, openai.FORMAT, responses.FORMAT)}
-FRAMEWORK = replace(openai.FORMAT, name="framework", tool_tokens=anthropic.tool_tokens, strict_ends=True, thinking=True)
+FRAMEWORK = replace(
+    openai.FORMAT,
+    name="framework",
+    tool_tokens=anthropic.tool_tokens,
+    prices=anthropic.FORMAT.prices,
+    strict_ends=True,
+    thinking=True,
+)
 """For histories that a framework translates for any provider: pairs like OpenAI's, ends and loops like Anthropic's.
 
 A message thinks if its `reasoning` is not empty, or if its first part is of type `thinking` or `redacted_thinking`.

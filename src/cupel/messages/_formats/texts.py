@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, Literal, get_args
 
 from cupel._checks import shown, wrong_type
@@ -15,10 +15,11 @@ Part = Literal["arguments", "outputs", "prose"]
 """The texts that may be shortened: strings in calls' arguments, tool results, prose of the user and the assistant."""
 OUTPUTS: tuple[Part, ...] = ("outputs",)
 
-_Form = Callable[[str], str]
+Form = Callable[[str], str]
+"""A function that returns another text for one."""
 _TEXTS = frozenset(("text", "input_text", "output_text"))
 _OPEN = _TEXTS | {"tool_use", "refusal"}
-"""The other parts that a message of the model may have if its words and calls are to be changed."""
+"""Blocks beside which the words and calls of the model may be changed."""
 _STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?', re.DOTALL)
 """A string in a JSON text, and whether it is a key."""
 
@@ -35,104 +36,35 @@ def checked_parts(parts: Collection[Part]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def texts_in(message: JSON, parts: Collection[str]) -> list[str]:
-    """Return the texts of a message that are of these parts."""
-    found: list[str] = []
-
-    def note(text: str) -> str:
-        found.append(text)
-        return text
-
-    _with_each(message, parts, note)
-    return found
-
-
-def with_texts(message: JSON, texts: Sequence[str], parts: Collection[str]) -> JSON:
-    """Return a copy of a message with the texts of these parts replaced."""
-    following = iter(texts)
-    return _with_each(message, parts, lambda _: next(following))
-
-
-def thinks(message: JSON) -> bool:
-    """Return whether a message holds reasoning or work of the provider's, beside which nothing may be reworded."""
-    if message.get("type") == "reasoning" or message.get("reasoning_content") or message.get("reasoning"):
-        return True
-    content = message.get("content")
-    if message.get("role") != "assistant" or not is_sequence(content):
-        return False
-    return any(fields(block).get("type") not in _OPEN for block in content)
-
-
-def _with_each(message: JSON, parts: Collection[str], form: _Form) -> JSON:
-    if message.get("role") in ("tool", "function"):
-        return {**message, "content": _output(message.get("content"), parts, form)}
-    kind = str(message.get("type"))
-    if kind.endswith("_call_output"):
-        return {**message, "output": _output(message.get("output"), parts, form)}
-    copy = dict(message)
-    if "arguments" in parts:
-        copy |= _with_calls(message, form)
-    spoken = form if "prose" in parts and message.get("role") in ("user", "assistant") else None
-    content = message.get("content")
-    if is_sequence(content):
-        copy["content"] = [_block(block, parts, form, spoken) for block in content]
-    elif spoken is not None:
-        copy["content"] = _texts(content, spoken)
-    return copy
-
-
-def _block(block: Any, parts: Collection[str], form: _Form, spoken: _Form | None) -> Any:
+def change_text(block: Any, form: Form) -> Any:
+    """Return a typed block with another text; citations point into a text that must stay as it is."""
     match block:
-        case {"type": "tool_result", "content": content}:
-            return {**block, "content": _output(content, parts, form)}
-        case {"type": "tool_use", "input": given} if "arguments" in parts:
-            return {**block, "input": _strings(given, form)}
+        case {"type": kind, "text": str(text)} if kind in _TEXTS:
+            return block if block.get("annotations") or block.get("citations") else {**block, "text": form(text)}
         case _:
-            return block if spoken is None else _text(block, spoken)
+            return block
 
 
-def _output(content: Any, parts: Collection[str], form: _Form) -> Any:
-    return _texts(content, form) if "outputs" in parts else content
-
-
-def _texts(content: Any, form: _Form) -> Any:
+def change_content(content: Any, form: Form | None) -> Any:
+    """Return a text, or the texts in a list of typed blocks, replaced; as they are without a function."""
+    if form is None:
+        return content
     if isinstance(content, str):
         return form(content)
-    return [_text(part, form) for part in content] if is_sequence(content) else content
+    return [change_text(block, form) for block in content] if is_sequence(content) else content
 
 
-def _text(part: Any, form: _Form) -> Any:
-    match part:
-        case {"type": kind, "text": str(text)} if kind in _TEXTS:
-            # Citations point into a text that must stay as it is.
-            return part if part.get("annotations") or part.get("citations") else {**part, "text": form(text)}
-        case _:
-            return part
+def change_prose(message: JSON, parts: Collection[str], form: Form) -> JSON:
+    """Return a copy of a message with other words of the user or the assistant, if those are among the parts."""
+    if "prose" not in parts or message.get("role") not in ("user", "assistant") or "content" not in message:
+        return {**message}
+    return {**message, "content": change_content(message["content"], form)}
 
 
-def _with_calls(message: JSON, form: _Form) -> dict[str, Any]:
-    """Return a message's or item's calls with new texts; the input of custom tools is not JSON and stays as it is."""
-    match message:
-        case {"type": "function_call", "arguments": arguments}:
-            return {"arguments": _arguments(arguments, form)}
-        case {"tool_calls": calls} if is_sequence(calls):
-            return {"tool_calls": [_call(call, "function", form) for call in calls]}
-        case _:
-            return _call(message, "function_call", form) if message.get("function_call") else {}
-
-
-def _call(holder: Any, name: str, form: _Form) -> Any:
-    match fields(holder).get(name):
-        case {"arguments": arguments} as function:
-            return {**holder, name: {**fields(function), "arguments": _arguments(arguments, form)}}
-        case _:
-            return holder
-
-
-def _arguments(text: Any, form: _Form) -> Any:
-    """Shorten the strings in a JSON text, and leave every other character as it is."""
+def change_json(text: Any, form: Form) -> Any:
+    """Return a JSON text with other strings, every other character as it is; a text that is not JSON stays whole."""
     if not isinstance(text, str):
-        return _strings(text, form)
+        return change_strings(text, form)
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -147,10 +79,16 @@ def _arguments(text: Any, form: _Form) -> Any:
     return _STRING.sub(replaced, text)
 
 
-def _strings(value: Any, form: _Form) -> Any:
+def change_strings(value: Any, form: Form) -> Any:
+    """Return a value of JSON with other strings."""
     if isinstance(value, str):
         return form(value)
     if is_sequence(value):
-        return [_strings(entry, form) for entry in value]
+        return [change_strings(entry, form) for entry in value]
     entries = fields(value)
-    return {key: _strings(entry, form) for key, entry in entries.items()} if entries else value
+    return {key: change_strings(entry, form) for key, entry in entries.items()} if entries else value
+
+
+def has_fixed_blocks(content: object) -> bool:
+    """Return whether content of the model holds more than words and calls: reasoning, or work of the provider's."""
+    return is_sequence(content) and any(fields(block).get("type") not in _OPEN for block in content)

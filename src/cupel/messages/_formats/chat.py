@@ -1,0 +1,113 @@
+"""Conventions that OpenAI's and Anthropic's messages share: content is a text or a list of typed blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from cupel.messages._formats.marks import unmarked
+from cupel.messages._plain import JSON, fields, has_models, is_sequence, model_fields
+
+LONGEST_WORDS: Final = 160
+"""Characters of each text of a message that can matter to a line of a note."""
+_ANTHROPIC = ("role", "content")
+"""The fields of the messages that Anthropic's API returns which a request may contain."""
+_RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed"))
+"""Top-level fields of messages and items in OpenAI's responses that its requests may not contain."""
+_NULLS: dict[object, tuple[str, ...]] = {
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("result",),
+}
+"""Top-level fields of an item that must be sent even if they are null."""
+
+
+def text_block(text: str) -> JSON:
+    """Return a block of content that holds a text."""
+    return {"type": "text", "text": text}
+
+
+def user_message(text: str) -> JSON:
+    """Return a message of the user that holds a text."""
+    return {"role": "user", "content": text}
+
+
+def said(message: JSON) -> tuple[str, str]:
+    """Return the role and the words of a message."""
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else [fields(block).get("text") for block in block_list(content)]
+    return str(message.get("role", "assistant")), " ".join(str(text or "")[:LONGEST_WORDS] for text in texts)
+
+
+def block_list(content: object) -> Sequence[Any]:
+    """Return the blocks of a content; none if it is a text."""
+    return content if is_sequence(content) else ()
+
+
+def canonical(message: JSON) -> JSON:
+    """Return the fields of a message that a provider is sent, in one way of writing them."""
+    dropped = _RESPONSE_ONLY | {"status"}
+    kept = {key: value for key, value in unmarked(message).items() if value is not None and key not in dropped}
+    if kept.get("type") == "message" and "role" in kept:
+        kept = {key: kept[key] for key in ("role", "content") if key in kept}
+    if kept.get("tool_calls") == []:
+        del kept["tool_calls"]
+    content = kept.get("content")
+    if is_sequence(content):
+        parts = [{key: value for key, value in fields(part).items() if value is not None} or part for part in content]
+        texts = [part for part in parts if fields(part).keys() == {"type", "text"}]
+        kept["content"] = fields(texts[0])["text"] if len(texts) == len(parts) == 1 else parts
+    return kept
+
+
+def sendable(message: Any, path: str) -> Any:
+    """Return `message` itself if it is plain data that can be sent, or else a copy that can.
+
+    An SDK's object, whole or inside a message, becomes the dict that its provider takes; so does a dict that holds what
+    only Anthropic's responses may, or an empty `tool_calls`, which OpenAI refuses.
+    """
+    if not has_models(message) and not _has_empty_calls(message) and not _is_response(message):
+        return message
+    copy = model_fields(message, path)
+    if _is_response(copy):
+        return {key: copy[key] for key in _ANTHROPIC}
+    if "id" in (audio := fields(copy.get("audio"))):
+        copy["audio"] = {"id": audio["id"]}
+    if copy.get("tool_calls") == []:
+        del copy["tool_calls"]
+    needed = _NULLS.get(copy.get("type"), ())
+    return {
+        key: value for key, value in copy.items() if key not in _RESPONSE_ONLY and (value is not None or key in needed)
+    }
+
+
+def _is_response(message: object) -> bool:
+    entries = fields(message)
+    return entries.get("type") == "message" and "model" in entries
+
+
+def _has_empty_calls(message: object) -> bool:
+    calls = cast("Mapping[str, object]", message).get("tool_calls") if isinstance(message, Mapping) else None
+    return is_sequence(calls) and not calls
+
+
+def join(message: Any, other: Any, *, alternate: bool) -> Any:
+    """Return two messages of the user as one if user and assistant must take turns."""
+    before, after = fields(message), fields(other)
+    if not alternate or not before.get("role") == after.get("role") == "user":
+        return None
+    return {**before, "content": _joined_content(before.get("content"), after.get("content"))}
+
+
+def _joined_content(one: Any, other: Any) -> Any:
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n\n{other}"
+    parts = [*one, *other] if is_sequence(one) and is_sequence(other) else []
+    if not parts:
+        kind = next((fields(part).get("type") for part in (one if is_sequence(one) else other)), "text")
+        text = "input_text" if str(kind).startswith("input_") else "text"
+        parts = [*_as_parts(one, text), *_as_parts(other, text)]
+    return parts
+
+
+def _as_parts(content: Any, kind: str) -> Sequence[Any]:
+    return content if is_sequence(content) else [{"type": kind, "text": content}]
