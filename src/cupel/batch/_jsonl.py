@@ -15,14 +15,13 @@ from cupel._checks import shown, wrong_type
 from cupel.batch._requests import (
     LARGEST,
     Chosen,
-    ItemsRequest,
-    MessagesRequest,
-    Selectable,
     choice_columns,
-    choose,
     decoded,
+    guarded,
     read_budget,
     read_items,
+    select_items,
+    select_messages,
 )
 from cupel.batch._selector import RESULT_COLUMNS, BatchSelector
 from cupel.batch._source import SHARD_BYTES, SHARD_ROWS, BatchError, RowError, Shard, arrow, bounded_lines
@@ -176,7 +175,7 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
     items: list[ContextItem] = []
     key = "items"
 
-    def read() -> Selectable:
+    def select() -> Chosen:
         nonlocal key
         key, found, tokens = _split(line, kept)
         for name in kept:
@@ -186,12 +185,12 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
         if key == "items":
             items.extend(read_items(found))
         entries.extend(_ENTRIES.decode(found))
-        budget, query = read_budget(tokens, selector.budget), kept.get("query")
+        budget = read_budget(tokens, selector.budget)
         if key == "messages":
-            return MessagesRequest(messages, budget, query, kept.get("system"), kept.get("tools"))
-        return ItemsRequest(items, budget, query)
+            return select_messages(pipeline, messages, budget, kept, report=selector.report)
+        return select_items(pipeline, items, budget, kept.get("query"), report=selector.report)
 
-    choice = choose(pipeline, read, report=selector.report)
+    choice = guarded(select)
     selected = choice.selected
     taken = [items[place] for place in selected] if items else []
     return JsonAnswer(row, kept, key, [entries[place] for place in selected], taken, choice)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from math import isnan
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -181,69 +181,47 @@ class Chosen(NamedTuple):
     error: str | None = None
 
 
-class Selectable(Protocol):
-    """A request that can be selected for."""
-
-    def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
-        """Select; raise any error."""
-        ...
-
-
-class ItemsRequest(NamedTuple):
-    """A selection of items."""
-
-    items: list[ContextItem]
-    budget: ContextBudget
-    query: str | None = None
-
-    def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
-        """Select from the items."""
-        items, budget, query = self
-        text = None
-        if report:
-            result = pipeline.select(items, budget, query=query)
-            chosen, text = result.items, written_report(result.report)
-        else:
-            chosen = pipeline.run(items, budget, query=query)
-        places = dict(zip(map(id, items), range(len(items)), strict=True))
-        total = sum([item.tokens for item in chosen])
-        return Chosen([places[id(item)] for item in chosen], total, len(items), text)
+def select_items(
+    pipeline: Pipeline, items: list[ContextItem], budget: ContextBudget, query: str | None, *, report: bool
+) -> Chosen:
+    """Select from items."""
+    text = None
+    if report:
+        result = pipeline.select(items, budget, query=query)
+        chosen, text = result.items, written_report(result.report)
+    else:
+        chosen = pipeline.run(items, budget, query=query)
+    places = dict(zip(map(id, items), range(len(items)), strict=True))
+    total = sum([item.tokens for item in chosen])
+    return Chosen([places[id(item)] for item in chosen], total, len(items), text)
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesRequest:
-    """A selection of messages, in any format that `fit` reads."""
+def select_messages(
+    pipeline: Pipeline, messages: list[Any], budget: ContextBudget, fields: Mapping[str, Any], *, report: bool
+) -> Chosen:
+    """Fit messages, in any format that `fit` reads; `fields` are the other ones of the request."""
+    from cupel.messages import fit  # only for requests with messages
 
-    messages: Any
-    budget: ContextBudget
-    query: str | None = None
-    system: Any = None
-    tools: Any = None
-
-    def select(self, pipeline: Pipeline, *, report: bool) -> Chosen:
-        """Fit the messages and return the positions of those that are sent."""
-        from cupel.messages import fit  # only for requests with messages
-
-        fitted = fit(
-            self.messages,
-            self.budget,
-            pipeline,
-            system=self.system,
-            tools=self.tools,
-            query=self.query,
-            forms=False,  # the answer gives positions of whole messages
-            notes=False,
-        )
-        dropped = {position for unit in fitted.dropped for position in unit.positions}
-        kept = [position for position in range(len(self.messages)) if position not in dropped]
-        text = written_report(fitted.report) if report else None
-        return Chosen(kept, fitted.total_tokens, len(self.messages), text)
+    fitted = fit(
+        messages,
+        budget,
+        pipeline,
+        system=fields.get("system"),
+        tools=fields.get("tools"),
+        query=fields.get("query"),
+        forms=False,  # the answer gives positions of whole messages
+        notes=False,
+    )
+    dropped = {position for unit in fitted.dropped for position in unit.positions}
+    kept = [position for position in range(len(messages)) if position not in dropped]
+    text = written_report(fitted.report) if report else None
+    return Chosen(kept, fitted.total_tokens, len(messages), text)
 
 
-def choose(pipeline: Pipeline, read: Callable[[], Selectable], *, report: bool) -> Chosen:
+def guarded(select: Callable[[], Chosen]) -> Chosen:
     """Read one request and select for it; any error, and any panic of a native extension, is that request's alone."""
     try:
-        return read().select(pipeline, report=report)
+        return select()
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001  (a strategy of the user's may raise anything, or panic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,7 +14,7 @@ import msgspec
 from cupel._checks import shown, wrong_type
 from cupel._documents import ITEM
 from cupel._frozen import EMPTY
-from cupel.batch._requests import DEFAULTS, Chosen, ItemsRequest, build, choice_columns, choose, read_budget
+from cupel.batch._requests import DEFAULTS, Chosen, build, choice_columns, guarded, read_budget, select_items
 from cupel.batch._source import BatchError, arrow, explained
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
@@ -49,26 +49,26 @@ class RequestColumns:
         self.values: Any = self._items.flatten()
         """The items of all requests, one after the other."""
 
-    def __iter__(self) -> Iterator[Callable[[], ItemsRequest]]:
-        """Return a reader for each request; it raises what is wrong with that request."""
+    def select(self, pipeline: Pipeline, *, report: bool) -> list[Chosen]:
+        """Select for each request."""
         columns = _values(self.values)
         try:
             items = build(columns)
         except (CupelError, TypeError, ValueError):
             items = None  # an item is bad: find its request
-        for row in range(len(self._lengths)):
-            yield partial(self._read, row, items, columns)
 
-    def _read(self, row: int, items: list[ContextItem] | None, columns: list[Any]) -> ItemsRequest:
-        if self._lengths[row] is None:
-            raise ValueError("items is missing")
-        start, stop = self.starts[row], self.starts[row + 1]
-        if items is not None:
-            chosen = items[start:stop]
-        else:
-            chosen = [_build_one(columns, position, position - start) for position in range(start, stop)]
-        budget, query = (_checked(f"{name}:", column[row]) for name, column in self._others.items())
-        return ItemsRequest(chosen, read_budget(budget, self._shared), query)
+        def select(row: int) -> Chosen:
+            if self._lengths[row] is None:
+                raise ValueError("items is missing")
+            start, stop = self.starts[row], self.starts[row + 1]
+            if items is not None:
+                own = items[start:stop]
+            else:
+                own = [_build_one(columns, position, position - start) for position in range(start, stop)]
+            budget, query = (_checked(f"{name}:", column[row]) for name, column in self._others.items())
+            return select_items(pipeline, own, read_budget(budget, self._shared), query, report=report)
+
+        return [guarded(partial(select, row)) for row in range(len(self._lengths))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +272,7 @@ class BatchSelector:
         columns = RequestColumns(requests, self.budget)
         if "budget" not in requests.column_names and self.budget is None:
             raise BatchError("the requests have no column 'budget', and no budget is given for all of them")
-        pipeline = self.policy
-        choices = [choose(pipeline, read, report=self.report) for read in columns]
+        choices = columns.select(self.policy, report=self.report)
         return _answer(pa, _own(pa, requests.select(kept)), columns, choices, report=self.report)
 
 
