@@ -20,13 +20,12 @@ from langchain_core.messages import (
     ToolMessage,
     ToolMessageChunk,
 )
-from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
 from cupel import Pipeline, ReflexiveScorer
-from cupel.integrations.langchain import DocumentSelector, fit_messages, message_fitter
+from cupel.integrations.langchain import DocumentSelector, fit_messages
 from cupel.messages import PinnedMessagesExceedBudgetError
 from cupel.tokens import CharacterEstimate
 from tests.integrations.framework_laws import FrameworkLaws
@@ -106,39 +105,21 @@ def test_pinned_messages_that_do_not_fit_are_named():
         fit_messages(history(), 5, counter=COUNTER)
 
 
-def test_the_runnable_stands_between_a_prompt_and_a_model():
+def test_a_function_fits_messages_between_a_prompt_and_a_model():
     prompt = ChatPromptTemplate.from_messages([("system", "Answer briefly."), MessagesPlaceholder("history")])
     seen = []
+
+    def fitted(value):
+        return fit_messages(value.to_messages(), 40, counter=COUNTER).messages
 
     class Model(GenericFakeChatModel):
         def _generate(self, messages, *args, **kwargs):
             seen.extend(messages)
             return super()._generate(messages, *args, **kwargs)
 
-    chain = prompt | message_fitter(40, counter=COUNTER) | Model(messages=iter([AIMessage("Fine.")]))
+    chain = prompt | fitted | Model(messages=iter([AIMessage("Fine.")]))
     chain.invoke({"history": history()[1:]})
     assert [message.type for message in seen] == ["system", "human"]
-
-
-def test_the_runnable_takes_what_a_model_takes():
-    fitter = message_fitter(10_000, counter=COUNTER)
-    for value in ("Hi", ["Hi"], [("human", "Hi")], [{"role": "user", "content": "Hi"}], [HumanMessage("Hi")]):
-        assert fitter.invoke(value) == [HumanMessage("Hi")]
-    messages = history()
-    assert all(ours is theirs for ours, theirs in zip(fitter.invoke(messages), messages, strict=True))
-
-
-def test_the_runnable_runs_asynchronously_and_in_a_stream():
-    answers = iter([AIMessage("It rains."), AIMessage("It does.")])
-    chain = message_fitter(10_000, counter=COUNTER) | GenericFakeChatModel(messages=answers)
-
-    async def run() -> list[AIMessageChunk]:
-        assert len(await message_fitter(10_000, counter=COUNTER).ainvoke(history())) == 7
-        return [chunk async for chunk in chain.astream(history())]
-
-    chunks = asyncio.run(run())
-    assert len(chunks) > 1
-    assert [*chain.stream([*history(), add_ai_message_chunks(*chunks), HumanMessage("Really?")])]
 
 
 def test_chunks_of_a_stream_are_messages():

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: an agent middleware that keeps a session, a runnable, and a document transformer.
+"""LangChain and LangGraph: an agent middleware that keeps a session, and a document transformer.
 
 Needs `cupel-context[langchain]`.
 """
@@ -16,7 +16,7 @@ from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 from cupel.errors import MissingExtraError
 from cupel.integrations._adapters import select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions, usage_of
-from cupel.messages import FitOptions, Fitted, Framework
+from cupel.messages import Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
@@ -37,16 +37,13 @@ try:
         HumanMessage,
         SystemMessage,
         ToolMessage,
-        convert_to_messages,
     )
-    from langchain_core.prompt_values import PromptValue
-    from langchain_core.runnables import Runnable, RunnableLambda
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.types import Command
 except ImportError:
     raise MissingExtraError("langchain", "langchain") from None
 
-__all__ = ["LANGCHAIN", "DocumentSelector", "SessionMiddleware", "fit_messages", "message_fitter"]
+__all__ = ["LANGCHAIN", "DocumentSelector", "SessionMiddleware", "fit_messages"]
 
 _ROLES = (
     (HumanMessage, "user"),
@@ -221,38 +218,12 @@ def _usage(messages: Iterable[BaseMessage]) -> Mapping[str, Any] | None:
     return None
 
 
-def fit_messages(
-    messages: Sequence[BaseMessage],
-    budget: int | ContextBudget,
-    policy: Pipeline | None = None,
-    counter: TokenCounter | None = None,
-    tools: Sequence[Any] | None = None,
-    **options: Unpack[FitOptions[BaseMessage]],
-) -> Fitted[BaseMessage]:
-    """Fit LangChain messages as `cupel.messages.fit` does; the result contains the same objects.
+fit_messages = LANGCHAIN.fit
+"""Fits LangChain messages as `cupel.messages.fit` does, into a `Fitted` with the same objects.
 
-    Every chat model accepts the result: calls stay with their results, and the first message after the system prompts
-    is a human one.
-    """
-    return LANGCHAIN.fit(messages, budget, policy, counter, tools, **options)
-
-
-def message_fitter(
-    budget: int | ContextBudget,
-    policy: Pipeline | None = None,
-    counter: TokenCounter | None = None,
-    tools: Sequence[Any] | None = None,
-    **options: Unpack[FitOptions[BaseMessage]],
-) -> Runnable[Any, list[BaseMessage]]:
-    """Return a runnable that fits a prompt, messages or a text.
-
-    In a chain it comes before the model: `prompt | message_fitter(8000) | model`.
-    """
-
-    def fit_input(value: Any) -> list[BaseMessage]:
-        return fit_messages(_messages(value), budget, policy, counter, tools, **options).messages
-
-    return RunnableLambda(fit_input, name="cupel.message_fitter")
+Every chat model accepts the result: calls stay with their results, and the first message after the system prompts is a
+human one.
+"""
 
 
 class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ignore]
@@ -287,10 +258,3 @@ class DocumentSelector(BaseDocumentTransformer):  # type: ignore[misc, unused-ig
             score=lambda document: document.metadata.get(self.score_key),
             query=query,
         )
-
-
-def _messages(value: Any) -> list[BaseMessage]:
-    """Return any input of a model as messages; messages stay the same objects."""
-    if isinstance(value, PromptValue):
-        return list(value.to_messages())
-    return list(convert_to_messages([value] if isinstance(value, str) else value))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -20,11 +20,9 @@ from cupel._checks import shown
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
-from cupel.messages import FitOptions, Fitted, Framework
-from cupel.model import ContextBudget
-from cupel.pipeline import Pipeline
+from cupel.messages import Framework
 from cupel.sessions import Prices
-from cupel.tokens import TokenCounter, counter_or_default
+from cupel.tokens import counter_or_default
 
 try:
     from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -106,16 +104,8 @@ LLAMAINDEX: Framework[ChatMessage] = Framework(
 )
 
 
-def fit_messages(
-    messages: Sequence[ChatMessage],
-    budget: int | ContextBudget,
-    policy: Pipeline | None = None,
-    counter: TokenCounter | None = None,
-    tools: Sequence[Any] | None = None,
-    **options: Unpack[FitOptions[ChatMessage]],
-) -> Fitted[ChatMessage]:
-    """Fit LlamaIndex's chat messages as `cupel.messages.fit` does; the result contains the same objects."""
-    return LLAMAINDEX.fit(messages, budget, policy, counter, tools, **options)
+fit_messages = LLAMAINDEX.fit
+"""Fits LlamaIndex's chat messages as `cupel.messages.fit` does, into a `Fitted` with the same objects."""
 
 
 class BudgetPostprocessor(BaseNodePostprocessor):  # type: ignore[misc, unused-ignore]
