@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from cupel._checks import wrong_type
+from cupel.errors import ConfigurationError
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, Placed, detect_format
 from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._memory import Memory, ParsedMessage, message_tokens
@@ -46,6 +47,8 @@ class Options:
     system_messages: SystemMessages = "keep"
     framework: Framework[Any] | None = None
     """Whose messages they are, if not a provider's."""
+    sends: bool = True
+    """Whether the history becomes a request, which may have to list its tools."""
 
     def __post_init__(self) -> None:
         if self.pin is not None and not callable(self.pin):
@@ -234,6 +237,9 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
     if not memory.lasts:
         counter = CachedCounter(counter)  # a long text is counted to be read, to be cut, and to be shortened
     infos = [one.read(f"messages[{index}]", fmt, images, counter) for index, one in enumerate(parsed)]
+    if options.sends and fmt.needs_tools and not tools and any(info.calls or info.results for info in infos):
+        msg = f"tools must be given: messages hold tool calls, which {fmt.name} accepts only with its list of tools"
+        raise ConfigurationError(msg)
     units, rules = _grouped(infos, fmt, options)
     pin = options.pin
     pin_units(units, infos, [pin is not None and bool(pin(message)) for message in messages])

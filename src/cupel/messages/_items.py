@@ -46,6 +46,7 @@ def to_items(
         image_tokens=image_tokens,
         alternate=alternate,
         system_messages=system_messages,
+        sends=False,
     )
     history = read_history(messages, options)
     return [item for item, unit in zip(history.items(), history.units, strict=True) if unit.rejection is None]
@@ -69,7 +70,8 @@ def from_items(
     >>> from_items(to_items(history)[:1], history)
     [{'role': 'user', 'content': 'Hello!'}]
     """
-    history = read_history(messages, Options(provider=provider, alternate=alternate, system_messages=system_messages))
+    options = Options(provider=provider, alternate=alternate, system_messages=system_messages, sends=False)
+    history = read_history(messages, options)
     units = {tuple(unit.positions): index for index, unit in enumerate(history.units) if unit.rejection is None}
     chosen = {_unit_index(item, units) for item in as_tuple("items", items, ContextItem)}
     trimmed = history.rules.drop_violations(chosen)

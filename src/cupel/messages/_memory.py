@@ -12,7 +12,7 @@ from cupel._counter import count_tokens
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import traits_of
 from cupel.messages._notes import cleaned
-from cupel.messages._plain import JSON, compact_json, plain_message
+from cupel.messages._plain import JSON, compact_json, plain_message, refuse_bytes
 from cupel.messages._units import MessageInfo
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class ParsedMessage:
     def _read(self, path: str, fmt: Format, images: ImageRule) -> MessageInfo:
         if self.raw is PLACEHOLDER:
             return MessageInfo("system", rejection=ONLY_A_NOTE)
+        if not fmt.has_bytes:
+            refuse_bytes(self.raw, path)
         view = cleaned(self.raw, fmt, is_output=self.is_output)
         self.view = self.raw if view is None else view
         info = fmt.read(self.view, path, images)

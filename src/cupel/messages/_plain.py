@@ -37,7 +37,7 @@ def plain(value: object, path: str, depth: int = 0) -> Any:
         return {_key(key, path): plain(inner, f"{path}.{key}", depth + 1) for key, inner in entries.items()}
     if is_sequence(value):
         return [plain(inner, f"{path}[{index}]", depth + 1) for index, inner in enumerate(value)]
-    if value is None or isinstance(value, (str, int, float, bool)):
+    if value is None or isinstance(value, (str, int, float, bool, bytes)):
         return value
     if is_model(value):
         return plain(_dumped(value, path), path, depth + 1)
@@ -50,6 +50,16 @@ def plain_message(message: object, path: str) -> JSON:
     if not isinstance(read, dict):
         raise wrong_type(path, "a message", message)
     return cast("JSON", read)
+
+
+def refuse_bytes(value: object, path: str) -> None:
+    """Raise if a message holds bytes, which JSON cannot."""
+    if isinstance(value, bytes):
+        raise wrong_type(path, "plain data or an SDK object", value)
+    for key, inner in fields(value).items():
+        refuse_bytes(inner, f"{path}.{key}")
+    for index, inner in enumerate(value if is_sequence(value) else ()):
+        refuse_bytes(inner, f"{path}[{index}]")
 
 
 def _key(key: object, path: str) -> str:
@@ -137,7 +147,7 @@ def compact_json(value: object) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (OverflowError, UnicodeEncodeError):  # integers beyond 64 bits, half a surrogate pair
-        return json.dumps(value, separators=(",", ":"))
+        return json.dumps(value, separators=(",", ":"), default=repr)
 
 
 def has_models(value: object) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._planning import Prices
-from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
-from cupel.messages._formats.chat import block_list
+from cupel.messages._formats.chat import block_list, spoken_role
 from cupel.messages._formats.format import Format, Opening
-from cupel.messages._formats.marks import Mark
+from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._formats.texts import Form, change_content, change_strings, change_text, has_fixed_blocks
-from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects
 from cupel.messages._units import (
     EMPTY_CONTENT,
     NO_CALL,
@@ -56,20 +55,19 @@ _BLOCKS = frozenset(
 )
 """Types of blocks that only this format has."""
 _UNCOUNTED = frozenset(("type", "id", "tool_use_id", CACHE_KEY, "encrypted_content"))
-MARK: Final = Mark(field={CACHE_KEY: {"type": "ephemeral"}}, text="text", refused=frozenset(_THINKING), needed=True)
+MARK: Final = FieldMark(
+    field={CACHE_KEY: {"type": "ephemeral"}}, text="text", refused=frozenset(_THINKING), needed=True
+)
 
 
 def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     """Read one message."""
-    role = role_of(message, path, _ROLES)
-    if role == "system" and path == "messages[0]":
-        msg = f"{path}.role must not be system: pass the prompt as system=, Anthropic's messages begin with the user"
-        raise InvalidItemError(msg)
+    role = spoken_role(message, path, _ROLES)
     check_keys(message, path)
     info = MessageInfo(role, speaks=role != "system", extra=MESSAGE_FRAME)
     content = message.get("content")
     if isinstance(content, str):
-        _add_text(content, info)
+        add_text(content, info)
     else:
         _read_blocks(blocks(content, f"{path}.content"), info, f"{path}.content", images)
     info.is_fixed = role == "assistant" and has_fixed_blocks(content)
@@ -98,9 +96,9 @@ def _read_block(block: JSON, info: MessageInfo, path: str, images: media.ImageRu
     note_server_work(block, info)
     match block:
         case {"type": "text", "text": str(text)}:
-            _add_text(text, info)
+            add_text(text, info)
         case {"type": "image", "source": source}:
-            info.extra += images.anthropic(source)
+            info.extra += images.anthropic(fields(source).get("data"))
         case {"type": "document", "source": source}:
             _read_document(block, source, info, path, images)
         case {"type": "thinking", "thinking": str(text)}:
@@ -110,9 +108,10 @@ def _read_block(block: JSON, info: MessageInfo, path: str, images: media.ImageRu
         case {"type": "redacted_thinking", "data": str(data)}:
             info.extra += media.opaque_tokens(data)
         case {"type": "tool_use", "id": str(call), "name": str(name)}:
-            _add_call(call, name, block.get("input"), info)
+            add_call(call, name, block.get("input"), info)
         case {"type": "tool_result", "tool_use_id": str(call)}:
-            _add_result(call, block.get("content"), info, path, images)
+            add_result(call, info)
+            _read_result(block.get("content"), info, path, images)
         case {"type": "search_result", "content": parts}:
             info.texts += [str(block.get("source", "")), str(block.get("title", ""))]
             info.texts += [str(part.get("text", "")) for part in objects(parts, f"{path}.content")]
@@ -126,14 +125,16 @@ def _add_compaction(block: JSON, index: int, info: MessageInfo) -> None:
     info.is_compaction = info.is_compaction or block.get("content") is not None
 
 
-def _add_text(text: str, info: MessageInfo) -> None:
+def add_text(text: str, info: MessageInfo) -> None:
+    """Note a text block; a blank one cannot be sent."""
     info.texts.append(text)
     info.ends_blank = text[-1:].isspace()
     if not text.strip():
         info.reject(EMPTY_CONTENT)
 
 
-def _add_call(call: str, name: str, arguments: object, info: MessageInfo) -> None:
+def add_call(call: str, name: str, arguments: object, info: MessageInfo) -> None:
+    """Note a call."""
     if info.role != "assistant":
         info.reject(f"a tool call in a message of role {info.role}")
     if call in info.calls:
@@ -145,13 +146,17 @@ def _add_call(call: str, name: str, arguments: object, info: MessageInfo) -> Non
     info.extra += CALL_FRAME
 
 
-def _add_result(call: str, content: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def add_result(call: str, info: MessageInfo) -> None:
+    """Note the result of a call."""
     if info.role != "user":
         info.reject(f"a tool result in a message of role {info.role}")
     if call in info.results:
         info.reject("two results for one call")
     info.results.append(call)
     info.extra += CALL_FRAME
+
+
+def _read_result(content: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
     if isinstance(content, str):
         info.texts.append(content)
         return

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from cupel.errors import InvalidItemError
 from cupel.messages._formats.marks import unmarked
-from cupel.messages._plain import JSON, fields, has_models, is_sequence, model_fields
+from cupel.messages._plain import JSON, fields, has_models, is_sequence, model_fields, role_of
+
+if TYPE_CHECKING:
+    from cupel.messages._units import Role
 
 LONGEST_WORDS: Final = 160
 """Characters of each text of a message that can matter to a line of a note."""
@@ -36,6 +40,14 @@ def said(message: JSON) -> tuple[str, str]:
     content = message.get("content")
     texts = [content] if isinstance(content, str) else [fields(block).get("text") for block in block_list(content)]
     return str(message.get("role", "assistant")), " ".join(str(text or "")[:LONGEST_WORDS] for text in texts)
+
+
+def spoken_role(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
+    """Return the role of a message in a format whose system prompt is a separate parameter."""
+    if message.get("role") == "system" and (path == "messages[0]" or "system" not in roles):
+        msg = f"{path}.role must not be system: pass the prompt as system=, the messages begin with the user"
+        raise InvalidItemError(msg)
+    return role_of(message, path, roles)
 
 
 def block_list(content: object) -> Sequence[Any]:

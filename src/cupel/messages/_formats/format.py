@@ -88,6 +88,10 @@ class Format:
     """Whether the first message must be the user's, and the last one too unless the history ends with the assistant."""
     thinking: bool = False
     """Whether a running tool loop that began with thinking must still begin with it."""
+    has_bytes: bool = False
+    """Whether messages may hold bytes, as images and files."""
+    needs_tools: bool = False
+    """Whether a request with calls must list its tools."""
     results_are_user: bool = False
     """Whether tool results are part of user messages, rather than separate messages."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cupel.messages._plain import fields, is_sequence
 
@@ -13,9 +13,22 @@ if TYPE_CHECKING:
 CACHE_KEYS: Final = frozenset(("cache_control", "prompt_cache_breakpoint"))
 
 
+class Mark(Protocol):
+    """Sets the cache breakpoints of a format."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether nothing is cached without breakpoints; if so, those that messages brought along are removed."""
+        ...
+
+    def marked(self, message: Any, *, here: bool) -> Any:
+        """Return a message with one breakpoint, if it belongs `here`, and without any other."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """The cache breakpoint of a format: its field, and the types of blocks that can carry it."""
+class FieldMark:
+    """A cache breakpoint that is a field of a typed block, and the types of blocks that can carry it."""
 
     field: Mapping[str, Any]
     text: str
@@ -24,7 +37,6 @@ class Mark:
     """Types of blocks that can carry it; None for all but `refused`."""
     refused: frozenset[str] = frozenset()
     needed: bool = False
-    """Whether nothing is cached without breakpoints; if so, those that messages brought along are removed."""
 
     def marked(self, message: Any, *, here: bool) -> Any:
         """Return a message with one breakpoint, on the last block that can carry one, if it belongs `here`.

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from cupel._checks import wrong_type
 from cupel.errors import ConfigurationError
-from cupel.messages._plain import fields
 
 _OPENAI_LOW = 85
 _OPENAI_TILE = 170
@@ -25,6 +24,8 @@ _PDF_PAGE = 3000
 _AUDIO_BYTES_PER_TOKEN = {"wav": 4800, "pcm16": 4800}
 _COMPRESSED_AUDIO_BYTES_PER_TOKEN = 800
 """A tenth of a second of speech is a token; MP3 as low as 64 kbit/s makes 800 bytes of it."""
+_RECORDING_BYTES_PER_TOKEN = 250
+_URL_SAFE = str.maketrans("-_", "+/")
 _JPEG_MARKER = 0xFF
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """The segments that hold a size: C0 to CF but for the three that hold tables."""
@@ -59,13 +60,13 @@ class ImageRule:
         data = url.partition(";base64,")[2] if url.startswith("data:") else None
         return self._tokens(data, (lambda _: _OPENAI_LOW) if detail == "low" else _tiles)
 
-    def anthropic(self, source: object) -> int:
-        """Return the tokens of an image in Anthropic's format."""
-        return self._tokens(fields(source).get("data"), _area)
+    def anthropic(self, data: object) -> int:
+        """Return the tokens of an image, in base64 or bytes, by Anthropic's rule."""
+        return self._tokens(data, _area)
 
     def _tokens(self, data: object, published: Callable[[Size | None], int]) -> int:
         rule = published if self.tokens is None else self.tokens
-        return rule(image_size(data) if isinstance(data, str) else None) if callable(rule) else rule
+        return rule(image_size(data) if isinstance(data, (str, bytes)) else None) if callable(rule) else rule
 
 
 def _tiles(size: Size | None) -> int:
@@ -86,14 +87,18 @@ def _area(size: Size | None) -> int:
     return min(math.ceil(size[0] * size[1] / _ANTHROPIC_PIXELS_PER_TOKEN), _ANTHROPIC_LARGEST)
 
 
-def image_size(data: str) -> Size | None:
-    """Return width and height from the header of a base64 PNG, GIF, WebP or JPEG; None if the header has none."""
+def image_size(data: str | bytes) -> Size | None:
+    """Return width and height from the header of a PNG, GIF, WebP or JPEG, in base64 or bytes; None if it has none."""
     try:
-        head = b64decode(data[:_HEADER_CHARACTERS] + "=" * (-len(data[:_HEADER_CHARACTERS]) % 4))
-        size = _size(head)
+        size = _size(data if isinstance(data, bytes) else _decoded(data[:_HEADER_CHARACTERS]))
     except (Base64Error, ValueError, struct.error, IndexError):
         return None
     return size if size is not None and min(size) > 0 else None
+
+
+def _decoded(data: str) -> bytes:
+    """Return the bytes of base64 of either alphabet."""
+    return b64decode(data.translate(_URL_SAFE) + "=" * (-len(data) % 4))
 
 
 def _size(head: bytes) -> Size | None:
@@ -139,18 +144,30 @@ def audio_tokens(data: str, form: object) -> int:
     return math.ceil(len(data) * 3 / 4 / per_token)
 
 
-def file_tokens(data: str) -> int:
-    """Return the tokens of a base64 file: PDF by the page, anything else by its length as text."""
-    payload = data.partition(";base64,")[2] if data.startswith("data:") else data
-    try:
-        content = b64decode(payload)
-    except (Base64Error, ValueError):
-        return opaque_tokens(payload)
+def recording_tokens(data: str | bytes | None) -> int:
+    """Return the tokens of sound or film in base64 or bytes, by its length: 32 a second of sound at 64 kbit/s."""
+    return math.ceil(_byte_count(data or b"") / _RECORDING_BYTES_PER_TOKEN)
+
+
+def file_tokens(data: str | bytes) -> int:
+    """Return the tokens of a file in base64 or bytes: PDF by the page, anything else by its length as text."""
+    if isinstance(data, str):
+        payload = data.partition(";base64,")[2] if data.startswith("data:") else data
+        try:
+            content = _decoded(payload)
+        except (Base64Error, ValueError):
+            return opaque_tokens(payload)
+    else:
+        content = data
     if not content.startswith(b"%PDF"):
         return math.ceil(len(content) / 4)
     return _PDF_PAGE * max(1, len(re.findall(rb"/Type\s*/Page\b", content)))
 
 
-def opaque_tokens(data: str) -> int:
+def opaque_tokens(data: str | bytes) -> int:
     """Return the tokens of reasoning that only the provider can read: its bytes, at four to a token."""
-    return math.ceil(len(data) * 3 / 16)
+    return math.ceil(_byte_count(data) / 4)
+
+
+def _byte_count(data: str | bytes) -> float:
+    return len(data) * 3 / 4 if isinstance(data, str) else len(data)

@@ -9,7 +9,7 @@ from cupel._planning import Prices
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import block_list
 from cupel.messages._formats.format import Format, Opening
-from cupel.messages._formats.marks import Mark
+from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
@@ -297,5 +297,5 @@ FORMAT: Final = Format(
     change_texts=change_texts,
     calls=calls,
     opening=opening,
-    mark=Mark(field=BREAKPOINT, text="text", blocks=frozenset(("text", "image_url", "input_audio"))),
+    mark=FieldMark(field=BREAKPOINT, text="text", blocks=frozenset(("text", "image_url", "input_audio"))),
 )

@@ -10,7 +10,7 @@ from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format, Opening
-from cupel.messages._formats.marks import Mark
+from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.openai import BREAKPOINT, CALL_FRAME, MESSAGE_FRAME, tool_tokens
 from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
@@ -320,5 +320,5 @@ FORMAT: Final = Format(
     calls=calls,
     opening=opening,
     text_block=lambda text: {"type": "input_text", "text": text},
-    mark=Mark(field=BREAKPOINT, text="input_text", blocks=frozenset(("input_text", "input_image", "input_file"))),
+    mark=FieldMark(field=BREAKPOINT, text="input_text", blocks=frozenset(("input_text", "input_image", "input_file"))),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from cupel._checks import as_text, did_you_mean, shown, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.messages._formats import anthropic, openai, responses
+from cupel.messages._formats import anthropic, bedrock, openai, responses
 from cupel.messages._formats.media import ImageRule
 from cupel.messages._plain import fields, is_sequence, plain, plain_message
 
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from cupel.messages._plain import JSON
     from cupel.messages._units import MessageInfo
 
-Provider = Literal["anthropic", "openai", "openai-responses"]
+Provider = Literal["anthropic", "bedrock", "openai", "openai-responses"]
 """The wire format of a history."""
 REPLY_FRAME = 3
 """Tokens that begin the model's reply."""
 
-FORMATS: dict[str, Format] = {one.name: one for one in (anthropic.FORMAT, openai.FORMAT, responses.FORMAT)}
+FORMATS: dict[str, Format] = {
+    one.name: one for one in (anthropic.FORMAT, bedrock.FORMAT, openai.FORMAT, responses.FORMAT)
+}
 FRAMEWORK = replace(
     openai.FORMAT,
     name="framework",

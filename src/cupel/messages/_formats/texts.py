@@ -89,6 +89,13 @@ def change_strings(value: Any, form: Form) -> Any:
     return {key: change_strings(entry, form) for key, entry in entries.items()} if entries else value
 
 
+def change_object(value: Any, form: Form, whole: Any, written: Callable[[str], Any]) -> Any:
+    """Return a tool's answer that is an object: `whole` as long as its JSON stays the same, else written as a text."""
+    text = compact_json(value)
+    changed = form(text)
+    return whole if changed == text else written(changed)
+
+
 def has_fixed_blocks(content: object) -> bool:
     """Return whether content of the model holds more than words and calls: reasoning, or work of the provider's."""
     return is_sequence(content) and any(fields(block).get("type") not in _OPEN for block in content)
