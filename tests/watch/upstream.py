@@ -94,7 +94,7 @@ class Upstream:
                     else:
                         writer.write(piece)
                         await writer.drain()
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         except ConnectionError:
             self.gone.append(monotonic())

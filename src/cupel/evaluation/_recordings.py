@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from cupel._checks import as_text, as_tuple, shown
@@ -15,7 +16,6 @@ from cupel.messages import Provider, provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -228,11 +228,12 @@ _NAMES = ("session", "id", "name", "conversation")
 
 
 def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> list[Recording]:
-    """Read recorded conversations from JSON or JSON lines; `.gz` is unpacked up to `max_unpacked` bytes.
+    """Read recorded conversations from JSON or JSON lines, or from all `.json` files of a folder.
 
-    A conversation is a list of messages, or an object that has them under `messages`, or under `input` for the
-    Responses API, and if there are any `system` (or `instructions`), `tools` and `provider`; all else, such as
-    `usage`, is passed over. OpenTelemetry's GenAI spans are read too: the longest history of each conversation.
+    `.gz` is unpacked up to `max_unpacked` bytes. A conversation is a list of messages, or an object that has them under
+    `messages`, or under `input` for the Responses API, and if there are any `system` (or `instructions`), `tools` and
+    `provider`; all else, such as `usage`, is passed over. OpenTelemetry's GenAI spans are read too: the longest
+    history of each conversation.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -245,7 +246,9 @@ def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> li
     """
     found: list[Recording] = []
     spans: list[Any] = []
-    for where, document in documents(path, max_unpacked):
+    folder = Path(path)
+    paths = sorted(folder.glob("*.json")) if folder.is_dir() else [path]
+    for where, document in (row for one in paths for row in documents(one, max_unpacked)):
         for place, row in _rows(where, document):
             if is_trace(row):
                 spans.append(row)

@@ -110,6 +110,7 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=1024)
     watcher = Watcher(store, recordings, memory=MEMORY)
+    watcher.warm_up()
     app = WatchApp(watcher, upstreams, hosts=(options.host, *options.allow_hosts), any_address=not options.is_loopback)
     config = uvicorn.Config(
         app,

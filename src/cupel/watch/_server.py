@@ -86,7 +86,8 @@ class _Upload:
 class _Answer:
     """The answer as far as it was forwarded."""
 
-    status: int = 502
+    status: int = 499
+    """As servers log a client that went away before there was an answer."""
     headers: Headers = field(default_factory=list[tuple[bytes, bytes]])
     body: bytearray = field(default_factory=bytearray)
     complete: bool = False
@@ -212,7 +213,7 @@ class WatchApp:
                 self._watcher.withdraw(exchange, await _refusal(response), refused=True)
                 response = await self._client.send(request(None), stream=True)
         except httpx.HTTPError as error:
-            answer.note = f"the upstream cannot be reached: {type(error).__name__}: {error}"
+            answer.status, answer.note = 502, f"the upstream cannot be reached: {type(error).__name__}: {error}"
             await _refuse(send, answer.status, answer.note)
             return
         await self._relay(response, send, answer if exchange is not None else None)

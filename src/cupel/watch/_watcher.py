@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from cupel.errors import CupelError
+from cupel.messages import MessageSession
 from cupel.watch._conversations import MEMORY, BranchFinder, Place
 from cupel.watch._govern import Ledger
 from cupel.watch._headers import harmless, secrets_of, single
@@ -72,6 +73,10 @@ class Watcher:
                 known = store.conversation(conversation.name) or conversation
                 known.branches.append(branch)
                 store.touch(known)
+
+    def warm_up(self) -> None:
+        """Load the token counter, so that the first request need not wait for it."""
+        self._reader.submit(MessageSession[Any](1).fit, [{"role": "user", "content": ""}])
 
     @property
     def held(self) -> int:

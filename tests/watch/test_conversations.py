@@ -1,0 +1,157 @@
+"""Requests are told apart by the messages they share with earlier ones."""
+
+import json
+
+from cupel.watch._conversations import BranchFinder
+from cupel.watch._reading import call_of, read_request
+from cupel.watch._store import Store
+from tests.watch.agent import PATHS, body, history, step
+
+
+class Seen:
+    """Places requests one after the other."""
+
+    def __init__(self, **options):
+        self.store = Store()
+        self.finder = BranchFinder(self.store, **options)
+        self.clock = 0.0
+
+    def __call__(self, messages, provider="openai", **more):
+        raw = json.dumps(body(provider, messages, **more)).encode()
+        self.clock += 1
+        read = read_request(call_of("POST", PATHS[provider]), raw)
+        return self.finder.place(read, len(raw), self.clock)
+
+    @property
+    def shape(self):
+        """The number of turns of each branch of each conversation."""
+        return [[len(branch.turns) for branch in one.branches] for one in self.store.conversations[::-1]]
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+SYSTEM = {"role": "system", "content": "You are an agent."}
+
+
+def test_a_longer_history_continues_the_conversation():
+    seen = Seen()
+    for count in range(5):
+        placed = seen([SYSTEM, *history("openai", count)])
+    assert seen.shape == [[5]]
+    assert placed.turn.number == 4
+    assert [turn.history for turn in placed.branch.turns][2] == [SYSTEM, *history("openai", 2)]
+
+
+def test_a_common_system_prompt_is_no_common_conversation():
+    seen = Seen()
+    seen([SYSTEM, user("one")])
+    seen([SYSTEM, user("two")])
+    assert seen.shape == [[1], [1]]
+    assert [one.title for one in seen.store.conversations] == ["two", "one"]
+
+
+def test_parallel_agents_with_one_beginning_become_branches():
+    seen = Seen()
+    for text in ("a", "b", "c"):
+        seen([*history("openai", 2), *step("openai", 9, text)])
+    for text in ("b", "a", "c"):
+        seen([*history("openai", 2), *step("openai", 9, text), user("go on")])
+    assert seen.shape == [[2, 2, 2]]
+    assert [(one.parent, one.forked) for one in seen.store.conversations[0].branches] == [
+        (None, 0),
+        ("0", 6),
+        ("1", 6),
+    ]
+
+
+def test_the_same_request_again_is_a_retry():
+    seen = Seen()
+    seen(history("openai", 2))
+    assert seen(history("openai", 2)).turn.action == "retry"
+    assert seen.shape == [[2]]
+
+
+def test_the_same_messages_of_another_agent_are_a_branch():
+    """Such as a call that asks a small model for a title."""
+    seen = Seen()
+    seen([user("Hello")], "anthropic", tools=[{"name": "read", "input_schema": {}}])
+    other = seen([user("Hello")], "anthropic", system="Write a title.", tools=[])
+    assert other.turn.action == "looked"
+    main = seen(
+        [user("Hello"), {"role": "assistant", "content": "Hi"}, user("Go")],
+        "anthropic",
+        tools=[{"name": "read", "input_schema": {}}],
+    )
+    assert (main.branch.name, seen.shape) == ("0", [[2, 1]])
+
+
+def test_cache_marks_that_move_change_nothing():
+    seen = Seen()
+    for count in range(1, 4):
+        messages = history("anthropic", count)
+        last = messages[-1]["content"][0]
+        messages[-1] = {"role": "user", "content": [{**last, "cache_control": {"type": "ephemeral"}}]}
+        seen(messages, "anthropic")
+    assert seen.shape == [[3]]
+
+
+def test_a_last_message_that_the_client_changes_later_is_still_shown_as_it_was():
+    seen = Seen()
+    first = seen([user("Hello <reminder>")]).turn
+    seen([user("Hi")])
+    seen([user("Go"), *step("openai", 1), user("Now <reminder>")])
+    third = seen([user("Go"), *step("openai", 1), user("Now"), *step("openai", 2)])
+    assert third.branch.turns[0].history[-1] == user("Now <reminder>")
+    assert third.turn.history[3] == user("Now")
+    assert first.history == [user("Hello <reminder>")]
+
+
+def test_a_compacted_history_is_a_branch_of_its_conversation():
+    seen = Seen()
+    whole = history("openai", 6)
+    seen(whole)
+    placed = seen([user("Summary of the work so far."), *whole[-4:], user("Go on")])
+    assert placed.source is seen.store.conversations[0].branches[0]
+    assert seen.shape == [[1, 1]]
+
+
+def test_one_common_word_is_no_common_conversation():
+    seen = Seen()
+    seen([user("one"), user("continue")])
+    seen([user("two"), user("continue")])
+    assert seen.shape == [[1], [1]]
+
+
+def test_formats_are_apart():
+    seen = Seen()
+    seen([user("Hello")], "openai")
+    seen([user("Hello")], "anthropic")
+    assert seen.shape == [[1], [1]]
+
+
+def test_memory_is_bounded():
+    seen = Seen(memory=20_000)
+    for number in range(200):
+        seen([user(f"{number} " + "word " * 400)])
+    held = sum(branch.size for one in seen.store.conversations for branch in one.branches)
+    assert held <= 20_000
+    assert seen.store.conversations[0].title.startswith("199")
+    for number in range(400):
+        seen([user("Hello"), user(f"{number}")])
+    assert len(seen.store.conversations[0].branches) <= 128
+    for _ in range(2100):
+        placed = seen([user("again")])
+    assert len(placed.branch.turns) == 2000
+    assert placed.turn.number == 2099
+
+
+def test_names_are_unique():
+    seen = Seen()
+    seen.clock = 5
+    names = set()
+    for _ in range(3):
+        seen.clock = 5
+        names.add(seen([SYSTEM, user(f"{len(names)}")]).conversation.name)
+    assert len(names) == 3

@@ -1,0 +1,193 @@
+"""Recordings: private, whole, small enough, without secrets, readable by `replay`; a watcher continues from them."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from time import monotonic, sleep
+
+import httpx
+import pytest
+
+from cupel.errors import ConfigurationError
+from cupel.evaluation import read_recordings
+from cupel.watch._recordings import Recordings
+from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, says
+from tests.watch.upstream import answer, proxied, running
+
+SECRETS = {
+    "authorization": "Bearer sk-live-AUTHORIZATION",
+    "x-api-key": "sk-ant-APIKEY",
+    "cookie": "session=COOKIEVALUE; other=SECONDCOOKIE",
+    "x-goog-api-key": "GOOGLEKEY",
+    "api-key": "AZUREKEY-1",
+}
+
+
+def files(folder):
+    return sorted(folder.glob("*.json"))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("budget", [None, 3000])
+def test_a_recording_can_be_replayed(tmp_path, provider, budget):
+    folder = tmp_path / "windows"
+    with running(reply_to) as upstream, proxied(upstream.url, budget=budget, folder=folder) as proxy:
+        for count in range(1, 6):
+            httpx.post(proxy.url + PATHS[provider], json=body(provider, history(provider, count)))
+        proxy.turns(5)
+    (recording,) = read_recordings(folder)
+    assert recording.provider == provider
+    assert list(recording.messages[:-1]) == history(provider, 5)  # and the answer
+    assert recording.system == (None if provider == "openai" else "You are an agent.")
+
+
+def test_recordings_are_readable_by_their_owner_alone(tmp_path):
+    folder = tmp_path / "deep" / "windows"
+    before = os.umask(0)
+    try:
+        with running(reply_to) as upstream, proxied(upstream.url, folder=folder) as proxy:
+            httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 1)))
+            proxy.turns(1)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files(folder)] == [0o600]
+    assert (folder / ".gitignore").read_text() == "*\n"
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_folder_that_others_can_read_is_refused(tmp_path):
+    tmp_path.chmod(0o755)
+    with pytest.raises(ConfigurationError, match="chmod 700"):
+        Recordings(tmp_path)
+
+
+def test_no_secret_is_written(tmp_path):
+    """Not even one that the provider repeats, in an error or in an answer."""
+
+    def reply(request):
+        said = json.dumps(request.headers) + request.path
+        if len(upstream.received) == 1:
+            return answer({"error": {"message": said}}, 400)
+        return answer(says("openai", said, 20), headers="content-type: application/json\r\nset-cookie: a=SETCOOKIE1")
+
+    folder = tmp_path / "windows"
+    with running(reply) as upstream, proxied(upstream.url, budget=3000, folder=folder) as proxy:
+        url = f"{proxy.url}{PATHS['openai']}?key=QUERYKEY&api-version=1"
+        httpx.post(url, json=body("openai", history("openai", 14)), headers=SECRETS)
+        proxy.turns(1)
+    written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"python-httpx" in written  # the answer is there
+    for secret in (
+        "AUTHORIZATION",
+        "APIKEY",
+        "COOKIEVALUE",
+        "SECONDCOOKIE",
+        "GOOGLEKEY",
+        "AZUREKEY",
+        "QUERYKEY",
+        "SETCOOKIE1",
+    ):
+        assert secret.encode() not in written
+
+
+def test_the_oldest_recordings_are_deleted(tmp_path):
+    folder = tmp_path / "windows"
+    recordings = Recordings(folder, most_bytes=5_000)
+    for number in range(9):
+        (folder / f"{number}.0.json").write_text("x" * 1000)
+        os.utime(folder / f"{number}.0.json", (number, number))
+    recordings._rotate(folder / "8.0.json")
+    assert [path.name[0] for path in files(folder)] == ["4", "5", "6", "7", "8"]
+
+
+def test_a_recording_that_is_too_long_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("cupel.watch._recordings._MOST_FILE", 100)
+    folder = tmp_path / "windows"
+    with running(reply_to) as upstream, proxied(upstream.url, folder=folder) as proxy:
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 1)))
+        proxy.turns(1)
+    assert files(folder) == []
+
+
+def test_a_broken_recording_is_passed_over(tmp_path):
+    folder = tmp_path / "windows"
+    Recordings(folder)
+    for name, text in (("a.0.json", "{"), ("b.x.json", "{}"), ("c.json", "[]"), ("d.0.json", '{"messages": 3}')):
+        (folder / name).write_text(text)
+    with running(reply_to) as upstream, proxied(upstream.url, folder=folder) as proxy:
+        assert proxy.store.conversations == []
+        assert httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 1))).is_success
+
+
+def test_a_watcher_continues_where_another_ended(tmp_path):
+    def send(proxy, counts):
+        for count in counts:
+            httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", count)))
+
+    with running(reply_to) as upstream:
+        with proxied(upstream.url, budget=3000) as proxy:
+            send(proxy, range(8, 18))
+            proxy.turns(10)
+        whole = [request.body for request in upstream.received]
+        upstream.received.clear()
+        known = []
+        for start in range(8, 18, 2):
+            with proxied(upstream.url, budget=3000, folder=tmp_path / "windows") as proxy:
+                assert known == [_figures(turn) for branch in proxy.branches for turn in branch.turns]
+                send(proxy, range(start, start + 2))
+                known = [_figures(turn) for turn in proxy.turns(start - 6)]
+                assert len(proxy.branches) == 1
+        assert [request.body for request in upstream.received] == whole
+
+
+def _figures(turn):
+    return turn.at, turn.explain, turn.usage, turn.bill, turn.appended, turn.status
+
+
+def test_a_killed_watcher_continues_in_mid_conversation(tmp_path):
+    """In a process of its own, ended by kill -9 while an answer streams."""
+
+    def reply(request):
+        return [5.0] if b"never" in request.body else reply_to(request)
+
+    with running(reply) as upstream:
+        for round_ in range(3):
+            process, url = _started(tmp_path, upstream.url)
+            try:
+                for count in range(8 + 2 * round_, 10 + 2 * round_):
+                    sent = body("openai", history("openai", count))
+                    assert httpx.post(f"{url}/chat/completions", json=sent, timeout=20).is_success
+                until = monotonic() + 10
+                while not _recorded(tmp_path / "windows", 2 * (round_ + 1)) and monotonic() < until:
+                    sleep(0.02)
+                hanging = history("openai", 1, opening="never ends")
+                with pytest.raises(httpx.HTTPError):
+                    httpx.post(f"{url}/chat/completions", json=body("openai", hanging), timeout=0.2)
+            finally:
+                process.send_signal(signal.SIGKILL)
+                process.wait(10)
+                process.stderr.close()
+        (recording,) = [json.loads(path.read_text()) for path in files(tmp_path / "windows") if _turns(path) == 6]
+        assert [turn["status"] for turn in recording["turns"]] == [200] * 6
+        assert recording["messages"][:-1] == history("openai", 13)
+
+
+def _turns(path):
+    return len([turn for turn in json.loads(path.read_text())["turns"] if turn["status"] == 200])
+
+
+def _recorded(folder, count):
+    return any(_turns(path) >= count for path in files(folder))
+
+
+def _started(folder, upstream):
+    command = [sys.executable, "-m", "cupel", "watch", "--upstream", upstream, "--budget", "3000"]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if line.startswith("export OPENAI_BASE_URL="):
+            return process, line.partition("=")[2].strip()
+    raise AssertionError
