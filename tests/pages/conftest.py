@@ -1,8 +1,10 @@
 """The page in the machine's own Chromium; these tests are skipped where it or Playwright is missing."""
 
 import shutil
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -61,8 +63,40 @@ def open_page(browser, tmp_path) -> Callable:
     assert complaints == []
 
 
-def _only_local(url: str, complaints: list[str]) -> None:
-    if not url.startswith(("file:", "data:")):
+@pytest.fixture
+def open_served(browser) -> Iterator[Callable]:
+    """Open an application in the browser, from a server on the loopback interface; complaints fail the test."""
+    uvicorn = pytest.importorskip("uvicorn", reason="the extra watch is not installed")
+    running, contexts, complaints = [], [], []
+
+    def opener(app, path: str = "/", *, width: int = 1280, scheme: str = "light"):
+        listener = socket.create_server(("127.0.0.1", 0))
+        origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        running.append((server, thread))
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"thrown: {error}"))
+        page.on("request", lambda request: _only_local(request.url, complaints, origin))
+        page.goto(f"{origin}{path}")
+        settle(page)
+        return page
+
+    yield opener
+    for context in contexts:
+        context.close()
+    for server, thread in running:
+        server.should_exit = True
+        thread.join(10)
+    assert complaints == []
+
+
+def _only_local(url: str, complaints: list[str], origin: str = "file:") -> None:
+    if not url.startswith(("file:", "data:", origin)):
         complaints.append(f"request: {url}")
 
 
@@ -83,6 +117,15 @@ def settle(page) -> None:
             requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(done)));
         })"""
     )
+
+
+def until(page, expression: str) -> None:
+    """Wait until an expression holds on the page; its policy forbids Playwright's own way to do so."""
+    for _ in range(400):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(25)
+    pytest.fail(f"never true: {expression}")
 
 
 def move_budget(page, tokens: int) -> int:

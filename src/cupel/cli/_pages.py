@@ -8,11 +8,11 @@ import shlex
 import sys
 import webbrowser
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from cupel._text import plural
 from cupel.cli._arguments import (
@@ -24,6 +24,7 @@ from cupel.cli._arguments import (
     add_selection,
     read_budget,
     token_count,
+    whole_number,
 )
 from cupel.cli._output import (
     Cell,
@@ -56,10 +57,11 @@ from cupel.evaluation import (
     replay,
 )
 from cupel.model import ContextBudget
-from cupel.page import page_payload, reason_name, render_page, summary
+from cupel.page import LivePage, page_payload, reason_name, render_page, summary
 from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
 
+_Page = TypeVar("_Page")
 _MOST_MESSAGES: Final = 2_000
 """The most messages for which a page shows the turns: every turn is a separate selection."""
 
@@ -76,14 +78,27 @@ def _configure_inspect(parser: Parser) -> None:
     )
     parser.add_argument("--title", help="the page's heading; default: the name of ITEMS")
     parser.add_argument("--open", action="store_true", help="open the page in a browser; needs -o")
+    group = parser.add_argument_group("serving")
+    group.add_argument(
+        "--serve",
+        action="store_true",
+        help="serve the page and open it: Python then answers any budget, weights and pins; needs the extra watch",
+    )
+    group.add_argument("--no-open", action="store_true", help="with --serve, print the address and open no browser")
+    group.add_argument("--port", type=whole_number, metavar="N", help="with --serve, the port; default: a free one")
 
 
 def _inspect(args: argparse.Namespace) -> int:
+    if args.serve:
+        return _serve(args)
+    if args.no_open or args.port is not None:
+        raise ConfigurationError("--no-open and --port need --serve")
     if args.output is None and args.open:
         raise ConfigurationError("--open needs -o FILE")
     if args.output is None and args.format == "html" and sys.stdout.isatty():
         raise ConfigurationError("write the page to a file: -o page.html")
-    payload = _payload(args)
+    payload, turns = _computed(args, page_payload)
+    payload |= turns
     text = render_page(payload) if args.format == "html" else to_json(payload, indent=1) + "\n"
     if args.output is None:
         sys.stdout.write(text)
@@ -95,14 +110,29 @@ def _inspect(args: argparse.Namespace) -> int:
     return 0
 
 
-def _payload(args: argparse.Namespace) -> dict[str, Any]:
-    """Compute the data of the page: the items and, if they are a conversation, its turns."""
+def _serve(args: argparse.Namespace) -> int:
+    if args.output is not None or args.open or args.format != "html":
+        raise ConfigurationError("--serve writes no file: leave out -o, --open and --format")
+    from cupel.watch import serve_page  # only for this option
+
+    def ready(address: str) -> None:
+        say(f"serving {address} until you press Ctrl-C", error=True)
+        if not args.no_open:
+            webbrowser.open(address)
+
+    page, turns = _computed(args, LivePage)
+    serve_page(page, port=args.port or 0, more=turns, ready=ready)
+    return 0
+
+
+def _computed(args: argparse.Namespace, compute: Callable[..., _Page]) -> tuple[_Page, dict[str, Any]]:
+    """Compute the page of the items and, if they are a conversation, its turns."""
     policies = policies_to_compare(args.policy or ["chat"], args.overrides, args.query)
     budget = read_budget(args)
     found = read_input(args)
     turns = _turns(args, found.messages) if found.messages else None
     with progress_bar("computing", "policies") as show:
-        payload = page_payload(
+        page = compute(
             found.items,
             budget,
             policies,
@@ -111,7 +141,7 @@ def _payload(args: argparse.Namespace) -> dict[str, Any]:
             fixed_window=args.max is not None,
             on_progress=show,
         )
-    return payload if turns is None else {**payload, "turns": turns}
+    return page, {} if turns is None else {"turns": turns}
 
 
 def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, Any] | None:
@@ -148,13 +178,14 @@ INSPECT: Final = Command(
 
 The file needs neither network nor server. Unless you name several policies, the page can switch to the presets. If
 ITEMS is a conversation, the page also shows it turn by turn: what each request would have cost, and what entered and
-left.
+left. With --serve, the page opens in the browser and asks Python about any budget, other weights and pins.
 """,
     _configure_inspect,
     _inspect,
     """\
   cupel inspect session.jsonl --budget 8000 -o page.html --open
   cupel inspect session.jsonl --budget 8000 --policy chat --policy mine.toml -o page.html
+  cupel inspect session.jsonl --budget 8000 --serve
 """,
     NO_SELECTION,
 )
