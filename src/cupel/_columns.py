@@ -6,7 +6,7 @@ from collections import deque
 from math import floor, isfinite, isnan
 from operator import itemgetter
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -16,34 +16,10 @@ from cupel.errors import StrategyContractError
 from cupel.model import ScoredItem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from cupel.model import ContextItem
-
-
-class Items(Protocol):
-    """The part of the sequence interface that columns use."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, position: int, /) -> ContextItem: ...
-    def __iter__(self) -> Iterator[ContextItem]: ...
-
-
-class Picked(msgspec.Struct, frozen=True):
-    """Items at some positions of a sequence, fetched on first access."""
-
-    items: Items
-    positions: list[int]
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def __getitem__(self, position: int, /) -> ContextItem:
-        return self.items[self.positions[position]]
-
-    def __iter__(self) -> Iterator[ContextItem]:
-        return map(self.items.__getitem__, self.positions)
 
 
 class Candidates(msgspec.Struct, frozen=True):
@@ -55,7 +31,7 @@ class Candidates(msgspec.Struct, frozen=True):
     ([0.5], [1])
     """
 
-    items: Items
+    items: list[ContextItem]
     scores: list[float]
     tokens: list[int]
     relations: Relations | None = None
@@ -87,13 +63,6 @@ class Candidates(msgspec.Struct, frozen=True):
         if self.relations is None:
             return picked
         return msgspec.structs.replace(picked, relations=self.relations.part(positions))
-
-    def part(self, positions: list[int]) -> Candidates:
-        """Return the same as `picked`, for slicers: few of them look at the items, and then at few of those."""
-        if self.relations is not None:
-            return self.picked(positions)
-        pick = _picker(positions)
-        return Candidates(Picked(self.items, positions), [*pick(self.scores)], [*pick(self.tokens)])
 
 
 def _picker(positions: Sequence[int]) -> Callable[[Any], Iterable[Any]]:

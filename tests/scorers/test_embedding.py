@@ -118,7 +118,7 @@ def test_the_length_of_vectors_may_not_change_between_calls():
     lengths = iter((2, 3))
     scorer = EmbeddingScorer(lambda texts: [[1.0] * next(lengths)] * len(texts), query="q")
     scorer.score_all(ITEMS)
-    with pytest.raises(StrategyContractError, match="vectors must have one length, got 3 after 2"):
+    with pytest.raises(StrategyContractError, match="vectors must have one length, got 2 and 3"):
         scorer.score_all([ContextItem("new", 1)])
 
 

@@ -373,7 +373,7 @@ def test_knapsack_spans_are_buckets_and_end_at_the_guard() -> None:
     with pytest.raises(TableTooLargeError):
         KnapsackSlice(5, max_cells=20).prepare(pool)(budget(50))
     assert KnapsackSlice(5, max_cells=20).prepare(pool)(budget(49)).chosen == [1, 0]
-    assert KnapsackSlice(5).prepare(Candidates.of([])).span(budget(0)) == (0, None)
+    assert KnapsackSlice(5).prepare(Candidates.of([])).span(budget(0)) == (0, 1)
     assert KnapsackSlice(5).prepare(Candidates.of([])).span(budget(7)) == (1, None)
 
 

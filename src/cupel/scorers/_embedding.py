@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
+from itertools import islice
 from operator import is_
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from cupel._checks import as_function, as_text, shown
 from cupel.errors import ScorerConfigError, StrategyContractError
@@ -22,137 +23,51 @@ if TYPE_CHECKING:
 
 _MOST: Final = 20_000
 """Vectors to keep, or those of one pass if they are more; 768 numbers each take 123 MB."""
-_CHUNK: Final = 4_096
-"""Vectors that are converted at a time."""
 _DECIMALS: Final = 9
 """Scores are rounded, so that the summation order of a processor's vector unit does not decide between items."""
 
 Vectors: TypeAlias = "Sequence[Sequence[float]] | NDArray[Any]"
 Embed: TypeAlias = "Callable[[list[str]], Vectors | Awaitable[Vectors]]"
-Subject: TypeAlias = "str | ContextItem"
 
 
 class VectorStore:
-    """Unit vectors as the rows of one matrix, by text or by the item that brings its own. Copies start empty."""
+    """Unit vectors by text, and the matrix of the items scored last. Copies start empty."""
 
-    __slots__ = ("_lock", "_matrix", "_pool", "_rows", "_subjects")
+    __slots__ = ("_lock", "_pool", "_vectors")
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._rows: dict[str | int, int] = {}
-        self._subjects: list[Subject] = []
-        """The subject of each row; it keeps an item alive whose `id` is a key."""
-        self._matrix: NDArray[np.float64] | None = None
-        """Rows beyond the subjects are spare."""
-        self._pool: tuple[list[ContextItem], NDArray[np.intp]] | None = None
-        """The items scored last, and their rows."""
+        self._vectors: dict[str, NDArray[np.float64]] = {}
+        """From the oldest to the newest."""
+        self._pool: tuple[list[ContextItem], NDArray[np.float64]] | None = None
 
-    def missing(self, subjects: Iterable[Subject]) -> list[Subject]:
-        """Return the subjects without a vector, each once."""
+    def known(self, texts: Iterable[str]) -> dict[str, NDArray[np.float64]]:
+        """Return the vectors of the texts that have one."""
         with self._lock:
-            unknown = {_key(subject): subject for subject in subjects if _key(subject) not in self._rows}
-        return list(unknown.values())
+            return {text: self._vectors[text] for text in texts if text in self._vectors}
 
-    def knows(self, items: Sequence[ContextItem]) -> bool:
-        """Return whether these items were scored last."""
+    def add(self, vectors: Mapping[str, NDArray[np.float64]], needed: int) -> None:
+        """Add vectors, and evict the oldest beyond the limit; a pass keeps all the vectors that it needs."""
         with self._lock:
-            return self._known_rows(items) is not None
+            self._vectors |= vectors
+            surplus = len(self._vectors) - max(_MOST, needed)
+            for text in [*islice(self._vectors, max(surplus, 0))]:
+                del self._vectors[text]
 
-    def add(self, subjects: Sequence[Subject], vectors: NDArray[np.float64], needed: _Needed) -> None:
-        """Add vectors; beyond the limit and an eighth, evict the oldest that are not `needed` until the limit holds."""
-        with self._lock:
-            self._append(subjects, vectors)
-            limit = max(_MOST, needed.most)
-            if len(self._subjects) > limit + limit // 8:
-                kept = {_key(subject) for subject in needed.subjects()}
-                self._evict(kept, len(self._subjects) - max(_MOST, len(kept)))
-
-    def cosines(
-        self, items: Sequence[ContextItem], query: str, subjects: Callable[[Sequence[ContextItem]], list[Subject]]
-    ) -> list[float] | None:
-        """Return each item's cosine with the query, or None if a vector is missing."""
-        import numpy as np
-
-        with self._lock:
-            rows, wanted = self._rows_of(items, subjects), self._rows.get(query)
-            if rows is None or wanted is None or self._matrix is None:
-                return None
-            matrix = self._matrix[: len(self._subjects)]  # never written again: new rows follow, eviction copies
-        if not matrix[wanted].any():
-            raise _breach(f"the vector of the query {shown(query)} must not be zero: it has no direction")
-        # einsum adds up a row in an order that does not depend on the other rows, as BLAS may.
-        if 2 * len(rows) < len(matrix):
-            products = np.einsum("ij,j->i", matrix[rows], matrix[wanted])
-        else:
-            products = np.einsum("ij,j->i", matrix, matrix[wanted])[rows]
-        scores: list[float] = np.clip(products.round(_DECIMALS), 0.0, 1.0).tolist()
-        return scores
-
-    def _rows_of(
-        self, items: Sequence[ContextItem], subjects: Callable[[Sequence[ContextItem]], list[Subject]]
-    ) -> NDArray[np.intp] | None:
-        import numpy as np
-
-        rows = self._known_rows(items)
-        if rows is not None:
-            return rows
-        found = [self._rows.get(_key(subject), -1) for subject in subjects(items)]
-        if -1 in found:
-            return None
-        rows = np.array(found, dtype=np.intp)
-        self._pool = (list(items), rows)
-        return rows
-
-    def _known_rows(self, items: Sequence[ContextItem]) -> NDArray[np.intp] | None:
+    def matrix(self, items: Sequence[ContextItem]) -> NDArray[np.float64] | None:
+        """Return the vectors of these items if they were scored last."""
         if self._pool is not None:
-            known, rows = self._pool
+            known, matrix = self._pool
             if len(known) == len(items) and all(map(is_, known, items)):
-                return rows
+                return matrix
         return None
 
-    def _append(self, subjects: Sequence[Subject], vectors: NDArray[np.float64]) -> None:
-        import numpy as np
-
-        start, width = len(self._subjects), vectors.shape[1]
-        if self._matrix is not None and self._matrix.shape[1] != width:
-            raise _breach(f"vectors must have one length, got {width} after {self._matrix.shape[1]}")
-        new = [at for at, subject in enumerate(subjects) if _key(subject) not in self._rows]
-        size = start + len(new)
-        if self._matrix is None or size > len(self._matrix):
-            larger = np.empty((size + size // 8, width), dtype=np.float64)
-            if self._matrix is not None:
-                larger[:start] = self._matrix[:start]
-            self._matrix = larger
-        self._matrix[start:size] = vectors if len(new) == len(vectors) else vectors[new]
-        for row, at in enumerate(new, start):
-            self._rows[_key(subjects[at])] = row
-            self._subjects.append(subjects[at])
-
-    def _evict(self, kept: set[str | int], surplus: int) -> None:
-        stay: list[int] = []
-        for row, subject in enumerate(self._subjects):
-            if surplus and _key(subject) not in kept:
-                surplus -= 1
-            else:
-                stay.append(row)
-        self._matrix = cast("NDArray[np.float64]", self._matrix)[stay]
-        self._subjects = [self._subjects[row] for row in stay]
-        self._rows = {_key(subject): row for row, subject in enumerate(self._subjects)}
-        self._pool = None
+    def keep(self, items: Sequence[ContextItem], matrix: NDArray[np.float64]) -> None:
+        """Keep the vectors of the items scored last."""
+        self._pool = (list(items), matrix)
 
     def __reduce__(self) -> tuple[type[VectorStore], tuple[()]]:
         return VectorStore, ()
-
-
-class _Needed(NamedTuple):
-    """The subjects of one pass, listed only when they are asked for, and at most how many they are."""
-
-    most: int
-    subjects: Callable[[], list[Subject]]
-
-
-def _key(subject: Subject) -> str | int:
-    return subject if isinstance(subject, str) else id(subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,51 +113,78 @@ class EmbeddingScorer(PassScorer):
 
     async def warm(self, items: Sequence[ContextItem]) -> None:
         """Embed the texts of the items and the query that have no vector yet."""
-        needed = self._needed(items, self.query)
-        texts = [subject for subject in self._store.missing(needed.subjects()) if isinstance(subject, str)]
-        if texts:
-            answer = self.embed(texts)
-            self._add(texts, await answer if isawaitable(answer) else answer, needed)
+        texts = [item.content for item in items if self._own(item) is None]
+        missing = self._missing(texts if self.query is None else [*texts, self.query], {})
+        if missing:
+            answer = self.embed(missing)
+            self._learn(missing, await answer if isawaitable(answer) else answer, len(items))
 
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
+        import numpy as np
+
         query = required_query(self, self.query)
-        # A loop, because another thread may evict vectors between the two calls.
-        while (scores := self._store.cosines(items, query, self._subjects)) is None:
-            self._learn(items, query)
+        if not items:
+            return []
+        matrix = self._store.matrix(items)
+        vectors: dict[str, NDArray[np.float64]] = {}
+        if matrix is None:
+            matrix = self._matrix(items, query, vectors)
+        else:
+            self._embed([query], vectors, len(items))
+        wanted = vectors[query]
+        if len(wanted) != matrix.shape[1]:
+            raise _breach(f"vectors must have one length, got {len(wanted)} and {matrix.shape[1]}")
+        if not wanted.any():
+            raise _breach(f"the vector of the query {shown(query)} must not be zero: it has no direction")
+        self._store.keep(items, matrix)
+        # einsum adds up a row in an order that does not depend on the other rows, as BLAS may.
+        products = np.einsum("ij,j->i", matrix, wanted)
+        scores: list[float] = np.clip(products.round(_DECIMALS), 0.0, 1.0).tolist()
         return scores
 
-    def _learn(self, items: Sequence[ContextItem], query: str) -> None:
-        """Add the vectors of the items and the query that are not known."""
-        needed = self._needed(items, query)
-        missing: list[Subject] = [query] if self._store.knows(items) else self._store.missing(needed.subjects())
-        owners = [subject for subject in missing if not isinstance(subject, str)]
-        if owners:
-            own = [self._own(item) for item in owners]
-            self._store.add(owners, _unit_vectors(own, f"metadata[{shown(self.vector_key)}]"), needed)
-        texts = [subject for subject in missing if isinstance(subject, str)]
-        if texts:
-            answer = self.embed(texts)
+    def _matrix(
+        self, items: Sequence[ContextItem], query: str, vectors: dict[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return the vectors of the items as rows; `vectors` gets those of their texts and of the query."""
+        import numpy as np
+
+        own = [self._own(item) for item in items]
+        brought = [vector for vector in own if vector is not None]
+        units = iter(_unit_vectors(brought, f"metadata[{shown(self.vector_key)}]") if brought else ())
+        texts = [item.content for item, vector in zip(items, own, strict=True) if vector is None]
+        self._embed([*texts, query], vectors, len(items))
+        rows = [
+            vectors[item.content] if vector is None else next(units) for item, vector in zip(items, own, strict=True)
+        ]
+        odd = next((row for row in rows if len(row) != len(rows[0])), None)
+        if odd is not None:
+            raise _breach(f"vectors must have one length, got {len(rows[0])} and {len(odd)}")
+        return np.stack(rows)
+
+    def _embed(self, texts: list[str], vectors: dict[str, NDArray[np.float64]], count: int) -> None:
+        """Add the vectors of some texts, in a pass over `count` items."""
+        missing = self._missing(texts, vectors)
+        if missing:
+            answer = self.embed(missing)
             if isawaitable(answer):
                 _abandon(answer)
                 msg = "embed is asynchronous: select with arun, or await scorer.warm(items) first"
                 raise ScorerConfigError(msg)
-            self._add(texts, answer, needed)
+            vectors |= self._learn(missing, answer, count)
 
-    def _add(self, texts: list[str], answer: object, needed: _Needed) -> None:
+    def _missing(self, texts: list[str], vectors: dict[str, NDArray[np.float64]]) -> list[str]:
+        """Return the texts without a vector, each once; `vectors` gets those of the others."""
+        vectors |= self._store.known(texts)
+        return [text for text in dict.fromkeys(texts) if text not in vectors]
+
+    def _learn(self, texts: list[str], answer: object, count: int) -> dict[str, NDArray[np.float64]]:
+        """Keep the vectors that `embed` returned."""
         vectors = _vectors_of(answer)
         if len(vectors) != len(texts):
             raise _breach(f"embed returned {len(vectors)} vectors for {len(texts)} texts")
-        self._store.add(texts, _unit_vectors(vectors, "a vector of embed"), needed)
-
-    def _needed(self, items: Sequence[ContextItem], query: str | None) -> _Needed:
-        queries: list[Subject] = [] if query is None else [query]
-        return _Needed(len(items) + len(queries), lambda: [*self._subjects(items), *queries])
-
-    def _subjects(self, items: Sequence[ContextItem]) -> list[Subject]:
-        """Return each item's text, or the item itself if it brings its vector."""
-        if self.vector_key is None:
-            return [item.content for item in items]
-        return [item.content if self._own(item) is None else item for item in items]
+        found = dict(zip(texts, _unit_vectors(vectors, "a vector of embed"), strict=True))
+        self._store.add(found, count + 1)
+        return found
 
     def _own(self, item: ContextItem) -> Any:
         return None if self.vector_key is None else item.metadata.get(self.vector_key)
@@ -264,18 +206,12 @@ def _unit_vectors(vectors: Any, name: str) -> NDArray[np.float64]:
     """Scale vectors to length 1, so that a product is a cosine; a zero vector stays zero."""
     import numpy as np
 
-    units = np.empty((0, 0), dtype=np.float64)
-    for start in range(0, len(vectors), _CHUNK):
-        numbers = _numbers(vectors[start : start + _CHUNK], name)
-        if not start:
-            units = np.empty((len(vectors), numbers.shape[1]), dtype=np.float64)
-        elif units.shape[1] != numbers.shape[1]:
-            raise _breach(f"vectors must have one length, got {units.shape[1]} and {numbers.shape[1]}")
-        largest = np.abs(numbers).max(axis=1, keepdims=True, initial=0.0)
-        numbers = numbers / np.where(largest > 0.0, largest, 1.0)  # or squares could overflow
-        lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))[:, np.newaxis]
-        units[start : start + len(numbers)] = numbers / np.where(lengths > 0.0, lengths, 1.0)
-    return units
+    numbers = _numbers(vectors, name)
+    largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0))
+    numbers /= np.where(largest > 0.0, largest, 1.0)[:, np.newaxis]  # or squares could overflow
+    lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
+    numbers /= np.where(lengths > 0.0, lengths, 1.0)[:, np.newaxis]
+    return numbers
 
 
 def _numbers(vectors: Any, name: str) -> NDArray[np.float64]:

@@ -195,7 +195,7 @@ class CountChooser(Chooser):
         self._commit()
         # Negative counts take no part (ruling 5.4).
         self._rest = [place for place, cost in enumerate(candidates.tokens) if place not in self._gone and cost >= 0]
-        self._inner = inner.prepare(candidates.part(self._rest))
+        self._inner = inner.prepare(candidates.picked(self._rest))
 
     def _commit(self) -> None:
         """Take the best of each kind that is required, whatever the budget."""

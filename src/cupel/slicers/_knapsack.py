@@ -14,7 +14,7 @@ from cupel.slicers._greedy import GreedySlice
 from cupel.slicers._related import UpgradeChooser, Upgrades, total
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
 
@@ -110,14 +110,14 @@ def solve_finest(
     [0, 1]
     """
     bucket = finest_bucket(values, tokens, target)
-    choices = [_solve_in_buckets(values, tokens, target, bucket), sorted(greedy)]
-    if bucket != COARSEST:
-        choices.insert(1, _solve_in_buckets(values, tokens, target, COARSEST))
+    sizes = dict.fromkeys((bucket, COARSEST))
+    choices = [_solve_in_buckets(values, tokens, target // size, size) for size in sizes]
+    choices.append(sorted(greedy))
     return max(choices, key=lambda chosen: _worth([scores[i] for i in chosen]))
 
 
-def _solve_in_buckets(values: Sequence[int], tokens: Sequence[int], target: int, bucket: int) -> list[int]:
-    return solve(values, [-(-count // bucket) for count in tokens], target // bucket)
+def _solve_in_buckets(values: Sequence[int], tokens: Sequence[int], capacity: int, bucket: int) -> list[int]:
+    return solve(values, [-(-count // bucket) for count in tokens], capacity)
 
 
 def _worth(scores: Sequence[float]) -> tuple[int, float]:
@@ -161,102 +161,76 @@ class KnapsackSlice(PreparingSlicer):
         whole = as_integer(name, value, least=1, error=SlicerConfigError, expected=expected)
         object.__setattr__(self, name, whole)
 
-    def _prepare(self, candidates: Candidates) -> KnapsackChooser | FinestKnapsackChooser | RelatedKnapsackChooser:
-        """Scale scores and discretise token counts once."""
+    def _prepare(self, candidates: Candidates) -> KnapsackChooser | RelatedKnapsackChooser:
+        """Scale the scores once."""
         if candidates.relations is not None:
-            return RelatedKnapsackChooser(candidates.relations, self.bucket_size, self.max_cells)
-        if self.bucket_size == "auto":
-            return FinestKnapsackChooser(candidates)
-        return KnapsackChooser(candidates, self.bucket_size, self.max_cells)
+            return RelatedKnapsackChooser(self, candidates.relations)
+        return KnapsackChooser(self, candidates)
 
 
-class KnapsackChooser(Chooser):
-    """Solves the knapsack in buckets of one size, for one target at a time."""
+class _TableChooser(Chooser):
+    """Fills tables in buckets of one size, or of a size chosen for each target."""
 
-    __slots__ = ("bucket_size", "free", "max_cells", "positions", "rows", "values", "weights")
-
-    def __init__(self, candidates: Candidates, bucket_size: int, max_cells: int | None) -> None:
-        tokens = candidates.tokens
-        costly = [position for position, cost in enumerate(tokens) if cost > 0]
-        values = [scaled_score(candidates.scores[position]) for position in costly]
-        self.bucket_size = bucket_size
-        self.max_cells = max_cells
-        self.rows = len(costly)
+    def __init__(self, slicer: KnapsackSlice, rows: int, tokens: Iterable[int]) -> None:
+        bucket_size = slicer.bucket_size
+        self._bucket_size: int | None = None if bucket_size == "auto" else bucket_size
+        self._max_cells = None if bucket_size == "auto" else slicer.max_cells
+        self._rows = rows
         """How many candidates the guard counts."""
-        self.free = [position for position, cost in enumerate(tokens) if cost == 0]
-        """Positions without tokens."""
-        # Only a strict improvement is kept (ruling 5.7), so worthless items are never chosen.
-        self.positions = [position for position, value in zip(costly, values, strict=True) if value > 0]
-        """Positions that cost something and are worth something, with `values`, and `weights` in buckets."""
-        self.values = [value for value in values if value > 0]
-        self.weights = [-(-tokens[position] // bucket_size) for position in self.positions]
+        bucket = self._bucket_size or COARSEST
+        self._everything = max(1, sum(-(-cost // bucket) * bucket for cost in tokens))
+        """The least target that has room for all candidates that can be chosen."""
 
-    def __call__(self, budget: ContextBudget) -> Selection:
-        """Take the zero-token items, then the best of the others from the last to the first (ruling 5.13)."""
-        target = budget.target_tokens
-        if target <= 0:
-            return Selection([])
-        capacity = self.capacity(target)
-        if not self.positions or capacity == 0:
-            return Selection(list(self.free))
-        best = solve(self.values, self.weights, capacity)
-        return Selection(self.free + [self.positions[index] for index in reversed(best)])
-
-    def capacity(self, target: int) -> int:
+    def _capacity(self, target: int, bucket: int) -> int:
         """Return a target in buckets, if the table for it is allowed."""
-        capacity = target // self.bucket_size
-        cells = self.rows * (capacity + 1)
-        if capacity > 0 and self.max_cells is not None and cells > self.max_cells:
-            raise TableTooLargeError(self.rows, capacity, cells, self.max_cells)
+        capacity = target // bucket
+        cells = self._rows * (capacity + 1)
+        if capacity > 0 and self._max_cells is not None and cells > self._max_cells:
+            raise TableTooLargeError(self._rows, capacity, cells, self._max_cells)
         return capacity
 
     def span(self, budget: ContextBudget) -> Span:
         """Cover the whole bucket the target lies in, all targets that hold everything, or all that are refused."""
-        target, bucket = budget.target_tokens, self.bucket_size
+        target, bucket = budget.target_tokens, self._bucket_size
+        refused = None
+        if bucket is not None and self._max_cells is not None and self._rows:
+            refused = max(1, self._max_cells // self._rows) * bucket
         if target <= 0:
-            return Span(target, 1 if self.rows or self.free else None)
-        refused = self._refused_from()
+            return Span(target, 1)
         if refused is not None and target >= refused:
             return Span(refused, None)
-        capacity, everything = target // bucket, sum(self.weights)
-        if capacity < everything:
-            return Span(max(1, capacity * bucket), (capacity + 1) * bucket)
-        return Span(max(1, everything * bucket), refused)
-
-    def _refused_from(self) -> int | None:
-        """Return the least target whose table is too large."""
-        if self.max_cells is None or not self.rows:
-            return None
-        return max(1, self.max_cells // self.rows) * self.bucket_size
+        if target >= self._everything:
+            return Span(self._everything, refused)
+        if bucket is None:
+            return super().span(budget)
+        return Span(max(1, target // bucket * bucket), (target // bucket + 1) * bucket)
 
 
-class FinestKnapsackChooser(Chooser):
-    """Solves the knapsack in the finest buckets that keep the work small, chosen for each target."""
+class KnapsackChooser(_TableChooser):
+    """Solves the knapsack for one target at a time."""
 
-    __slots__ = ("_free", "_greedy", "_positions", "_scores", "_tokens", "_values")
-
-    def __init__(self, candidates: Candidates) -> None:
+    def __init__(self, slicer: KnapsackSlice, candidates: Candidates) -> None:
         self._free = [position for position, cost in enumerate(candidates.tokens) if cost == 0]
         self._positions = [position for position, cost in enumerate(candidates.tokens) if cost > 0]
         costly = candidates.at(self._positions)
         self._scores, self._tokens = costly.scores, costly.tokens
         self._values = [scaled_score(score) for score in costly.scores]
-        self._greedy = GreedySlice().prepare(costly)
+        is_automatic = slicer.bucket_size == "auto"
+        self._greedy = GreedySlice().prepare(costly) if is_automatic else None
+        useful = (cost for cost, value in zip(self._tokens, self._values, strict=True) if value or is_automatic)
+        super().__init__(slicer, len(self._positions), useful)
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the zero-token items, then the best of the others from the last to the first (ruling 5.13)."""
-        target = budget.target_tokens
+        target, bucket = budget.target_tokens, self._bucket_size
         if target <= 0:
             return Selection([])
-        if not self._positions:
-            return Selection(list(self._free))
-        best = solve_finest(self._scores, self._values, self._tokens, target, self._greedy(budget).chosen)
+        if bucket is not None:
+            best = _solve_in_buckets(self._values, self._tokens, self._capacity(target, bucket), bucket)
+        else:
+            greedy = [] if self._greedy is None else self._greedy(budget).chosen
+            best = solve_finest(self._scores, self._values, self._tokens, target, greedy)
         return Selection(self._free + [self._positions[index] for index in reversed(best)])
-
-    def span(self, budget: ContextBudget) -> Span:
-        """Know only that nothing changes once everything fits in the coarsest buckets."""
-        everything = max(1, sum(-(-cost // COARSEST) * COARSEST for cost in self._tokens))
-        return Span(everything, None) if budget.target_tokens >= everything else super().span(budget)
 
 
 _LARGEST_SUM = 2**62
@@ -267,73 +241,44 @@ Table: TypeAlias = "np.ndarray[Any, Any]"
 """A number for each capacity."""
 
 
-class RelatedKnapsackChooser(Chooser):
+class RelatedKnapsackChooser(_TableChooser):
     """Finds the forms and groups of the greatest total value.
 
     With automatic buckets the greedy choice is taken where it is worth more, or where even the coarsest table would be
     too large.
     """
 
-    def __init__(self, relations: Relations, bucket_size: int | Literal["auto"], max_cells: int | None) -> None:
+    def __init__(self, slicer: KnapsackSlice, relations: Relations) -> None:
         upgrades = Upgrades(relations)
-        self._bucket_size: int | None = None if bucket_size == "auto" else bucket_size
-        self._max_cells = None if bucket_size == "auto" else max_cells
         self._forms = {form.position: form for entity in relations.entities for form in entity.forms}
-        self._rows = sum(form.tokens > 0 for form in self._forms.values())
         self._greedy = UpgradeChooser(upgrades, upgrades.by_density())
         self._groups = [
             [relations.entities[entity].forms for entity in group.entities]
             for group in relations.groups
             if group.is_open
         ]
+        rows = sum(form.tokens > 0 for form in self._forms.values())
+        super().__init__(slicer, rows, (max(form.tokens for form in forms) for one in self._groups for forms in one))
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Take the best choice; of equal ones the table's."""
         target = budget.target_tokens
         if target <= 0:
             return Selection([])
-        choices = [self._solved(target, bucket) for bucket in self._buckets(target)]
+        buckets = self._buckets(target)
+        choices = [solve_related(self._groups, bucket, self._capacity(target, bucket)) for bucket in buckets]
         if self._bucket_size is None:
             choices.append(self._greedy(budget).chosen)
         return Selection(max(choices, key=lambda chosen: total(self._forms[position] for position in chosen)))
 
-    def span(self, budget: ContextBudget) -> Span:
-        """Cover the whole bucket the target lies in, all targets that hold everything, or all that are refused."""
-        target, bucket = budget.target_tokens, self._bucket_size or COARSEST
-        refused = self._refused_from()
-        if refused is not None and target >= refused:
-            return Span(refused, None)
-        largest = (max(form.tokens for form in forms) for group in self._groups for forms in group)
-        everything = max(1, sum(-(-tokens // bucket) * bucket for tokens in largest))
-        if target >= everything:
-            return Span(everything, refused)
-        if self._bucket_size is None or target < bucket:
-            return super().span(budget)
-        return Span(target // bucket * bucket, (target // bucket + 1) * bucket)
-
-    def _refused_from(self) -> int | None:
-        """Return the least target whose table is too large."""
-        if self._bucket_size is None or self._max_cells is None or not self._rows:
-            return None
-        return max(1, self._max_cells // self._rows) * self._bucket_size
-
     def _buckets(self, target: int) -> list[int]:
         if self._bucket_size is not None:
             return [self._bucket_size]
-        if self._cells(target, COARSEST) > _MOST_AUTOMATIC:
+        cells = {bucket: self._rows * (target // bucket + 1) for bucket in (*BUCKETS, COARSEST)}
+        if cells[COARSEST] > _MOST_AUTOMATIC:
             return []
-        fine = (bucket for bucket in BUCKETS if self._cells(target, bucket) <= MOST_CELLS)
-        return list(dict.fromkeys((next(fine, COARSEST), COARSEST)))
-
-    def _cells(self, target: int, bucket: int) -> int:
-        return self._rows * (target // bucket + 1)
-
-    def _solved(self, target: int, bucket: int) -> list[int]:
-        capacity = target // bucket
-        cells = self._cells(target, bucket)
-        if capacity > 0 and self._max_cells is not None and cells > self._max_cells:
-            raise TableTooLargeError(self._rows, capacity, cells, self._max_cells)
-        return solve_related(self._groups, bucket, capacity)
+        fine = next((bucket for bucket in BUCKETS if cells[bucket] <= MOST_CELLS), COARSEST)
+        return list(dict.fromkeys((fine, COARSEST)))
 
 
 def solve_related(groups: list[list[tuple[Form, ...]]], bucket: int, capacity: int) -> list[int]:

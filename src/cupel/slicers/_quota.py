@@ -137,7 +137,7 @@ class QuotaChooser(Chooser):
         masses: list[int] = []
         self._parts: list[_Part] = []
         for kind, positions in positions_by_kind(candidates).items():
-            part = candidates.part(positions)
+            part = candidates.picked(positions)
             self._parts.append(_Part(positions, inner.prepare(part)))
             entries.append(quota_of.pop(kind, None))
             masses.append(offered_tokens(part))
