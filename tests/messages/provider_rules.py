@@ -46,7 +46,7 @@ def unseen(provider: str, messages: list[Message]) -> list[Message]:
     newest = [message for message in messages if has_words(provider, message)][-1:]
     results: list[Message] = []
     for message in reversed(messages):
-        if _is_models(provider, message):
+        if is_models(provider, message):
             break
         if _has_results(provider, message):
             results.append(message)
@@ -77,7 +77,8 @@ def _is_users(provider: str, message: Message) -> bool:
     return message.get("role", "user" if provider == "gemini" else None) == "user"
 
 
-def _is_models(provider: str, message: Message) -> bool:
+def is_models(provider: str, message: Message) -> bool:
+    """Whether the model produced a message."""
     return from_model(message) if provider == "openai-responses" else message.get("role") in ("assistant", "model")
 
 
@@ -87,7 +88,7 @@ def alternation(provider: str, messages: list[Message]) -> list[str]:
     Calls and results in messages of their own are steps of the assistant's turn, and are not counted.
     """
     sides = [
-        "assistant" if _is_models(provider, message) else "user"
+        "assistant" if is_models(provider, message) else "user"
         for message in messages
         if message.get("role") not in ("system", "developer") and not _is_step(provider, message)
     ]

@@ -48,8 +48,20 @@ def test_only_the_newest_compaction_is_sent() -> None:
     assert rules(history) == {(5,): REPLACED}
 
 
+def test_older_compaction_items_go_with_everything_before_the_newest() -> None:
+    history = [*HISTORIES["openai-responses"], {**ITEM, "id": "cmp_2"}, user("So?")]
+    assert fit(history, 2000, counter=COUNTER).messages == history
+    assert kept(history, 100) == [8, 9, 10]
+
+
 def test_a_compaction_must_be_the_first_block() -> None:
     late = assistant([{"type": "text", "text": "Well."}, BLOCK])
     named = "a compaction block that is not the first of an assistant turn"
     assert rules([user("Hi"), late, user("So?")]) == {(1,): named}
     assert rules([user("Hi"), assistant("Well."), assistant([BLOCK]), user("So?")]) == {(1, 2): named}
+
+
+def test_a_system_message_between_messages_that_a_compaction_replaces_goes_with_them() -> None:
+    system = {"role": "system", "content": "Be brief."}
+    history = [*OLD[:3], system, *OLD[3:], user("Go on."), assistant([BLOCK]), *NEW]
+    assert kept(history, 250, provider="anthropic") == [5, 6, 7, 8, 9]

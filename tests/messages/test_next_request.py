@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cupel import ConfigurationError, InvalidItemError
-from cupel.messages import Framework, PinnedMessagesExceedBudgetError, fit, from_items, to_items
+from cupel.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, fit, from_items, to_items
 from tests.messages.chat import COUNTER, LARGE, assistant, calling, kept, result, rules, units, use, used, user
 from tests.messages.histories import THINKING
 from tests.messages.provider_rules import alternation, violations
@@ -276,14 +276,34 @@ def test_alternation_merges_questions_and_lets_answers_go():
 
 def test_what_cannot_alternate_is_named():
     said = "alternation: another assistant message follows"
-    asked = "alternation: another user message follows without an answer between"
     history = [user("one"), user("two"), assistant("a"), calling("c"), result("c"), assistant("b"), user("three")]
     assert rules(history, alternate=True) == {(2,): said}
-    left = [user("one"), calling("c"), result("c"), user("two"), assistant("a")]
-    assert rules(left, alternate=True) == {(1, 2): asked}
     row = "alternation: messages of one side in a row that cannot be parted"
     split = [user("Hi"), assistant("Well."), assistant([use("a")]), user([used("a")])]
     assert rules(split, alternate=True) == {(1, 2, 3): row}
+
+
+def test_questions_with_steps_between_them_are_merged_as_well():
+    history = [user("one"), calling("c"), result("c"), user("two"), assistant("a")]
+    merged = [user("one\n\ntwo"), *history[1:3], history[4]]
+    assert fit(history, LARGE, counter=COUNTER, alternate=True).messages == merged
+
+
+def test_a_question_that_is_typed_while_a_tool_runs_alternates():
+    call = {"type": "function_call", "call_id": "1", "name": "read", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "1", "output": "fine"}
+    history = [user("Go."), call, {**call, "call_id": "2"}, user("How long?"), output]
+    for made in (
+        fit(history, LARGE, counter=COUNTER, alternate=True),
+        MessageSession[Any](LARGE, counter=COUNTER, alternate=True).fit(history),
+    ):
+        assert made.messages == [user("Go.\n\nHow long?"), call, output]
+
+
+def test_questions_with_a_system_message_between_them_are_merged():
+    history = [user("one"), {"role": "system", "content": "Be brief."}, user("two")]
+    merged = [user("one\n\ntwo"), history[1]]
+    assert fit(history, LARGE, counter=COUNTER, provider="openai", alternate=True).messages == merged
 
 
 def test_frameworks_whose_messages_cannot_be_merged_leave_unanswered_questions_out():

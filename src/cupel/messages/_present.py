@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cupel.messages._segments import WHOLE, level
+from cupel.messages._formats import texts_in
+from cupel.messages._segments import PROSE, WHOLE, level
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -81,10 +82,11 @@ class Present:
             others: segments that should be sent besides the present.
         """
         steps, everything = self._steps(), self.wanted() | others
+        older = {*steps} - {*self._users()}
         attempts: list[Callable[[], Held | None]] = [
             lambda: self.held(everything),
-            lambda: self.held(everything - {*steps[:-FEWEST_STEPS]}, cut=True),
-            lambda: self.held(everything - {*steps[:-1]}, cut=True),
+            lambda: self.held(everything - older.intersection(steps[:-FEWEST_STEPS]), cut=True),
+            lambda: self.held(everything - older.intersection(steps[:-1]), cut=True),
             lambda: self._with_strongest_users(others | {*steps[-1:]}),
             lambda: self._with_strongest_users(others),
         ]
@@ -166,12 +168,18 @@ class Present:
             tokens = self.tokens(at, found[at])
             if tokens <= SHORTEST_USER:
                 continue
-            limit = max(SHORTEST_USER, tokens - excess) - MESSAGE_FRAME
+            sizes = self._word_sizes(at)
+            left = sum(sizes) - (self.tokens(at, WHOLE) - tokens) - excess
+            limit = max(SHORTEST_USER - MESSAGE_FRAME, level(sizes, left))
             name = self.source.shortened(self.segments[at], self.history, limit)
             if self.tokens(at, name) < tokens:
                 excess -= tokens - self.tokens(at, name)
                 found[at] = name
         return found
+
+    def _word_sizes(self, at: int) -> list[int]:
+        views = (self.history.parsed[position].view for position in self.segments[at].positions)
+        return [self.history.counter.count(text) for view in views for text in texts_in(view, PROSE)] or [0]
 
     def _weakest_first(self, users: Sequence[int]) -> list[int]:
         """Order messages of the user: the newest is strongest, then new ones, then the first; else the shorter."""

@@ -75,9 +75,10 @@ class Rules:
         gone = {holder[at] for at in early}
         if gone & held:
             # The held units are valid by themselves: then other units of the loop have to go, or those that make it a
-            # loop of its own.
+            # loop of its own: the user's words before it, or the answer that those came after.
             border = self.loops.border(positions, loop[0])
-            gone = {holder[at] for at in loop} - held or {holder[at] for at in border} - held or gone
+            ways = ({holder[at] for at in way} - held for way in (loop, border[:-1], border))
+            gone = next(filter(None, ways), gone)
         return dict.fromkeys(gone, NO_THINKING)
 
     def _ways(self, chosen: AbstractSet[int]) -> list[set[int]]:
@@ -196,10 +197,10 @@ class Loops:
         return loop, list(takewhile(lambda at: not self.infos[at].opens_thinking, loop))
 
     def border(self, positions: Sequence[int], first: int) -> list[int]:
-        """Return the messages of the user in a selection that make a loop begin at `first`."""
-        before = [at for at in positions if at < first]
-        said = takewhile(lambda at: self.infos[at].role != "assistant", reversed(before))
-        return [at for at in said if self.infos[at].role == "user"]
+        """Return the messages of a selection that make a loop begin at `first`: the user's, and the one before them."""
+        before = [at for at in reversed(positions) if at < first]
+        said = list(takewhile(lambda at: self.infos[at].role != "assistant", before))
+        return [*(at for at in said if self.infos[at].role == "user"), *before[len(said) : len(said) + 1]]
 
     def mends(self, positions: Iterable[int]) -> list[set[int]]:
         """Return sets of messages of which any would put a selection right, the best first.
@@ -283,7 +284,8 @@ def _check(which: object) -> None:
 def outdate(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
     """Pin the newest compaction and mark the units before it as stale, but for the nearest message of the user.
 
-    Older compactions are rejected: only one of a request may carry content.
+    System messages stay, unless they belong to messages that go. Older compactions that are part of the assistant's
+    messages are rejected: only one of a request may carry content.
     """
     sendable = [unit for unit in units if unit.rejection is None]
     compactions = [unit for unit in sendable if any(infos[at].is_compaction for at in unit.positions)]
@@ -291,13 +293,15 @@ def outdate(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
         return
     *older, newest = sorted(compactions, key=lambda unit: unit.positions[-1])
     newest.pin("the newest compaction")
-    for unit in older:
-        unit.pinned = False
-        unit.reject(COMPACTED)
-    before = [unit for unit in units if unit.positions[-1] < newest.positions[0] and unit.role != "system"]
+    before = [unit for unit in units if unit.positions[-1] < newest.positions[0]]
     opening = next((unit for unit in reversed(before) if unit.opens == "user" and unit.rejection is None), None)
     for unit in before:
-        unit.is_stale = unit is not opening
+        stays = unit.role == "system" and not unit.requires and not any(unit is one for one in older)
+        unit.is_stale = unit is not opening and not stays
+        unit.pinned = unit.pinned and not unit.is_stale
+    for unit in older:
+        if unit.role != "system":
+            unit.reject(COMPACTED)
 
 
 def pin_units(units: Sequence[Unit], infos: Sequence[MessageInfo], asked: Sequence[bool]) -> None:

@@ -164,9 +164,10 @@ def alternating(
 ) -> list[Unit]:
     """Make the answer and the calls of every turn require its question, so that any selection alternates.
 
-    Questions without an answer between them are merged when they are sent. Where messages cannot be merged (`merges`
-    is False), answers are joined to their questions, and unanswered questions are rejected. Calls and results in
-    separate messages are steps on the way to the answer and count for neither side, unless `results_are_user`.
+    Questions without an answer between them are merged when they are sent, also where steps come between them. Where
+    messages cannot be merged (`merges` is False), answers are joined to their questions, and unanswered questions are
+    rejected. Calls and results in separate messages are steps on the way to the answer and count for neither side,
+    unless `results_are_user`.
     """
     turns: list[list[Unit]] = [[]]
     for unit in units:
@@ -181,8 +182,8 @@ def alternating(
     joined: set[int] = set()
     for turn in turns[1:]:
         answer = _answer(turn, infos)
-        if answer is None and turn is not turns[-1] and not (merges and results_are_user):
-            for unit in turn[1:] if merges else turn:
+        if answer is None and turn is not turns[-1] and not merges:
+            for unit in turn:
                 unit.reject(UNANSWERED)
             continue
         ends = [turn[0], *([answer] if answer is not None and merges else [])]

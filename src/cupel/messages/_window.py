@@ -195,6 +195,8 @@ class TurnPlanner:
                 continue
             entries = planner.entries(last, plan)
             if gone := self._violations(entries, held):
+                if held.keys() & gone.keys():
+                    return None
                 violations |= gone
                 continue
             return self._request(entries, plan.kept, planner, terms, value, held=held, violations=violations)
@@ -203,11 +205,12 @@ class TurnPlanner:
     def _violations(self, entries: Sequence[Entry], held: Held) -> dict[int, str]:
         """Return the segments that the provider would not accept in this request, with the reason."""
         chosen = {unit for entry in entries for unit in self.segments[self.index[entry.key]].units}
-        gone = self.history.rules.drop_violations(chosen)
+        keep = {unit for at in held for unit in self.segments[at].units}
+        gone = self.history.rules.drop_violations(chosen, keep)
         found = {at: gone[unit] for at, segment in enumerate(self.segments) for unit in segment.units if unit in gone}
         if found and not self.gaps:  # then everything older goes too
-            found = dict.fromkeys(range(max(found)), gone[min(gone)]) | found
-        return {at: reason for at, reason in found.items() if at not in held}
+            found = {at: gone[min(gone)] for at in range(max(found)) if at not in held} | found
+        return found
 
     def _terms(self, planner: Planner, room: int | None = None) -> tuple[TurnTerms, float]:
         """Return the numbers that decide, and the value of a freshly selected window."""

@@ -110,6 +110,14 @@ def join(message: Any, other: Any, *, alternate: bool) -> Any:
     return {**before, "content": _joined_content(before.get("content"), after.get("content"))}
 
 
+def is_step(message: Any) -> bool:
+    """Return whether a message counts neither for the user nor for the assistant where they must take turns."""
+    body = fields(message)
+    if body.get("role") == "assistant":
+        return bool(body.get("tool_calls") or body.get("function_call"))
+    return body.get("role") not in ("user", "model")
+
+
 def _joined_content(one: Any, other: Any) -> Any:
     if isinstance(one, str) and isinstance(other, str):
         return f"{one}\n\n{other}"

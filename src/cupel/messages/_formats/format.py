@@ -112,12 +112,15 @@ class Format:
         return self.change_texts(view, parts, lambda _: next(following))
 
     def joined(self, placed: Sequence[Placed], *, alternate: bool) -> list[Placed]:
-        """Return messages, neighbours joined that must be one."""
+        """Return messages, neighbours joined that must be one; with `alternate`, steps may be between them."""
         found: list[Placed] = []
         for message, positions in placed:
-            one = self.join(found[-1].message, message, alternate=alternate) if found else None
+            at = len(found) - 1
+            while alternate and at > 0 and chat.is_step(found[at].message):
+                at -= 1
+            one = self.join(found[at].message, message, alternate=alternate) if found else None
             if one is None:
                 found.append(Placed(message, positions))
             else:
-                found[-1] = Placed(one, (*found[-1].positions, *positions))
+                found[at] = Placed(one, (*found[at].positions, *positions))
         return found

@@ -1,0 +1,85 @@
+"""A seeded source of texts, tool outputs and arguments; the same seed gives the same history everywhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from random import Random
+from typing import Any
+
+Message = dict[str, Any]
+
+_WORDS = ("look", "Datei", "日志", "🚀", "naïve", "x_7", "ключ", "src/a.py", "e\u0301", "\u202eabc", "don't", "0x1F")
+_TOOLS = ("search", "read_file", "bash", "get-weather", "list_servers")
+
+
+class Chance(Random):
+    """Decides at random, from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._keys = 0
+
+    def happens(self, share: float) -> bool:
+        """Return True in this share of cases."""
+        return self.random() < share
+
+    def key(self, prefix: str) -> str:
+        """Return an id that no other call has."""
+        self._keys += 1
+        return f"{prefix}_{self._keys}"
+
+    def words(self, most: int = 30) -> str:
+        """Return a text of a few words, never blank."""
+        return " ".join(self.choices(_WORDS, k=self.randint(1, most)))
+
+    def prose(self) -> str:
+        """Return the words of a person or a model: mostly short, some of them long, some with spaces around them."""
+        text = self.words(400 if self.happens(0.05) else 20)
+        return f"{text}\n\n- {self.words()}\n" if self.happens(0.2) else text
+
+    def tool(self) -> str:
+        """Return the name of a tool."""
+        return self.choice(_TOOLS)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of a call; some write a whole file."""
+        if self.happens(0.2):
+            return {}
+        given: dict[str, Any] = {"path": f"{self.words(1)}/{self.randint(0, 9)}.py", "limit": self.randint(0, 99)}
+        if self.happens(0.1):
+            given["content"] = f"{self.words()}\n" * self.randint(1, 40)
+        return given
+
+    def output(self) -> str:
+        """Return the output of a tool: a log, JSON of some shape, one long line, a wrapped text; never blank."""
+        size = self.choice((1, 3, 12, 60, 200))
+        rows = [
+            {"id": number, "status": self.choice(("ok", "failed")), "note": self.words(3)} for number in range(size)
+        ]
+        lines = [f"[INFO] {number} {self.words(8)}" for number in range(size)]
+        return self.choice(
+            (
+                lines[0],
+                "x" * (10 * size),
+                "\n".join([*lines, "Error: disk full"]),
+                "\n".join(map(json.dumps, rows)),
+                json.dumps(rows),
+                json.dumps({"rows": rows, "next": None, "errors": []}, indent=2),
+                json.dumps({"type": "text", "text": "\n".join(lines)}),
+            )
+        )
+
+    def data(self) -> bytes:
+        """Return the beginning of a PNG of some size."""
+        size = struct.pack(">II", self.choice((64, 640)), self.choice((48, 480)))
+        return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + size + b"\x08\x02\x00\x00\x00"
+
+    def encoded(self) -> str:
+        """Return the beginning of a PNG in base64."""
+        return base64.b64encode(self.data()).decode()
+
+    def shuffled(self, values: list[Any]) -> list[Any]:
+        """Return the values in another order."""
+        return self.sample(values, len(values))

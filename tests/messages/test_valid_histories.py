@@ -1,0 +1,164 @@
+"""Requests of valid histories: `CUPEL_FUZZ_FITS` fits and `CUPEL_FUZZ_CONVERSATIONS` conversations of each format.
+
+Everything follows from a seed: a failure names it, and `history_of(provider, seed)` gives the history again.
+`CUPEL_FUZZ_SEED` is the first one.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cupel import CompositeScorer, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
+from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit
+from cupel.messages._formats import FORMATS
+from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
+from tests.messages.generators import anthropic, bedrock, gemini, openai, responses
+from tests.messages.generators.chance import Chance
+from tests.messages.provider_rules import Message, has_words, is_models, violations
+from tests.messages.request_checks import CHECKS, COUNTER, Request, weigh
+
+FITS = int(os.environ.get("CUPEL_FUZZ_FITS", "150"))
+CONVERSATIONS = int(os.environ.get("CUPEL_FUZZ_CONVERSATIONS", "10"))
+SEED = int(os.environ.get("CUPEL_FUZZ_SEED", "0"))
+FITS_OF_ONE = 5
+LONGEST = 8
+"""Turns of a generated history."""
+GENERATORS = {
+    "anthropic": anthropic.history,
+    "bedrock": bedrock.history,
+    "gemini": gemini.history,
+    "openai": openai.history,
+    "openai-responses": responses.history,
+}
+PROVIDERS: list[Any] = sorted(GENERATORS.keys() & FORMATS.keys())
+POLICIES = (
+    None,
+    None,
+    Pipeline(scorer=ReflexiveScorer(), overflow=OverflowStrategy.TRUNCATE),
+    Pipeline(scorer=CompositeScorer([(RecencyScorer(), 3), (KindScorer(), 1)]), overflow=OverflowStrategy.TRUNCATE),
+    Pipeline(scorer=RecencyScorer(), slicer=KnapsackSlice(5), overflow=OverflowStrategy.TRUNCATE),
+    Pipeline(
+        scorer=RecencyScorer(),
+        slicer=CountQuotaSlice([CountQuotaEntry("ToolOutput", 1, 2)]),
+        overflow=OverflowStrategy.TRUNCATE,
+    ),
+)
+
+
+def history_of(provider: str, seed: int) -> tuple[Chance, list[Message]]:
+    """Return the history of a seed, and the source of further choices."""
+    chance = Chance(seed)
+    return chance, GENERATORS[provider](chance, chance.randint(1, LONGEST))
+
+
+def problems(request: Request) -> Iterator[str]:
+    for check in CHECKS:
+        if problem := check(request):
+            yield f"{check.__name__}: {problem}"
+
+
+@pytest.mark.parametrize("provider", sorted(GENERATORS))
+def test_generated_histories_are_valid(provider: str) -> None:
+    for seed in range(SEED, SEED + FITS // FITS_OF_ONE):
+        assert violations(provider, history_of(provider, seed)[1]) == [], seed
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
+    found: list[str] = []
+    fits = raised = 0
+    for seed in range(SEED, SEED + FITS // FITS_OF_ONE):
+        chance, history = history_of(provider, seed)
+        before, whole = copy.deepcopy(history), weigh(provider, history)
+        for number in range(FITS_OF_ONE):
+            budget = whole * chance.randint(5, 105) // 100
+            options: dict[str, Any] = {
+                "policy": chance.choice(POLICIES),
+                "forms": chance.choice((None, True, False)),
+                "notes": chance.happens(0.9),
+                "alternate": chance.happens(0.1),
+            }
+            fits += 1
+            try:
+                fitted = fit(history, budget, counter=COUNTER, provider=provider, **options)
+            except PinnedMessagesExceedBudgetError:
+                raised += 1
+                continue
+            chosen = {"alternate": options["alternate"], "by_policy": bool(options["policy"])}
+            request = Request(provider, history, before, budget, fitted, **chosen)
+            found += [f"seed {seed}, fit {number}, {budget} tokens: {problem}" for problem in problems(request)]
+    print(f"{provider}: {fits} fits, {raised} too small, {len(found)} problems")
+    assert found == []
+
+
+class Conversation:
+    """A session over a history that grows by what happens between two requests."""
+
+    def __init__(self, provider: Any, seed: int) -> None:
+        self.provider = provider
+        self.chance, self.history = history_of(provider, seed)
+        self.alternate = self.chance.happens(0.05)
+        self.budget = weigh(provider, self.history) * self.chance.randint(10, 110) // 100
+        self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "alternate": self.alternate}
+        self.session = MessageSession[Any](self.budget, **self.options)
+        self.seen = 0
+        self.last: list[Message] = []
+        self.turns = 0
+
+    def run(self) -> Iterator[str]:
+        for end in range(1, len(self.history) + 1):
+            history = self.history[:end]
+            asks = not is_models(self.provider, history[-1]) and violations(self.provider, history) == []
+            if asks and self.chance.happens(0.8):
+                yield from (f"turn at {end}: {problem}" for problem in self.turn(history))
+
+    def turn(self, history: list[Message]) -> Iterator[str]:
+        self.turns += 1
+        before = copy.deepcopy(history)
+        if self.chance.happens(0.1):
+            self.session = MessageSession[Any].from_json(self.session.to_json(), self.budget, **self.options)
+        try:
+            turn = self.session.fit(history)
+        except PinnedMessagesExceedBudgetError:
+            if (once := self.once(history)) is not None:
+                yield f"a session raises where a fit does not: {once.total_tokens}"
+            return
+        request = Request(self.provider, history, before, self.budget, turn, alternate=self.alternate)
+        yield from problems(request)
+        if lost := [at for at in self.new_words(history) if at not in request.kept]:
+            once = self.once(history)
+            lost = [at for at in lost if once is not None and at in once.positions]
+            yield from [f"new words are lost: {lost}"] if lost else []
+        if marked := violations(self.provider, turn.marked(), history):
+            yield f"with breakpoints: {marked[0]}"
+        if turn.messages == self.last:
+            yield "the last request once more"
+        self.seen, self.last = len(history), turn.messages
+        if self.chance.happens(0.5):
+            self.session.observe({"prompt_tokens": weigh(self.provider, turn.messages)})
+
+    def once(self, history: list[Message]) -> Any:
+        try:
+            return fit(history, self.budget, forms=True, **self.options)
+        except PinnedMessagesExceedBudgetError:
+            return None
+
+    def new_words(self, history: list[Message]) -> list[int]:
+        return [at for at in range(self.seen, len(history)) if has_words(self.provider, history[at])]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_turn_of_a_valid_conversation_is_a_good_request(provider: Any) -> None:
+    found: list[str] = []
+    turns = 0
+    for seed in range(SEED, SEED + CONVERSATIONS):
+        conversation = Conversation(provider, seed)
+        found += [f"seed {seed}, {problem}" for problem in conversation.run()]
+        turns += conversation.turns
+    print(f"{provider}: {CONVERSATIONS} conversations, {turns} turns, {len(found)} problems")
+    assert found == []
