@@ -86,8 +86,9 @@ integration-%: $(VENV)/.stamp-integration-%
 	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/integrations/test_$(subst -,_,$*)_sessions.py tests/batch/test_$*.py tests/messages/test_$*.py) \
 	  $(if $(wildcard docs/how-to/$*.md),"tests/test_docs.py::test_page[docs/how-to/$*.md]")
 
-fuzz-messages: $(VENV)/.stamp-dev ## Check 200,000 fits of generated chat histories against the providers' rules
-	CUPEL_FUZZ_CASES=200000 $(RUN) pytest -q -s tests/messages/test_messages_fuzz.py
+fuzz-messages: $(VENV)/.stamp-dev ## Check 20,000 fits and 2,000 conversations of each format against the providers' rules (COUNT=20000 SEED=0)
+	CUPEL_FUZZ_COUNT=$(or $(COUNT),20000) CUPEL_FUZZ_SEED=$(or $(SEED),0) $(RUN) pytest -q -s tests/messages/test_valid_histories.py
+	CUPEL_FUZZ_CASES=$(or $(COUNT),20000) $(RUN) pytest -q -s tests/messages/test_messages_fuzz.py
 
 kill-batch: $(VENV)/.stamp-dev ## Kill and resume batch jobs two hundred times at random moments
 	CUPEL_KILLS=100 $(RUN) pytest -q -s tests/batch/test_kills.py

@@ -1,4 +1,4 @@
-"""Requests of valid histories: `CUPEL_FUZZ_FITS` fits and `CUPEL_FUZZ_CONVERSATIONS` conversations of each format.
+"""Requests of valid histories, in every format: `CUPEL_FUZZ_COUNT` fits, and a tenth as many conversations, of each.
 
 Everything follows from a seed: a failure names it, and `history_of(provider, seed)` gives the history again.
 `CUPEL_FUZZ_SEED` is the first one.
@@ -22,8 +22,8 @@ from tests.messages.generators.chance import Chance
 from tests.messages.provider_rules import Message, has_words, is_models, violations
 from tests.messages.request_checks import CHECKS, COUNTER, Request, weigh
 
-FITS = int(os.environ.get("CUPEL_FUZZ_FITS", "150"))
-CONVERSATIONS = int(os.environ.get("CUPEL_FUZZ_CONVERSATIONS", "10"))
+FITS = int(os.environ.get("CUPEL_FUZZ_COUNT", "80"))
+CONVERSATIONS = FITS // 10
 SEED = int(os.environ.get("CUPEL_FUZZ_SEED", "0"))
 FITS_OF_ONE = 5
 LONGEST = 8

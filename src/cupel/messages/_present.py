@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cupel.messages._formats import texts_in
 from cupel.messages._segments import PROSE, WHOLE, level
 
 if TYPE_CHECKING:
@@ -179,7 +178,9 @@ class Present:
 
     def _word_sizes(self, at: int) -> list[int]:
         views = (self.history.parsed[position].view for position in self.segments[at].positions)
-        return [self.history.counter.count(text) for view in views for text in texts_in(view, PROSE)] or [0]
+        return [
+            self.history.counter.count(text) for view in views for text in self.history.format.texts_in(view, PROSE)
+        ] or [0]
 
     def _weakest_first(self, users: Sequence[int]) -> list[int]:
         """Order messages of the user: the newest is strongest, then new ones, then the first; else the shorter."""
