@@ -59,10 +59,15 @@ def plain(messages: Sequence[ChatMessage]) -> list[Message]:
     return [plain_message(message) for message in messages]
 
 
+def plain_call(call: ToolCallBlock) -> dict[str, Any]:
+    function = {"name": call.tool_name, "arguments": json.dumps(call.tool_kwargs)}
+    return {"id": call.tool_call_id, "type": "function", "function": function}
+
+
 def plain_message(message: ChatMessage) -> Message:
     view: Message = {"role": message.role.value, "content": message.content}
     if calls := [block for block in message.blocks if isinstance(block, ToolCallBlock)]:
-        view["tool_calls"] = [{"id": call.tool_call_id, "function": call.tool_kwargs} for call in calls]
+        view["tool_calls"] = [plain_call(call) for call in calls]
     if message.role == MessageRole.TOOL:
         view["tool_call_id"] = message.additional_kwargs["tool_call_id"]
     return view

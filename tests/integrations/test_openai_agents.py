@@ -31,7 +31,8 @@ def plain(items: list[Any]) -> list[Message]:
     for item in items:
         match item.get("type", "message"):
             case "function_call":
-                call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
+                function = {"name": item["name"], "arguments": item["arguments"]}
+                call = {"id": item["call_id"], "type": "function", "function": function}
                 if not found or not found[-1].get("tool_calls"):
                     found.append({"role": "assistant", "content": None, "tool_calls": []})
                 found[-1]["tool_calls"].append(call)

@@ -54,7 +54,7 @@ def _calls(message: Message) -> list[str]:
 
 def _content(index: int, message: Message, role: str, calls: list[str]) -> Iterator[str]:
     for call in message.get("tool_calls") or []:
-        given = call[call.get("type", "function")]
+        given = call[call["type"]]
         if not given["name"] or not isinstance(given["arguments" if call["type"] == "function" else "input"], str):
             yield f"{index}: a call needs a name and its arguments as text"
     content = message.get("content")
