@@ -12,7 +12,6 @@ import pytest
 
 from cupel import (
     GROUP_KEY,
-    ID_KEY,
     ConfigurationError,
     ContextBudget,
     ContextItem,
@@ -123,8 +122,6 @@ def test_what_cannot_be_sent_is_said() -> None:
     with pytest.raises(PinnedExceedsBudgetError, match="30 tokens"):
         session.select([message(0)], new=[message(2, 30)])
     assert session.total.sent == 10, "the failed turn left no trace"
-    with pytest.raises(InvalidItemError, match="cupel:group"):
-        session.select([message(0, metadata={GROUP_KEY: "g", ID_KEY: "i"})])
 
 
 def test_a_group_comes_and_goes_whole() -> None:
@@ -143,6 +140,17 @@ def test_a_group_comes_and_goes_whole() -> None:
     assert (again.bill.read, again.marks) == (40, (1,))
     with pytest.raises(InvalidItemError, match="all members of group 'pair'"):
         session.select(pair[:1], new=pair[1:])
+
+
+def test_the_members_of_a_group_may_have_forms() -> None:
+    long = ContextItem("a long log " * 20, 60, future_relevance_hint=0.9, metadata={GROUP_KEY: "step"})
+    call = message(0, 10, metadata={GROUP_KEY: "step"})
+    pool = [call, *forms(long, ("the log in short", 0.8), id="log")]
+    session = Session(PIPELINE, 100)
+    assert [item.content for item in session.select(pool)] == ["message 0", long.content]
+    second = session.select(pool, new=[message(1, 60)])
+    assert [item.content for item in second] == ["message 0", "the log in short", "message 1"]
+    assert [item.content for item in session.select(pool, new=[message(2, 90)])] == ["message 2"]
 
 
 def test_a_query_reaches_the_scorer() -> None:

@@ -10,10 +10,10 @@ from math import floor
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from cupel._checks import as_finite, as_instance, shown
+from cupel._checks import as_finite, as_instance
 from cupel._planning._prices import Prices
-from cupel._planning._state import MOST_TOKENS, State, settle
-from cupel.errors import ConfigurationError, InvalidBudgetError, SelectionError
+from cupel._planning._state import State, settle
+from cupel.errors import ConfigurationError, SelectionError
 
 if TYPE_CHECKING:
     from cupel._planning._decision import Decision
@@ -31,9 +31,6 @@ class BaseSession:
     """A window that remembers its last request: one conversation, one writer."""
 
     def __init__(self, budget: ContextBudget, prices: Prices | None, worth: float) -> None:
-        if budget.max_tokens > MOST_TOKENS:
-            msg = f"a session counts at most 2**53 tokens, got max_tokens={shown(budget.max_tokens)}"
-            raise InvalidBudgetError(msg)
         self._budget = budget
         self._prices = as_instance("prices", Prices.marked() if prices is None else prices, Prices)
         self._worth = as_finite("worth", worth, least=0, error=ConfigurationError)

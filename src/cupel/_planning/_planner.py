@@ -15,6 +15,8 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from cupel.diagnostics import BudgetExceeded, ExclusionReason, NotWorthItsPlace
+
 _LASTING = 2.0
 """A later cut writes only a part again, so a suffix lasts about twice the turns that its room is filled in."""
 _NEAR, _APART = 32, 64
@@ -103,6 +105,12 @@ class TurnTerms(msgspec.Struct, frozen=True):
     def place(self, tokens: int) -> float:
         """Return the cost of one token after the cut, per turn, in a window of this size."""
         return self.read + (self.write - self.read) / self.turns(tokens)
+
+    def exclusion(self, tokens: int, worth: float, left: int) -> ExclusionReason:
+        """Return why tokens of this worth are not in a request that has some `left`."""
+        if tokens > left:
+            return BudgetExceeded(tokens, left)
+        return NotWorthItsPlace(worth, self.place(min(self.room - left + tokens, self.room)))
 
     def score(self, value: float, tokens: int, rewritten: int) -> float:
         """Return a request's value less its price."""

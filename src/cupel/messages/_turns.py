@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from cupel._columns import descending
-from cupel.diagnostics import (
-    BudgetExceeded,
-    ExcludedItem,
-    ExclusionReason,
-    Filtered,
-    IncludedItem,
-    InclusionReason,
-    NotWorthItsPlace,
-    SelectionReport,
-)
+from cupel.diagnostics import ExcludedItem, Filtered, IncludedItem, InclusionReason, SelectionReport
 from cupel.messages._history import ranges
 from cupel.messages._results import Dropped, Turn, dropped_from
 
 if TYPE_CHECKING:
-    from cupel._planning import Decision, Entry, TurnTerms
+    from cupel._planning import Decision, Entry
     from cupel.messages._history import History, Shorter
     from cupel.messages._segments import Segment
     from cupel.messages._window import PlannedRequest, TurnPlanner
@@ -161,7 +152,7 @@ def build_report(
         else:
             worth = request.terms.gain * value / max(segment.tokens, 1)
             violation = violations.get(segment.key)
-            reason = _reason(item.tokens, worth, request.terms, left) if violation is None else Filtered(violation)
+            reason = request.terms.exclusion(item.tokens, worth, left) if violation is None else Filtered(violation)
             excluded.append(ExcludedItem(item, value, reason))
     considered = [*(entry.item.tokens for entry in included), *(entry.item.tokens for entry in excluded)]
     return SelectionReport(
@@ -183,12 +174,6 @@ def _sent(turn: TurnBuilder, entry: Entry) -> _Sent:
         None if placed is None else placed.note.text,
         at in turn.request.held,
     )
-
-
-def _reason(tokens: int, worth: float, terms: TurnTerms, left: int) -> ExclusionReason:
-    if tokens > left:
-        return BudgetExceeded(tokens, left)
-    return NotWorthItsPlace(worth, terms.place(min(terms.room - left + tokens, terms.room)))
 
 
 def _sent_item(history: History, item: ContextItem, unit: int, segment: Segment, sent: _Sent) -> ContextItem:

@@ -6,7 +6,6 @@ turn loses that. A session makes only changes that pay, and reports the cost of 
 """
 
 from cupel._planning import Bill, Change, Prices
-from cupel.sessions._session import Session
-from cupel.sessions._turn import SessionResult
+from cupel.sessions._session import Session, SessionResult
 
 __all__ = ["Bill", "Change", "Prices", "Session", "SessionResult"]
