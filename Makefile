@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-lowest oldest test-integrations fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
+.PHONY: help demo test check format test-all test-lowest oldest test-integrations test-watch-node fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
 .SECONDARY:
 
 help: ## Show this list
@@ -83,8 +83,12 @@ test-integrations: $(VENV)/.stamp-dev ## Run the tests and pages of each framewo
 	  integration-$$name VENV=.venvs/$$name EXTRAS=testing,tokens || exit 1; done
 
 integration-%: $(VENV)/.stamp-integration-%
-	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/integrations/test_$(subst -,_,$*)_sessions.py tests/batch/test_$*.py tests/messages/test_$*.py) \
+	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/integrations/test_$(subst -,_,$*)_sessions.py tests/batch/test_$*.py tests/messages/test_$*.py tests/watch/test_$*.py) \
 	  $(if $(wildcard docs/how-to/$*.md),"tests/test_docs.py::test_page[docs/how-to/$*.md]")
+
+test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node through the proxy of cupel watch (needs node and npm)
+	npm install --silent --no-audit --no-fund --prefix .venvs/node openai@6 @anthropic-ai/sdk@1
+	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q tests/watch/test_node.py
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 20,000 fits and 2,000 conversations of each format against the providers' rules (COUNT=20000 SEED=0)
 	CUPEL_FUZZ_COUNT=$(or $(COUNT),20000) CUPEL_FUZZ_SEED=$(or $(SEED),0) $(RUN) pytest -q -s tests/messages/test_valid_histories.py
