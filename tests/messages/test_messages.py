@@ -213,7 +213,8 @@ def test_bad_input_is_named(arguments: tuple[Any, ...], error: type[Exception], 
 
 def test_an_unknown_provider_is_refused():
     with pytest.raises(
-        ConfigurationError, match="provider must be one of anthropic, bedrock, openai, openai-responses, got 'x'"
+        ConfigurationError,
+        match="provider must be one of anthropic, bedrock, gemini, openai, openai-responses, got 'x'",
     ):
         fit([user("Hi")], 10, provider="x")  # type: ignore[arg-type]
 

@@ -174,9 +174,10 @@ class History:
                 texts[0] = f"{note}\n{texts[0]}"
             return self.framework.shortened(message, texts)
         view = parsed.view if shorter is None else shorter.view
+        changed = parsed.is_altered or shorter is not None
         if note is not None:
-            view = with_note(view, note, self.format)
-        return self.format.sendable(message if view is parsed.raw else view, f"messages[{position}]")
+            view, changed = with_note(view, note, self.format), True
+        return self.format.sendable(message, view if changed else None, f"messages[{position}]")
 
     def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
         """Return a message with other texts for those of some parts; None if it could not be sent."""
@@ -268,7 +269,7 @@ def _grouped(infos: Sequence[MessageInfo], fmt: Format, options: Options) -> tup
         merges = options.framework is None
         units = alternating(units, infos, results_are_user=fmt.results_are_user, merges=merges)
     strict = fmt.strict_ends or options.alternate
-    ends = Ends.strict(len(infos)) if strict else Ends.lenient(units)
+    ends = Ends.strict(0 if fmt.ends_with_user else len(infos)) if strict else Ends.lenient(units)
     rules = Rules(units, ends, Loops.of(infos) if fmt.thinking else None)
     rules.reject_unsendable()
     return units, rules

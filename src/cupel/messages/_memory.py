@@ -27,7 +27,7 @@ ONLY_A_NOTE = "a note of an earlier request"
 class ParsedMessage:
     """A message as plain data, and everything that was found out about it."""
 
-    __slots__ = ("_digest", "_format", "_info", "_traits", "is_output", "raw", "tokens", "view")
+    __slots__ = ("_digest", "_format", "_info", "_traits", "is_altered", "is_output", "raw", "tokens", "view")
 
     def __init__(self, raw: JSON, *, is_output: bool = False) -> None:
         self.raw = raw
@@ -36,16 +36,13 @@ class ParsedMessage:
         """The message as it is sent: without notes of earlier requests, imitations of them escaped."""
         self.is_output = is_output
         """Whether a message of the user is a tool's output."""
+        self.is_altered = False
+        """Whether the message is sent in another wording than it came."""
         self.tokens = 0
         self._format: Format | None = None
         self._info: MessageInfo | None = None
         self._digest = b""
         self._traits: frozenset[str] | None = None
-
-    @property
-    def is_altered(self) -> bool:
-        """Whether the message is sent in another wording than it came."""
-        return self.view is not self.raw
 
     @property
     def traits(self) -> frozenset[str]:
@@ -81,8 +78,10 @@ class ParsedMessage:
             return MessageInfo("system", rejection=ONLY_A_NOTE)
         if not fmt.has_bytes:
             refuse_bytes(self.raw, path)
-        view = cleaned(self.raw, fmt, is_output=self.is_output)
-        self.view = self.raw if view is None else view
+        normal = fmt.normal(self.raw)
+        view = cleaned(normal, fmt, is_output=self.is_output)
+        self.view = normal if view is None else view
+        self.is_altered = self.view is not normal
         info = fmt.read(self.view, path, images)
         if view is None:
             info.reject(ONLY_A_NOTE)
@@ -191,7 +190,7 @@ class Memory:
     def _parsed(self, raw: JSON, original: Any) -> ParsedMessage:
         if original is PLACEHOLDER:
             return ParsedMessage(PLACEHOLDER)
-        spoken = raw.get("role") == "user"
+        spoken = raw.get("role") == "user" or not {"role", "type"} & raw.keys()
         return ParsedMessage(raw, is_output=spoken and self._observation is not None and self._observation(original))
 
 

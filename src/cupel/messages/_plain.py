@@ -99,7 +99,7 @@ def check_keys(message: JSON, path: str) -> None:
     if "content" in message:
         return
     if "parts" in message:
-        msg = f"{path}.parts belongs to Gemini's format, which is not read: convert the message to one with content"
+        msg = f"{path}.parts belongs to Gemini's format: name it with provider='gemini', or convert the message"
         raise InvalidItemError(msg)
     close = next((key for key in message if key in _MEANT or _is_close(key)), None)
     if close is not None:

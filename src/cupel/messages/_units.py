@@ -28,6 +28,8 @@ class MessageInfo:
     """Ids of the calls that must be answered."""
     results: list[str] = field(default_factory=list[str])
     """Ids of the calls that this answers."""
+    call_ids: list[str | None] = field(default_factory=list[str | None])
+    """The id of each call or result, where they are matched by name and may have an id too."""
     begun: list[str] = field(default_factory=list[str])
     """Ids of work on the provider's side that begins here and ends in a later message: server tools, programs."""
     ended: list[str] = field(default_factory=list[str])

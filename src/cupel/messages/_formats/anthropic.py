@@ -26,7 +26,7 @@ from cupel.messages._units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from cupel.tokens import TokenCounter
 
@@ -182,14 +182,17 @@ def _read_document(block: JSON, source: Any, info: MessageInfo, path: str, image
 
 def group(infos: Sequence[MessageInfo]) -> list[Unit]:
     """Group assistant turns with the results of their calls, and the whole work of a server tool."""
-    units = join_server_work(_turns(infos), infos)
+    units = join_server_work(turns(infos, _pairing), infos)
     forbid_repeated_calls(units, infos)
     _forbid_blank_end(units, infos)
     _place_system(units, infos)
     return units
 
 
-def _turns(infos: Sequence[MessageInfo]) -> list[Unit]:
+def turns(
+    infos: Sequence[MessageInfo], pairing: Callable[[Sequence[MessageInfo], Sequence[MessageInfo]], str | None]
+) -> list[Unit]:
+    """Group the assistant's messages in a row with the results after them; `pairing` says why these do not match."""
     units: list[Unit] = []
     position = 0
     while position < len(infos):
@@ -201,19 +204,18 @@ def _turns(infos: Sequence[MessageInfo]) -> list[Unit]:
         # The provider joins neighbours of one role, so a run of assistant messages is one turn.
         while position < len(infos) and infos[position].role == "assistant":
             position += 1
-        calls = [call for at in range(start, position) for call in infos[at].calls]
         end = position
+        calls = any(info.calls for info in infos[start:end])
         while calls and position < len(infos) and infos[position].role == "tool":
             position += 1
-        results = [result for at in range(end, position) for result in infos[at].results]
-        rejection = _turn_rejection(calls, results, ends_thinking=infos[end - 1].ends_thinking)
-        if any(infos[at].is_compaction for at in range(start + 1, end)):
-            rejection = rejection or LATE_COMPACTION
+        rejection = pairing(infos[start:end], infos[end:position])
         units.append(unit_of(list(range(start, position)), infos, rejection))
     return units
 
 
-def _turn_rejection(calls: list[str], results: list[str], *, ends_thinking: bool) -> str | None:
+def _pairing(spoken: Sequence[MessageInfo], answers: Sequence[MessageInfo]) -> str | None:
+    calls = [call for info in spoken for call in info.calls]
+    results = [result for info in answers for result in info.results]
     if len(set(calls)) < len(calls):
         return TWO_CALLS
     if len(set(results)) < len(results):
@@ -222,7 +224,9 @@ def _turn_rejection(calls: list[str], results: list[str], *, ends_thinking: bool
         return NO_RESULT
     if set(results) - set(calls):
         return NO_CALL
-    return "thinking without the block that must follow it" if ends_thinking else None
+    if spoken[-1].ends_thinking:
+        return "thinking without the block that must follow it"
+    return LATE_COMPACTION if any(info.is_compaction for info in spoken[1:]) else None
 
 
 def _forbid_blank_end(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:

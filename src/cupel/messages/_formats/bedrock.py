@@ -191,6 +191,12 @@ class _CachePoint:
 MARK: Final = _CachePoint()
 
 
+def _sendable(message: Any, view: JSON | None, path: str) -> Any:
+    if view is not None:
+        return view
+    return plain(message, path) if has_models(message) else message
+
+
 def _join(message: Any, other: Any, *, alternate: bool) -> Any:  # noqa: ARG001  (the roles always alternate)
     before, after = fields(message), fields(other)
     if before.get("role") != after.get("role"):
@@ -217,7 +223,7 @@ FORMAT: Final = Format(
     text_block=lambda text: {"text": text},
     user_message=lambda text: {"role": "user", "content": [{"text": text}]},
     canonical=lambda message: MARK.marked(message, here=False),
-    sendable=lambda message, path: plain(message, path) if has_models(message) else message,
+    sendable=_sendable,
     join=_join,
     mark=MARK,
     strict_ends=True,

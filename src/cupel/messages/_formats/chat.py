@@ -25,6 +25,11 @@ _NULLS: dict[object, tuple[str, ...]] = {
 """Top-level fields of an item that must be sent even if they are null."""
 
 
+def same(message: JSON) -> JSON:
+    """Return a message as it is."""
+    return message
+
+
 def text_block(text: str) -> JSON:
     """Return a block of content that holds a text."""
     return {"type": "text", "text": text}
@@ -71,12 +76,14 @@ def canonical(message: JSON) -> JSON:
     return kept
 
 
-def sendable(message: Any, path: str) -> Any:
-    """Return `message` itself if it is plain data that can be sent, or else a copy that can.
+def sendable(message: Any, view: JSON | None, path: str) -> Any:
+    """Return a message, or the `view` that replaces it, if it is plain data that can be sent, or else a copy that can.
 
     An SDK's object, whole or inside a message, becomes the dict that its provider takes; so does a dict that holds what
     only Anthropic's responses may, or an empty `tool_calls`, which OpenAI refuses.
     """
+    if view is not None:
+        message = view
     if not has_models(message) and not _has_empty_calls(message) and not _is_response(message):
         return message
     copy = model_fields(message, path)

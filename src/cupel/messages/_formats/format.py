@@ -78,14 +78,18 @@ class Format:
     user_message: Callable[[str], JSON] = chat.user_message
     canonical: Callable[[JSON], JSON] = chat.canonical
     """Return the fields that a provider is sent, without cache breakpoints, in one way of writing them."""
-    sendable: Callable[[Any, str], Any] = chat.sendable
-    """Return a message of the caller's, or a copy that can be sent; the string is its path, for errors."""
+    normal: Callable[[JSON], JSON] = chat.same
+    """Return a message in the spelling that the other functions read."""
+    sendable: Callable[[Any, JSON | None, str], Any] = chat.sendable
+    """Return a message of the caller's, or its changed view, as it can be sent; the string is its path, for errors."""
     join: Join = chat.join
     """Return two neighbouring messages as one; None if they stay two."""
     mark: Mark | None = None
     """How a cache breakpoint is written."""
     strict_ends: bool = False
     """Whether the first message must be the user's, and the last one too unless the history ends with the assistant."""
+    ends_with_user: bool = False
+    """Whether the last message must be the user's even if the history ends with the assistant."""
     thinking: bool = False
     """Whether a running tool loop that began with thinking must still begin with it."""
     has_bytes: bool = False

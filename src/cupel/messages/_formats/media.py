@@ -19,6 +19,8 @@ _OPENAI_LARGEST = _OPENAI_LOW + 8 * _OPENAI_TILE
 """The largest cost by the tile rule: 768 by 2,048 pixels."""
 _ANTHROPIC_PIXELS_PER_TOKEN = 750
 _ANTHROPIC_LARGEST = 1600
+_GEMINI_IMAGE = 1120
+"""The tokens of an image of any size at the default resolution of Gemini 3 and later; more than older models take."""
 _PDF_PAGE = 3000
 """The most tokens that Anthropic states for a page, read as text and as an image."""
 _AUDIO_BYTES_PER_TOKEN = {"wav": 4800, "pcm16": 4800}
@@ -63,6 +65,10 @@ class ImageRule:
     def anthropic(self, data: object) -> int:
         """Return the tokens of an image, in base64 or bytes, by Anthropic's rule."""
         return self._tokens(data, _area)
+
+    def gemini(self, data: object) -> int:
+        """Return the tokens of an image, in base64 or bytes, by Gemini's rule."""
+        return self._tokens(data, lambda _: _GEMINI_IMAGE)
 
     def _tokens(self, data: object, published: Callable[[Size | None], int]) -> int:
         rule = published if self.tokens is None else self.tokens

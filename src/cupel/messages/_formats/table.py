@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from cupel._checks import as_text, did_you_mean, shown, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.messages._formats import anthropic, bedrock, openai, responses
+from cupel.messages._formats import anthropic, bedrock, gemini, openai, responses
 from cupel.messages._formats.media import ImageRule
 from cupel.messages._plain import fields, is_sequence, plain, plain_message
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from cupel.messages._plain import JSON
     from cupel.messages._units import MessageInfo
 
-Provider = Literal["anthropic", "bedrock", "openai", "openai-responses"]
+Provider = Literal["anthropic", "bedrock", "gemini", "openai", "openai-responses"]
 """The wire format of a history."""
 REPLY_FRAME = 3
 """Tokens that begin the model's reply."""
 
-FORMATS: dict[str, Format] = {
-    one.name: one for one in (anthropic.FORMAT, bedrock.FORMAT, openai.FORMAT, responses.FORMAT)
-}
+_MODULES = (anthropic, bedrock, gemini, openai, responses)
+FORMATS: dict[str, Format] = {one.FORMAT.name: one.FORMAT for one in _MODULES}
 FRAMEWORK = replace(
     openai.FORMAT,
     name="framework",
@@ -70,7 +69,8 @@ def read_message(message: object, provider: Provider, *, path: str = "message") 
     >>> info.role, info.calls, info.tools, info.arguments
     ('assistant', ['1'], ['look'], ['{"page": 2}'])
     """
-    return FORMATS[provider].read(plain_message(message, path), path, ImageRule(None))
+    fmt = FORMATS[provider]
+    return fmt.read(fmt.normal(plain_message(message, path)), path, ImageRule(None))
 
 
 def traits_of(message: JSON) -> frozenset[str]:

@@ -1,0 +1,250 @@
+"""Gemini's generateContent: contents of user and model; calls and results are parts, matched by place and name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from cupel._planning import Prices
+from cupel.messages._formats import anthropic, media
+from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
+from cupel.messages._formats.format import Format, Opening
+from cupel.messages._formats.texts import Form, change_object, change_strings
+from cupel.messages._plain import JSON, compact_json, fields, is_model, is_sequence, objects
+from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, MessageInfo, Role, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+OUT_OF_ORDER = "results in another order than their calls"
+WORDS_BETWEEN = "words between the results of one turn"
+_ROLES: dict[str, Role] = {"user": "user", "model": "assistant"}
+_FREE = frozenset(("args", "response"))
+"""Fields whose keys are the caller's own."""
+_OPEN = frozenset(("text", "functionCall"))
+"""Fields of parts whose words and calls may be changed; a signature holds for its part as it is."""
+_TEXT_KEYS = ("output", "result", "error")
+"""Under which a tool's answer is a text, if it is the only key."""
+_TOOLS = frozenset(("codeExecution", "computerUse", "functionDeclarations", "googleMaps", "googleSearch", "urlContext"))
+_UNDERSCORE = re.compile(r"_([a-z0-9])")
+
+
+def normal(message: JSON) -> JSON:
+    """Return a content with its role, and the names of its fields as the API spells them: the SDK takes both."""
+    return {"role": "user", **_camel(message)}
+
+
+def _camel(value: Any) -> Any:
+    if is_sequence(value):
+        return [_camel(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    names = {key: _UNDERSCORE.sub(lambda match: match[1].upper(), key) for key in fields(value)}  # pyright: ignore[reportUnknownArgumentType]
+    entries = [(names[key], inner) for key, inner in fields(value).items() if inner is not None]  # pyright: ignore[reportUnknownArgumentType]
+    return {name: inner if name in _FREE else _camel(inner) for name, inner in entries}
+
+
+def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+    """Read one content."""
+    info = MessageInfo(spoken_role(message, path, _ROLES), speaks=True, extra=anthropic.MESSAGE_FRAME)
+    parts = objects(message.get("parts"), f"{path}.parts")
+    if not parts:
+        info.reject(EMPTY_CONTENT)
+    for at, part in enumerate(parts):
+        if "functionResponse" in part and len(info.results) < at:
+            info.reject("a tool result after other content")
+        _read_part(part, info, images)
+    info.is_fixed = info.role == "assistant" and not all(_OPEN.issuperset(part) for part in parts)
+    if info.results:
+        info.speaks = len(info.results) < len(parts)
+        info.role = "tool"
+    return info
+
+
+def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+    match part:
+        case {"functionCall": {"name": str(name), **call}}:
+            if info.role != "assistant" or not isinstance(call.get("args", {}), dict):
+                info.reject(f"a call in a content of role {info.role}, or whose args are no object")
+            info.calls.append(name)
+            info.call_ids.append(_id(fields(call)))
+            info.tools.append(name)
+            info.arguments.append(compact_json(call.get("args", {})))
+            info.texts += [name, info.arguments[-1]]
+            info.extra += anthropic.CALL_FRAME
+        case {"functionResponse": {"name": str(name), "response": dict(response), **rest}}:
+            if info.role != "user":
+                info.reject("a tool result in a content of role model")
+            info.results.append(name)
+            info.call_ids.append(_id(fields(rest)))
+            info.texts += [name, _output(response)]  # pyright: ignore[reportUnknownArgumentType]  (a value of JSON)
+            info.extra += anthropic.CALL_FRAME
+            for inner in block_list(rest.get("parts")):
+                _read_media(fields(inner), info, images)
+        case {"functionCall": _} | {"functionResponse": _}:
+            info.reject("a call or result without its name, or a result without its response")
+        case {"text": str(text)}:
+            info.texts.append(text)
+            if not text and "thoughtSignature" not in part:
+                info.reject(EMPTY_CONTENT)
+        case _:
+            _read_media(part, info, images)
+
+
+def _id(part: JSON) -> str | None:
+    return None if part.get("id") is None else str(part["id"])
+
+
+def _read_media(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+    blob = fields(part.get("inlineData") or part.get("fileData"))
+    kind, data = str(blob.get("mimeType")), blob.get("data", "")
+    if not part:
+        info.reject(EMPTY_CONTENT)
+    elif not blob:
+        info.texts.append(compact_json({key: value for key, value in part.items() if key != "thoughtSignature"}))
+    elif kind.startswith("image/"):
+        info.extra += images.gemini(data or None)
+    else:
+        count = media.recording_tokens if kind.startswith(("audio/", "video/")) else media.file_tokens
+        info.extra += count(data)
+
+
+def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+    """Group the model's contents in a row with the results of their calls."""
+    return anthropic.turns(infos, _pairing)
+
+
+def _pairing(spoken: Sequence[MessageInfo], answers: Sequence[MessageInfo]) -> str | None:
+    """Return why calls and results do not match: one result for each call, in their order, before other parts."""
+    calls = [(name, key) for info in spoken for name, key in zip(info.calls, info.call_ids, strict=True)]
+    results = [(name, key) for info in answers for name, key in zip(info.results, info.call_ids, strict=True)]
+    if len(results) < len(calls):
+        return NO_RESULT
+    if any(info.speaks for info in answers[:-1]):
+        return WORDS_BETWEEN
+    if len(calls) == len(results) and all(map(_belongs, calls, results)):
+        return None
+    return OUT_OF_ORDER if sorted(map(str, calls)) == sorted(map(str, results)) else NO_CALL
+
+
+def _belongs(call: tuple[str, str | None], result: tuple[str, str | None]) -> bool:
+    return call[0] == result[0] and (None in (call[1], result[1]) or call[1] == result[1])
+
+
+def _text_key(response: JSON) -> str | None:
+    match list(response.items()):
+        case [(key, str())] if key in _TEXT_KEYS:
+            return key
+        case _:
+            return None
+
+
+def _output(response: JSON) -> str:
+    key = _text_key(response)
+    return compact_json(response) if key is None else str(response[key])
+
+
+def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
+    """Return a copy of a content with other texts; an answer that is more than a text becomes one if it changes."""
+    return {**message, "parts": [_change_part(part, parts, form) for part in block_list(message.get("parts"))]}
+
+
+def _change_part(part: Any, parts: Collection[str], form: Form) -> Any:
+    match part:
+        case {"functionResponse": {"response": dict(response)} as answer} if "outputs" in parts:
+            body: dict[str, Any] = fields(response)  # pyright: ignore[reportUnknownArgumentType]  (a value of JSON)
+            key = _text_key(body)
+            if key is None:
+                changed = change_object(body, form, body, lambda text: {"output": text})
+            else:
+                changed = {key: form(body[key])}
+            return {**part, "functionResponse": {**fields(answer), "response": changed}}
+        case {"functionCall": {"args": given} as call} if "arguments" in parts:
+            return {**part, "functionCall": {**fields(call), "args": change_strings(given, form)}}
+        case {"text": str(text)} if "prose" in parts and not part.get("thought"):
+            return {**part, "text": form(text)}
+        case _:
+            return part
+
+
+def _calls(message: JSON) -> list[tuple[str, Any]]:
+    parts = [fields(part) for part in block_list(message.get("parts"))]
+    found = [fields(part.get("functionCall") or part.get("toolCall")) for part in parts]
+    return [(str(call.get("name") or call.get("toolType") or "tool"), call.get("args")) for call in found if call]
+
+
+def _opening(message: JSON) -> Opening | None:
+    if message.get("role", "user") != "user":
+        return None
+    parts = block_list(message.get("parts"))
+    answer = fields(fields(parts[0]).get("functionResponse")) if parts else {}
+    if not answer:
+        return Opening(parts, lambda new: {**message, "parts": new}, in_result=False)
+
+    def write(response: Any) -> JSON:
+        first = {**fields(parts[0]), "functionResponse": {**answer, "response": response}}
+        return {**message, "parts": [first, *parts[1:]]}
+
+    return Opening(answer.get("response"), write, in_result=True)
+
+
+def _said(message: JSON) -> tuple[str, str]:
+    parts = [fields(part) for part in block_list(message.get("parts"))]
+    words = [str(part.get("text") or "")[:LONGEST_WORDS] for part in parts if not part.get("thought")]
+    return _ROLES.get(str(message.get("role")), "user"), " ".join(words)
+
+
+def _sendable(message: Any, view: JSON | None, path: str) -> Any:  # noqa: ARG001  (a content can be sent as it came)
+    """Return the content itself, or a changed copy of the same class."""
+    if view is None:
+        return message
+    return type(message).model_validate(view) if is_model(message) else view
+
+
+def _join(message: Any, other: Any, *, alternate: bool) -> Any:
+    """Return two contents of the model as one, two that hold results, or two of the user that must be one."""
+    role = _field(message, "role") or "user"
+    if role != (_field(other, "role") or "user"):
+        return None
+    parts = [_field(message, "parts") or [], _field(other, "parts") or []]
+    answers = [any(_field(part, "functionResponse", "function_response") for part in some) for some in parts]
+    if role == "user" and not all(answers) and (any(answers) or not alternate):
+        return None
+    joined = {"role": role, "parts": [*parts[0], *parts[1]]}
+    model = next((type(one) for one in (message, other) if is_model(one)), None)
+    return joined if model is None else model(**joined)
+
+
+def _field(value: Any, *names: str) -> Any:
+    """Return a field of an SDK's object or of a dict, under the first name that it has."""
+    entries = fields(value)
+    return next((found for name in names if (found := entries.get(name, getattr(value, name, None)))), None)
+
+
+def _recognises(message: JSON) -> bool:
+    return "content" not in message and (is_sequence(message.get("parts")) or message.get("role") == "model")
+
+
+FORMAT: Final = Format(
+    name="gemini",
+    read=read,
+    group=group,
+    tool_tokens=anthropic.schema_tokens,
+    recognises=_recognises,
+    recognises_tool=lambda tool: not _TOOLS.isdisjoint(_camel(tool)),
+    prices=Prices.automatic(minimum=4096, step=1),
+    change_texts=change_texts,
+    calls=_calls,
+    opening=_opening,
+    said=_said,
+    text_block=lambda text: {"text": text},
+    user_message=lambda text: {"role": "user", "parts": [{"text": text}]},
+    normal=normal,
+    canonical=normal,
+    sendable=_sendable,
+    join=_join,
+    strict_ends=True,
+    ends_with_user=True,
+    results_are_user=True,
+    has_bytes=True,
+)

@@ -1,0 +1,236 @@
+"""Histories of Gemini's generateContent: `{"role": "user" or "model", "parts": [{"text": …}, {"functionCall": …}]}`."""
+
+import json
+from base64 import b64decode
+from typing import Any
+
+import pytest
+
+from cupel import InvalidItemError
+from cupel.errors import ConfigurationError
+from cupel.messages import MessageSession, default_prices, fit, provider_of, read_message
+from cupel.messages._formats import FORMATS
+from cupel.messages._notes import NOTE_KEY, cleaned, with_note
+from tests.messages.chat import COUNTER
+from tests.messages.histories import IMAGE
+from tests.messages.provider_rules import violations
+
+NOTE = "[cupel: 2 earlier steps omitted here: look log; bash ls]"
+OPTIONS: dict[str, Any] = {"counter": COUNTER, "tools": [{"functionDeclarations": [{"name": "look"}]}]}
+GEMINI = FORMATS["gemini"]
+
+
+def user(*parts: Any) -> dict[str, Any]:
+    return {"role": "user", "parts": [{"text": one} if isinstance(one, str) else one for one in parts]}
+
+
+def model(*parts: Any) -> dict[str, Any]:
+    return {**user(*parts), "role": "model"}
+
+
+def call(page: int, name: str = "look", *, signed: bool = True, **fields: Any) -> dict[str, Any]:
+    part: dict[str, Any] = {"functionCall": {"name": name, "args": {"page": page}, **fields}}
+    return {**part, "thoughtSignature": "c2ln"} if signed else part
+
+
+def response(output: Any, name: str = "look", **fields: Any) -> dict[str, Any]:
+    answer = output if isinstance(output, dict) else {"output": output}
+    return {"functionResponse": {"name": name, "response": answer, **fields}}
+
+
+def steps(count: int, lines: int = 30) -> list[dict[str, Any]]:
+    """A question, and steps with long outputs: texts and objects by turns."""
+    history = [user("What is in the log?")]
+    for at in range(count):
+        text = "".join(f"line {line} of page {at} says little\n" for line in range(lines))
+        output = {"rows": text.splitlines(), "page": at} if at % 2 else text
+        history += [model(f"I look at page {at}.", call(at)), user(response(output))]
+    return history
+
+
+def test_a_history_is_recognised_and_returned_whole_while_it_fits() -> None:
+    history = steps(3)
+    fitted = fit(history, 10**6, **OPTIONS)
+    assert provider_of(history) == fitted.provider == "gemini"
+    assert all(one is other for one, other in zip(fitted.messages, history, strict=True))
+
+
+@pytest.mark.parametrize("budget", [500, 800, 1500, 3000])
+def test_a_request_that_was_cut_is_valid_and_says_what_it_omits(budget: int) -> None:
+    history = steps(20)
+    fitted = fit(history, budget, **OPTIONS)
+    assert fitted.total_tokens <= budget
+    assert violations("gemini", fitted.messages, history) == []
+    assert fitted.notes
+    for note in fitted.notes:
+        holder = next(message for message in fitted.messages if note in json.dumps(message, ensure_ascii=False))
+        answer = holder["parts"][0]["functionResponse"]["response"]
+        assert answer[NOTE_KEY] == note
+        assert len(answer) > 1, "the note is beside the output"
+
+
+def test_a_session_keeps_its_state_and_its_requests_valid() -> None:
+    history, session = steps(20), MessageSession[Any](1500, **OPTIONS)
+    for end in range(1, len(history) + 1, 2):
+        turn = session.fit(history[:end])
+        assert turn.total_tokens <= 1500
+        assert violations("gemini", turn.messages, history[:end]) == []
+        assert turn.marked() == turn.messages, "prefixes are cached without breakpoints"
+        session.observe({"promptTokenCount": turn.total_tokens, "cachedContentTokenCount": turn.total_tokens // 2})
+        session = MessageSession[Any].from_json(session.to_json(), 1500, **OPTIONS)
+    assert turn.notes
+    assert session.total.read > 0
+
+
+def test_prices_are_those_of_implicit_caching() -> None:
+    prices = default_prices("gemini")
+    assert (prices.marks, prices.write, prices.cached(4095), prices.cached(5000)) == (0, 1.0, 0, 5000)
+
+
+def test_an_answer_that_is_more_than_a_text_becomes_one_if_it_is_shortened() -> None:
+    history = steps(4, lines=100)
+    fitted = fit(history, 900, **OPTIONS)
+    for at in fitted.shortened:
+        answer = dict(fitted.messages[fitted.positions.index(at)]["parts"][0]["functionResponse"]["response"])
+        answer.pop(NOTE_KEY, None)
+        assert [*answer] == ["output"]
+        assert "[cupel: " in answer["output"]
+    assert any(at % 4 == 0 for at in fitted.shortened), "an object is among them"
+
+
+@pytest.mark.parametrize("output", ["fine", {"rows": [1, 2]}, {"error": "no such page"}])
+def test_a_note_is_a_key_of_the_response_and_comes_off_again(output: Any) -> None:
+    message = user(response(output))
+    noted = with_note(message, NOTE, GEMINI)
+    assert noted["parts"][0]["functionResponse"]["response"][NOTE_KEY] == NOTE
+    assert cleaned(noted, GEMINI) == message
+
+
+def test_a_note_that_is_a_message_comes_off_again() -> None:
+    assert cleaned(GEMINI.user_message(NOTE), GEMINI) is None
+    assert cleaned(user(NOTE, "Hi"), GEMINI) == user("Hi")
+
+
+def test_neighbours_that_must_be_one_content_are_joined() -> None:
+    history = [user("One."), user("Two."), model("I look."), model(call(1), call(2, signed=False))]
+    history += [user(response("a")), user(response("b")), user("And?")]
+    fitted = fit(history, 10**6, **OPTIONS)
+    assert fitted.messages == [
+        *history[:2],
+        model("I look.", call(1), call(2, signed=False)),
+        user(response("a"), response("b")),
+        user("And?"),
+    ]
+    assert violations("gemini", fitted.messages, history) == []
+
+
+def test_alternating_users_are_joined_but_not_to_results() -> None:
+    history = [user("One."), user("Two."), model(call(1)), user(response("a")), user("And?")]
+    fitted = fit(history, 10**6, **OPTIONS, alternate=True)
+    assert fitted.messages == [user("One.", "Two."), *history[2:]]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (user(), "empty content"),
+        (user(""), "empty content"),
+        (user({}), "empty content"),
+        (user("Hi", response("a")), "a tool result after other content"),
+        (model(response("a")), "a tool result in a content of role model"),
+        (user(call(1)), "a call in a content of role user, or whose args are no object"),
+        (user({"functionResponse": {"name": "look"}}), "a call or result without its name, or a result without its"),
+        (model({"text": "", "thoughtSignature": "c2ln"}), None),
+    ],
+)
+def test_a_content_that_gemini_refuses_is_rejected(message: Any, reason: str | None) -> None:
+    rejection = read_message(message, "gemini").rejection
+    assert rejection is None if reason is None else str(rejection).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ([model(call(1))], "call without its result"),
+        ([user(response("a"))], "result without its call"),
+        ([model(call(1)), user("Never mind.")], "call without its result"),
+        ([model(call(1), call(2)), user(response("a"))], "call without its result"),
+        ([model(call(1)), user(response("a", name="other"))], "result without its call"),
+        ([model(call(1, id="x")), user(response("a", id="y"))], "result without its call"),
+        ([model(call(1)), user(response("a"), response("b"))], "result without its call"),
+        ([model(call(1), call(2, "other")), user(response("a", "other"), response("b"))], "results in another order"),
+        ([model(call(1), call(2)), user(response("a"), "Hm."), user(response("b"))], "words between the results"),
+    ],
+)
+def test_a_broken_step_is_left_out_with_its_reason(broken: list[Any], reason: str) -> None:
+    history = [user("Hi"), *broken, model("So."), user("Now?")]
+    fitted = fit(history, 10**6, **OPTIONS)
+    assert violations("gemini", fitted.messages, history) == []
+    assert reason in str(fitted.dropped[0].reason)
+
+
+def test_ids_are_compared_where_both_have_one() -> None:
+    history = [user("Hi"), model(call(1, id="x")), user(response("a"))]
+    assert fit(history, 10**6, **OPTIONS).messages == history
+
+
+def test_a_request_ends_with_the_user() -> None:
+    history = [user("Hi"), model("Hello.")]
+    assert fit(history, 10**6).messages == history[:1]
+
+
+@pytest.mark.parametrize(
+    ("history", "error", "words"),
+    [
+        ([user("Hi"), {"role": "assistant", "content": [{"text": "a"}]}], ConfigurationError, "bedrock and gemini"),
+        ([user("Hi"), {"role": "tool", "content": "x"}], ConfigurationError, "mix the formats gemini and openai"),
+        ([{"role": "system", "content": "Be kind."}, user("Hi")], InvalidItemError, "pass the prompt as system="),
+        ([user("Hi"), {"role": "assistant", "parts": [{"text": "a"}]}], InvalidItemError, "one of user, model"),
+        ([user("Hi"), {"role": "model", "parts": "a"}], TypeError, "a list of objects"),
+    ],
+)
+def test_a_history_in_the_wrong_shape_is_an_error(history: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        fit(history, 1000)
+
+
+def test_contents_in_another_format_are_named() -> None:
+    with pytest.raises(InvalidItemError, match="name it with provider='gemini'"):
+        fit([user("Hi")], 1000, provider="anthropic")
+
+
+def test_fields_may_be_spelled_as_in_python_and_the_role_may_be_absent() -> None:
+    history = [{"parts": [{"text": "Hi"}]}, model(call(1)), user({"function_response": response("x " * 900)})]
+    history[-1]["parts"] = [{"function_response": {"name": "look", "response": {"output_text": "x\n" * 900}}}]
+    assert fit(history, 10**6, **OPTIONS).messages[2] is history[2]
+    shorter = fit(history, 200, **OPTIONS).messages[-1]["parts"][0]["functionResponse"]
+    assert shorter["name"] == "look"
+    assert "[cupel: " in shorter["response"]["output"]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_signed_call_is_never_changed(signed: bool) -> None:
+    history = [user("Hi"), model(call(1, signed=signed)), user(response("fine")), user("And?")]
+    history[1]["parts"][0]["functionCall"]["args"] = {"text": "long " * 900}
+    history += [part for at in range(3) for part in (model(call(at)), user(response("z")))]
+    fitted = fit(history, 700, forms=True, parts=("arguments",), **OPTIONS)
+    assert (1 in fitted.shortened) is not signed
+
+
+@pytest.mark.parametrize("data", [IMAGE, b64decode(IMAGE)])
+def test_images_are_base64_or_bytes(data: Any) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": data}}
+    assert read_message(user(image), "gemini").extra - read_message(user("Hi"), "gemini").extra == 1120
+    answer = user(response("see", parts=[image]))
+    assert read_message(answer, "gemini").extra - read_message(user(response("see")), "gemini").extra == 1120
+    sizes = fit([user("Hi", image)], 10**6, image_tokens=lambda size: 7 if size == (640, 480) else 0)
+    assert sizes.total_tokens < 20
+
+
+def test_sound_counts_by_its_length() -> None:
+    sound = {"inlineData": {"mimeType": "audio/mp3", "data": bytes(8000)}}
+    assert read_message(user(sound), "gemini").extra == read_message(user("Hi"), "gemini").extra + 32
+
+
+def test_thoughts_are_not_what_a_note_says() -> None:
+    assert GEMINI.said(model({"text": "Hm.", "thought": True}, "Yes.")) == ("assistant", "Yes.")
