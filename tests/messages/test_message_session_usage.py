@@ -8,6 +8,7 @@ import pytest
 
 from cupel import Prices
 from cupel.messages import MessageSession
+from cupel.sessions import Bill
 from tests.messages.chat import OPTIONS, weigh
 from tests.sessions.simulated import Message, Provider, conversation, requests
 
@@ -105,3 +106,74 @@ def test_the_usage_of_every_provider_is_read(usage: dict[str, Any], sent: int, r
         assert bill is not None
         assert (bill.sent, bill.read) == (sent, read)
         assert (bill.new, bill.rewritten) == (sent - read, 0), "all of a first request is new, but for what was read"
+
+
+def diagnosed(cause: str, tokens: int | None = None) -> dict[str, Any]:
+    missed = {} if tokens is None else {"cache_missed_input_tokens": tokens}
+    return {"cache_miss_reason": {"type": cause, **missed}}
+
+
+def second_turn(diagnostics: object, *, read: int = 0) -> tuple[MessageSession[Message], Bill]:
+    """A session after its second request, which should have been read from the cache as far as the first one goes."""
+    session = MessageSession[Message](10_000, provider="anthropic", counter=OPTIONS["counter"])
+    history = [{"role": "user", "content": "What is in the log? " * 100}]
+    first = session.fit(history)
+    session.observe({"input_tokens": first.total_tokens})
+    turn = session.fit([*history, {"role": "assistant", "content": "Rain."}, {"role": "user", "content": "And now?"}])
+    usage = {"input_tokens": turn.total_tokens - read, "cache_read_input_tokens": read}
+    bill = session.observe(usage, diagnostics=diagnostics)
+    assert bill is not None
+    return session, bill
+
+
+@pytest.mark.parametrize("cause", ["model_changed", "system_changed", "tools_changed", "messages_changed"])
+def test_a_bill_is_wrong_if_the_provider_saw_another_request(cause: str, caplog: pytest.LogCaptureFixture) -> None:
+    _, bill = second_turn(diagnosed(cause, 500))
+    said = f"{cause.replace('_', ' ')}, 500 tokens were not read"
+    assert bill.mistake == said
+    assert str(bill).endswith(f"; the estimate was wrong: {said}")
+    assert caplog.messages[-1] == f"turn 2: the bill was wrong: {said}"
+
+
+@pytest.mark.parametrize(
+    "diagnostics",
+    [
+        None,
+        {"cache_miss_reason": None},
+        diagnosed("previous_message_not_found"),
+        diagnosed("unavailable"),
+        diagnosed("messages_changed", 20),
+    ],
+)
+def test_a_bill_that_no_diagnosis_contradicts_is_right(diagnostics: object) -> None:
+    assert second_turn(diagnostics, read=500)[1].mistake == ""
+
+
+def test_a_request_that_the_session_rewrote_is_no_mistake() -> None:
+    messages = conversation(3, 60)
+    session = MessageSession[Message](weigh(messages) // 3, prices=Prices.marked(), **OPTIONS)
+    provider = Provider()
+    rewritten = 0
+    for history in requests(messages):
+        turn = session.fit(history)
+        usage = provider.answer(turn.messages, weigh)
+        rewritten += turn.bill.rewritten
+        bill = session.observe(usage, diagnostics=diagnosed("messages_changed", turn.bill.rewritten))
+        assert bill is not None
+        assert bill.mistake == ""
+    assert rewritten > 0
+
+
+def test_a_request_that_differs_does_not_count_as_forgotten() -> None:
+    def expiry(session: MessageSession[Message]) -> str:
+        return session.to_json().split('"expiry":')[1].split(",")[0]
+
+    assert expiry(second_turn(None)[0]) != "0.0"
+    assert expiry(second_turn(diagnosed("tools_changed", 500))[0]) == "0.0"
+
+
+def test_diagnostics_of_another_type_are_refused() -> None:
+    session = MessageSession[Message](1000, **OPTIONS)
+    session.fit([{"role": "user", "content": "Hello!"}])
+    with pytest.raises(TypeError, match="diagnostics must be the diagnostics of a response, or a mapping"):
+        session.observe({"prompt_tokens": 20}, diagnostics="tools_changed")

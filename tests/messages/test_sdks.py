@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
-from anthropic.types import Message, MessageDeltaUsage, MessageParam, TextBlock, Usage
+from anthropic.types import Diagnostics, Message, MessageDeltaUsage, MessageParam, TextBlock, Usage
 from anthropic.types.beta import BetaMessageParam
 from hypothesis import HealthCheck, given, settings
 from openai.types import CompletionUsage
@@ -228,3 +228,15 @@ def test_a_session_reads_the_usage_that_the_sdks_report():
         bill = session.observe(usage)
         assert bill is not None
         assert (bill.sent, bill.read) == (sent, read)
+
+
+def test_a_session_reads_the_cache_diagnostics_of_the_sdk():
+    session = MessageSession[Any](4000, counter=COUNTER, provider="anthropic")
+    history = [{"role": "user", "content": "What is in the log? " * 100}]
+    session.fit(history)
+    session.fit([*history, {"role": "assistant", "content": "Rain."}, {"role": "user", "content": "And now?"}])
+    missed = {"type": "system_changed", "cache_missed_input_tokens": 500}
+    diagnostics = Diagnostics.model_validate({"cache_miss_reason": missed})
+    bill = session.observe(Usage.model_validate({"input_tokens": 540, "output_tokens": 5}), diagnostics=diagnostics)
+    assert bill is not None
+    assert bill.mistake == "system changed, 500 tokens were not read"

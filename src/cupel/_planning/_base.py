@@ -47,14 +47,21 @@ class BaseSession:
         """The bill of all requests so far."""
         return self._state.total
 
-    def observe(self, usage: object) -> Bill | None:
+    def observe(self, usage: object, *, diagnostics: object = None) -> Bill | None:
         """Settle the last request's bill with the provider's own counts, learn from them, and return it.
 
-        `usage` is the usage of a response of Anthropic's, OpenAI's or Gemini's SDK, or a mapping like it. A request is
-        settled once: a second usage changes nothing, and None is returned.
+        A request is settled once: a second usage changes nothing, and None is returned.
+
+        Args:
+            usage: the usage of a response of Anthropic's, OpenAI's, Gemini's or Bedrock's SDK, or a mapping like it.
+            diagnostics: the cache diagnostics of a response of Anthropic's. If they say that the request differs from
+                the one before where the bill expected it to be the same, `mistake` of the bill says so, and a warning
+                is logged.
         """
         with self._only_writer():
-            self._state, bill = settle(self._state, usage, self._prices)
+            self._state, bill = settle(self._state, usage, self._prices, diagnostics)
+        if bill is not None and bill.mistake:
+            _log.warning("turn %d: the bill was wrong: %s", self._state.turns, bill.mistake)
         return bill
 
     def to_json(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,8 @@ from cupel.errors import ConfigurationError
 if TYPE_CHECKING:
     from cupel._planning._decision import Change
 
+AMOUNTS: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting")
+"""The fields of a bill that add up."""
 _THOUSAND: Final = 1000
 _PRINTABLE: Final = 2**53
 _ROWS: Final = 8
@@ -106,17 +108,19 @@ class Bill:
     """The price of a freshly selected window of this size, of which only system prompt and tools are in the cache."""
     settled: bool = True
     """Whether these are the provider's own counts; an estimate otherwise."""
+    mistake: str = ""
+    """Why the cache served less than was estimated, as the provider's diagnostics say; sums have none."""
 
     def __add__(self, other: Bill) -> Bill:
         settled = self.settled and other.settled
-        numbers = (field.name for field in fields(Bill) if field.name != "settled")
-        return Bill(**{name: getattr(self, name) + getattr(other, name) for name in numbers}, settled=settled)
+        return Bill(**{name: getattr(self, name) + getattr(other, name) for name in AMOUNTS}, settled=settled)
 
     def __str__(self) -> str:
         parts = f"{_k(self.read)} read from the cache, {_k(self.rewritten)} written again, {_k(self.new)} new"
         beside = f"{_k(self.without_cache)} without a cache, {_k(self.reselecting)} if reselected"
         estimated = "" if self.settled else ", estimated"
-        return f"{_k(self.sent)} tokens sent: {parts}; price {_k(self.price)}{estimated} ({beside})"
+        mistake = f"; the estimate was wrong: {self.mistake}" if self.mistake else ""
+        return f"{_k(self.sent)} tokens sent: {parts}; price {_k(self.price)}{estimated} ({beside}){mistake}"
 
 
 def billed(prices: Prices, *, sent: int, read: int, new: int, reselecting: float, settled: bool) -> Bill:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, NamedTuple, cast
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from cupel._checks import as_text, shown, wrong_type
 from cupel._planning._planner import Entry
-from cupel._planning._prices import Bill, Prices, billed
+from cupel._planning._prices import AMOUNTS, Bill, Prices, billed
 from cupel.errors import ConfigurationError
 
 VERSION = 1
@@ -40,7 +41,7 @@ _LIKELY_RATIO = 1.5
 _SURPRISE = 0.25
 """By how much of it the newest observation may exceed the others and still be believed."""
 _APART = 0.05
-"""Two requests whose sizes differ by less than this share say nothing about the ratio."""
+"""Counts of a request that differ by less than this share are taken as equal."""
 
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
@@ -125,7 +126,7 @@ class _Versioned(msgspec.Struct):
 
 def _check(bill: Bill) -> None:
     """Refuse amounts that no session can have reached."""
-    for name in ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting"):
+    for name in AMOUNTS:
         if not 0 <= getattr(bill, name) <= MOST_TOKENS:
             got = shown(getattr(bill, name))
             msg = f"state must be the text that to_json returned: {name} of a bill is from 0 to 2**53, got {got}"
@@ -163,12 +164,34 @@ def read_usage(usage: object) -> Usage:
     return Usage(total, min(cached, total))
 
 
+class Miss(NamedTuple):
+    """Where a request differs from the one before, as the provider sees it, and the tokens that it cost."""
+
+    cause: str
+    tokens: int
+
+
+def read_diagnostics(diagnostics: object) -> Miss | None:
+    """Read the `diagnostics` of an answer of Anthropic's; None if they name no difference.
+
+    >>> read_diagnostics({"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 900}})
+    Miss(cause='tools changed', tokens=900)
+    """
+    if isinstance(diagnostics, (str, bytes, int, float)):
+        raise wrong_type("diagnostics", "the diagnostics of a response, or a mapping", diagnostics)
+    reason = _field(diagnostics, "cache_miss_reason")
+    tokens = _number(reason, "cache_missed_input_tokens")
+    return None if tokens is None else Miss(str(_field(reason, "type")).replace("_", " "), tokens)
+
+
+def _field(value: object, name: str) -> object:
+    return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
 def _number(usage: object, *path: str) -> int | None:
     value: object = usage
     for name in path:
-        value = (
-            cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        )
+        value = _field(value, name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
@@ -214,16 +237,17 @@ def median(numbers: Iterable[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def settle(state: State, usage: object, prices: Prices) -> tuple[State, Bill | None]:
+def settle(state: State, usage: object, prices: Prices, diagnostics: object = None) -> tuple[State, Bill | None]:
     """Return the state after the provider's usage of the last request, and the bill; None if it has one already."""
     sent, read = read_usage(usage)
+    miss = read_diagnostics(diagnostics)
     estimate = state.pending
     if estimate is None or not estimate.sent or not sent:
         return state, None
     observed = sent / estimate.sent
     expected = estimate.read * observed
     expiry = state.expiry
-    if expected:
+    if expected and miss is None:  # a request that differs says nothing about forgetting
         expiry = _FORGETTING * expiry + (1 - _FORGETTING) * (read < expected / 2)
     bill = billed(
         prices,
@@ -233,6 +257,8 @@ def settle(state: State, usage: object, prices: Prices) -> tuple[State, Bill | N
         reselecting=estimate.reselecting * observed,
         settled=True,
     )
+    if miss is not None and miss.tokens > estimate.rewritten * observed + _APART * sent:
+        bill = dataclasses.replace(bill, mistake=f"{miss.cause}, {miss.tokens:,} tokens were not read")
     after = replace(
         state,
         expiry=expiry,

@@ -145,6 +145,8 @@ def _is_same(messages: list[Any], own: list[Any]) -> bool:
 
 def _scaled(bill: Bill, ratio: float) -> Bill:
     """Return a bill in the provider's tokens."""
-    numbers = {one.name: getattr(bill, one.name) * ratio for one in fields(Bill) if one.name != "settled"}
+    numbers = {
+        one.name: getattr(bill, one.name) * ratio for one in fields(Bill) if one.name not in ("settled", "mistake")
+    }
     counts = {name: round(numbers[name]) for name in ("read", "rewritten", "new")}
     return Bill(**{**numbers, **counts, "sent": sum(counts.values())}, settled=False)
