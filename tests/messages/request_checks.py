@@ -45,7 +45,8 @@ class Request:
 
 def weigh(provider: str, messages: list[Message]) -> int:
     """Return the tokens of a request, notes included."""
-    infos = [FORMATS[provider].read(message, "message", ImageRule()) for message in messages]
+    format_ = FORMATS[provider]
+    infos = [format_.read(format_.normal(message), "message", ImageRule()) for message in messages]
     return REPLY_FRAME + sum(message_tokens(info, COUNTER) for info in infos)
 
 
