@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
-from msgspec.structs import asdict, astuple
+from msgspec.structs import asdict
 
 from cupel._checks import did_you_mean, shown, wrong_type
 from cupel._documents._codecs import Codec, MismatchError, Schema, as_object, step, unknown_word
@@ -208,13 +208,8 @@ class PackedRecord(Codec[T], Generic[T]):
 
     @cached_property
     def _members(self) -> Callable[[T], tuple[Any, ...]]:
-        return attrgetter(*(field.name for field in self.fields))
-
-    @cached_property
-    def _struct(self) -> Any:
-        """The class if it is a struct of exactly these fields; a subclass may have more."""
-        names = tuple(field.name for field in self.fields)
-        return self.build if getattr(self.build, "__struct_fields__", None) == names else None
+        names = [field.name for field in self.fields]
+        return attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 
     @cached_property
     def _readers(self) -> list[tuple[str, Any, Callable[[Any], Any]]]:
@@ -324,7 +319,7 @@ class PackedRecord(Codec[T], Generic[T]):
         return plain
 
     def encode(self, value: Any, /) -> Any:
-        members = [*(astuple(value) if type(value) is self._struct else self._members(value))]
+        members = [*self._members(value)]
         for place, always, default, encode in self._writers:
             member = members[place]
             if always or (member is not default and member != default):

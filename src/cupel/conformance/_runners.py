@@ -12,7 +12,7 @@ import cupel.policy
 from cupel._checks import shown
 from cupel._columns import Candidates
 from cupel.conformance._vector import (
-    Check,
+    Differences,
     Mismatch,
     TomlTable,
     build_budget,
@@ -24,7 +24,6 @@ from cupel.conformance._vector import (
     compare_value,
     epsilon_of,
     find_item,
-    first,
     first_positions,
     same_score,
 )
@@ -165,41 +164,26 @@ def _without(table: TomlTable, names: tuple[str, ...]) -> TomlTable:
     return TomlTable({k: v for k, v in table.values.items() if k not in names}, table.file, table.path, shared)
 
 
-def scoring(document: TomlTable) -> Check:
-    """Build a scorer and its items; the check compares both of its methods with every expected score."""
+def scoring(document: TomlTable) -> Differences:
+    """Compare both methods of a scorer with every expected score."""
     scorer = build_strategy("scorer", document)
     items = build_items(document.tables("items"))
     epsilon = epsilon_of(document)
     wanted = [(find_item(row, items), row.number("score_approx")) for row in document.tables("expected")]
-
-    def check() -> Mismatch | None:
-        pass_scores = {id(item): score for item, score in zip(items, scorer.score_all(items), strict=True)}
-        for item, expected in wanted:
-            methods = (("score", scorer.score(item, items)), ("score_all", pass_scores[id(item)]))
-            for method, actual in methods:
-                if not same_score(actual, expected, epsilon):
-                    return Mismatch(f"{method} of {item.content!r}", expected, actual)
-        return None
-
-    return check
+    pass_scores = {id(item): score for item, score in zip(items, scorer.score_all(items), strict=True)}
+    for item, expected in wanted:
+        methods = (("score", scorer.score(item, items)), ("score_all", pass_scores[id(item)]))
+        for method, actual in methods:
+            if not same_score(actual, expected, epsilon):
+                yield Mismatch(f"{method} of {item.content!r}", expected, actual)
 
 
-def slicing(document: TomlTable) -> Check:
-    """Build a slicer and its input; the check compares the selection and the counts that the vector states."""
-    slicer = build_strategy("slicer", document)
+def slicing(document: TomlTable) -> Differences:
+    """Compare a slicer's selection and the counts that the vector states."""
+    slicer: Slicer = build_strategy("slicer", document)
     scored = build_scored(document.tables("scored_items"))
     budget = build_budget(document.table("budget"))
     expected = document.table("expected")
-
-    def check() -> Mismatch | None:
-        return first(_slicing_differences(slicer, scored, budget, expected))
-
-    return check
-
-
-def _slicing_differences(
-    slicer: Slicer, scored: list[ScoredItem], budget: ContextBudget, expected: TomlTable
-) -> Iterator[Mismatch | None]:
     selected = _read_stream(slicer, scored, budget) if isinstance(slicer, StreamSlice) else slicer.slice(scored, budget)
     contents = [item.content for item in selected]
     yield compare_multiset("selected_contents", expected.texts("selected_contents"), contents)
@@ -239,21 +223,16 @@ def _count_cap_drops(
     return len(replace(slicer, entries=tuple(entries)).slice(scored, budget)) - len(selected)
 
 
-def placing(document: TomlTable) -> Check:
-    """Build a placer and its input; the check compares the order."""
+def placing(document: TomlTable) -> Differences:
+    """Compare a placer's order."""
     placer = build_strategy("placer", document)
     scored = build_scored(document.tables("items"))
     expected = document.table("expected")
-
-    def check() -> Mismatch | None:
-        placed = placer.place(scored)
-        contents = [item.content for item in placed]
-        mismatch = compare_value("ordered_contents", expected.texts("ordered_contents"), contents)
-        if mismatch is None and expected.has("ordered_indexes"):
-            mismatch = compare_value("ordered_indexes", *_by_position("ordered_indexes", expected, scored, placed))
-        return mismatch
-
-    return check
+    placed = placer.place(scored)
+    contents = [item.content for item in placed]
+    yield compare_value("ordered_contents", expected.texts("ordered_contents"), contents)
+    if expected.has("ordered_indexes"):
+        yield compare_value("ordered_indexes", *_by_position("ordered_indexes", expected, scored, placed))
 
 
 def _by_position(
@@ -266,8 +245,8 @@ def _by_position(
     return wanted, [index[id(item)] for item in actual]
 
 
-def pipeline(document: TomlTable) -> Check:
-    """Build a pipeline with its items and budget; the check compares every list and table the vector expects."""
+def pipeline(document: TomlTable) -> Differences:
+    """Compare a pipeline's output, and every other list and table the vector expects."""
     if not document.has("config"):
         raise document.error("config", "is missing")
     notices: list[OverflowEvent] = []
@@ -277,21 +256,14 @@ def pipeline(document: TomlTable) -> Check:
     items = build_items(document.tables("items"))
     budget = build_budget(document.table("budget"))
     expected = document.table("expected")
-
-    def check() -> Mismatch | None:
-        output = built.run(items, budget)
-        mismatch = compare_output(document, items, output)
-        if mismatch is None and expected.has("overflow"):
-            mismatch = first(_overflow_differences(expected.table("overflow"), notices))
-        if mismatch is None and expected.has("diagnostics"):
-            collector = DiagnosticTraceCollector(TraceDetailLevel.ITEM)
-            built.run(items, budget, trace=collector)
-            wanted = expected.table("diagnostics")
-            report, traced = built.dry_run(items, budget), collector.build_report()
-            mismatch = first(_differences(wanted, report, traced, items, epsilon_of(document)))
-        return mismatch
-
-    return check
+    yield compare_output(document, items, built.run(items, budget))
+    if expected.has("overflow"):
+        yield from _overflow_differences(expected.table("overflow"), notices)
+    if expected.has("diagnostics"):
+        collector = DiagnosticTraceCollector(TraceDetailLevel.ITEM)
+        built.run(items, budget, trace=collector)
+        report, traced = built.dry_run(items, budget), collector.build_report()
+        yield from _report_differences(expected.table("diagnostics"), report, traced, items, epsilon_of(document))
 
 
 def compare_output(document: TomlTable, items: list[ContextItem], output: list[ContextItem]) -> Mismatch | None:
@@ -304,7 +276,7 @@ def compare_output(document: TomlTable, items: list[ContextItem], output: list[C
     return compare_rows("expected_output", wanted, [{"index": index[id(item)]} for item in output])
 
 
-def _overflow_differences(expected: TomlTable, notices: list[OverflowEvent]) -> Iterator[Mismatch | None]:
+def _overflow_differences(expected: TomlTable, notices: list[OverflowEvent]) -> Differences:
     yield compare_value("overflow notices", 1, len(notices))
     over, contents = expected.option("tokens_over_budget"), expected.option("overflowing_contents")
     if over is not None:
@@ -314,9 +286,9 @@ def _overflow_differences(expected: TomlTable, notices: list[OverflowEvent]) -> 
         yield compare_value("overflow.overflowing_contents", contents, actual)
 
 
-def _differences(
+def _report_differences(
     wanted: TomlTable, report: SelectionReport, traced: SelectionReport, items: list[ContextItem], epsilon: float
-) -> Iterator[Mismatch | None]:
+) -> Differences:
     index = first_positions(items)
     lists: dict[str, list[dict[str, Any]]] = {
         "included": [_row(entry, index, inclusion_reason=entry.reason.value) for entry in report.included],
@@ -358,28 +330,22 @@ def _exclusion(reason: ExclusionReason) -> dict[str, Any]:
     return {"exclusion_reason": fields.pop("reason"), **fields}
 
 
-def simulation(document: TomlTable) -> Check:
-    """Build a pipeline and its items; the check runs the method that the table `simulation` names."""
+def simulation(document: TomlTable) -> Differences:
+    """Compare the answer of the method that the table `simulation` names."""
+    from cupel.analytics import find_min_budget_for, get_marginal_items
+
     pipeline = build_pipeline(document.table("config"))
     items = build_items(document.tables("items"))
     asked = document.table("simulation")
-    expected = document.table("expected")
-
-    def marginal() -> Mismatch | None:
-        from cupel.analytics import get_marginal_items
-
-        budget = build_budget(document.table("budget"))
-        lost = get_marginal_items(pipeline, items, budget, asked.need("slack_tokens"))
-        return compare_output(document, items, lost)
-
-    def find_min_budget() -> Mismatch | None:
-        from cupel.analytics import find_min_budget_for
-
-        target = find_item(asked.table("target"), items)
-        found = find_min_budget_for(pipeline, items, target, asked.need("search_ceiling"))
-        return compare_value("budget", expected.option("budget"), found)
-
-    methods = {"marginal_items": marginal, "find_min_budget": find_min_budget}
-    if (method := asked.text("method")) not in methods:
-        raise asked.error("method", f"unknown method {shown(method)}, expected one of {', '.join(methods)}")
-    return methods[method]
+    match asked.text("method"):
+        case "marginal_items":
+            budget = build_budget(document.table("budget"))
+            lost = get_marginal_items(pipeline, items, budget, asked.need("slack_tokens"))
+            yield compare_output(document, items, lost)
+        case "find_min_budget":
+            target = find_item(asked.table("target"), items)
+            found = find_min_budget_for(pipeline, items, target, asked.need("search_ceiling"))
+            yield compare_value("budget", document.table("expected").option("budget"), found)
+        case method:
+            known = "expected one of marginal_items, find_min_budget"
+            raise asked.error("method", f"unknown method {shown(method)}, {known}")

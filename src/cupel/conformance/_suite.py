@@ -15,7 +15,7 @@ from cupel._checks import as_instance, shown
 from cupel._documents import plain_number
 from cupel.conformance import _runners
 from cupel.conformance._vector import (
-    Check,
+    Differences,
     Mismatch,
     TomlTable,
     Vector,
@@ -149,7 +149,7 @@ def _plain(value: Any) -> Any:
     return plain_number(value) if isinstance(value, float) else str(value)
 
 
-STAGES: Mapping[str, Callable[[TomlTable], Check]] = {
+STAGES: Mapping[str, Callable[[TomlTable], Differences]] = {
     "scoring": _runners.scoring,
     "slicing": _runners.slicing,
     "placing": _runners.placing,
@@ -235,8 +235,8 @@ def run_vector(vector: Vector) -> VectorResult:
 def _first_difference(vector: Vector) -> Mismatch | None:
     wanted = _expected_errors(vector.document.table("test"))
     try:
-        check = STAGES[vector.stage](vector.document)
-        mismatch = check()
+        differences = STAGES[vector.stage](vector.document)
+        mismatch = next((mismatch for mismatch in differences if mismatch is not None), None)
     except VectorError:
         raise
     except (errors.CupelError, TypeError) as error:

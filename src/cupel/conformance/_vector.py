@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -280,8 +280,8 @@ class Mismatch:
     actual: Any
 
 
-Check: TypeAlias = Callable[[], Mismatch | None]
-"""Runs the stage that a vector describes and compares the result."""
+Differences: TypeAlias = Iterator[Mismatch | None]
+"""The comparisons of a vector with the results of its stage, each made when it is asked for; None where they agree."""
 
 
 def same_score(actual: float, expected: float, epsilon: float) -> bool:
@@ -326,11 +326,6 @@ def compare_rows(
             if not same:
                 return Mismatch(f"{what}[{position}].{field}", wanted, got)
     return None
-
-
-def first(mismatches: Iterable[Mismatch | None]) -> Mismatch | None:
-    """Return the first difference, looking no further once there is one."""
-    return next((mismatch for mismatch in mismatches if mismatch is not None), None)
 
 
 def _outline(rows: Iterable[Mapping[str, Any]]) -> list[Any]:

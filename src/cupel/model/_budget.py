@@ -15,10 +15,6 @@ from cupel._portable import Portable
 from cupel.errors import InvalidBudgetError
 from cupel.model._kind import ContextKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 _NO_MARGIN: Final = 0.0
 _WHOLE: Final = cast("int", msgspec.UNSET)
 """The target of a budget that names none: the whole window."""
@@ -128,20 +124,6 @@ class ContextBudget(_Required, Portable, frozen=True, kw_only=True, repr_omit_de
 
     def __hash__(self) -> int:
         return hash((self.max_tokens, self.target_tokens, self.output_reserve, self.estimation_safety_margin_percent))
-
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
-        return _rebuild, (type(self), msgspec.structs.astuple(self))
-
-
-def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
-    max_tokens, target_tokens, reserve, slots, margin = values
-    return cls(
-        max_tokens,
-        target_tokens,
-        output_reserve=reserve,
-        reserved_slots=slots,
-        estimation_safety_margin_percent=margin,
-    )
 
 
 def _checked(**parts: object) -> dict[str, int]:

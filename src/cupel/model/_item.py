@@ -18,7 +18,7 @@ from cupel.errors import InvalidItemError
 from cupel.model._kind import ContextKind, ContextSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 TRUST_KEY = "cupel:trust"
 """Metadata key: how far the caller trusts the item, from 0 to 1; read by `MetadataTrustScorer`."""
@@ -134,14 +134,6 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
 
     def __hash__(self) -> int:
         return hash((self.content, self.tokens, self.kind, self.timestamp))
-
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[type[Self], tuple[Any, ...]]]:
-        return _rebuild, (type(self), msgspec.structs.astuple(self))
-
-
-def _rebuild(cls: type[Any], values: tuple[Any, ...]) -> Any:
-    content, tokens, *optional = values
-    return cls(content, tokens, **dict(zip(cls.__struct_fields__[2:], optional, strict=True)))
 
 
 # NumPy's strings and numbers, pandas' timestamps, members of an enum are taken for the plain values they are: whatever

@@ -11,6 +11,7 @@ import msgspec
 
 from cupel._checks import as_instance, as_tuple
 from cupel._columns import Candidates
+from cupel._text import plural
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._observer import NULL_OBSERVER, Observer, Recorder
@@ -20,7 +21,7 @@ from cupel.slicers import Chooser, enforce_relations
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from cupel.diagnostics import SelectionReport
     from cupel.pipeline._pipeline import Pipeline
@@ -30,8 +31,33 @@ else:
     Pipeline = "Pipeline"  # `help` looks the annotations of a struct up; the class would be imported in a circle
 
 
+class Selected:
+    """The common part of results: a collection of the selected items."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        items: list[ContextItem]
+        budget: ContextBudget
+
+    @property
+    def total_tokens(self) -> int:
+        """The tokens of the selected items."""
+        return sum(item.tokens for item in self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[ContextItem]:
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        size = f"{plural(len(self.items), 'item')}, {self.total_tokens} of {self.budget.target_tokens} target tokens"
+        return f"<{type(self).__name__}: {size}>"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class ContextResult:
+class ContextResult(Selected):
     """The result of `Pipeline.select`: the items in placed order, and a report with the reason for every candidate.
 
     >>> from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer
@@ -46,11 +72,6 @@ class ContextResult:
     report: SelectionReport
     budget: ContextBudget
 
-    @property
-    def total_tokens(self) -> int:
-        """The tokens of the selected items."""
-        return sum(item.tokens for item in self.items)
-
     def save_page(
         self, path: str | os.PathLike[str], *, policies: Iterable[Pipeline] = (), title: str = "A selection"
     ) -> None:
@@ -61,22 +82,6 @@ class ContextResult:
         from cupel.page import notebook_html  # a higher layer, for notebooks only
 
         return notebook_html(self.report, self.budget)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[ContextItem]:
-        return iter(self.items)
-
-    def __repr__(self) -> str:
-        return short_repr(self, self.items, self.budget)
-
-
-def short_repr(result: object, items: Sequence[ContextItem], budget: ContextBudget) -> str:
-    """Return a result's class, item count and tokens."""
-    tokens = sum(item.tokens for item in items)
-    count = f"{len(items)} item{'' if len(items) == 1 else 's'}"
-    return f"<{type(result).__name__}: {count}, {tokens} of {budget.target_tokens} target tokens>"
 
 
 _tokens = attrgetter("tokens")

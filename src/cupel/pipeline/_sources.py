@@ -15,12 +15,12 @@ from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 from cupel.pipeline._observer import Observer, classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
-from cupel.pipeline._prepared import ContextResult, short_repr
+from cupel.pipeline._prepared import ContextResult, Selected
 from cupel.pipeline._stages import check_pinned, classify, effective_budget, place, rank
 from cupel.slicers import BestFirstSlice, GreedySlice, Selection, Slicer, StreamSlice
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from cupel.pipeline._pipeline import Pipeline
     from cupel.pipeline._stages import Classified, Copies
@@ -247,7 +247,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StreamResult:
+class StreamResult(Selected):
     """The result of `Pipeline.stream`: the items in placed order, and the number of excluded items per reason."""
 
     items: list[ContextItem]
@@ -258,20 +258,6 @@ class StreamResult:
     """Whether the stream ended before the budget was full."""
     excluded: Mapping[str, int]
     """Items left out, counted by the name of the reason."""
-
-    @property
-    def total_tokens(self) -> int:
-        """The tokens of the selected items."""
-        return sum(item.tokens for item in self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[ContextItem]:
-        return iter(self.items)
-
-    def __repr__(self) -> str:
-        return short_repr(self, self.items, self.budget)
 
 
 async def stream(

@@ -296,38 +296,27 @@ def _lanes(items: list[ContextItem]) -> list[list[int]]:
     return [*dated.values(), *undated.values()]
 
 
-class Indexes:
-    """Holds the index of a scorer between passes.
+class LastIndex:
+    """Holds the index of the pool that a scorer, bound to whichever query, scored last. Copies start without one."""
 
-    A scorer without a query has the index of its last pool; each bound scorer starts from that and keeps its own, so
-    that prepared selections over different pools do not replace each other's. Copies start without one.
-    """
+    __slots__ = ("_index",)
 
-    __slots__ = ("_parent", "index")
-
-    def __init__(self, parent: Indexes | None = None) -> None:
-        self._parent = parent
-        self.index: Index | None = None
+    def __init__(self) -> None:
+        self._index: Index | None = None
 
     def scores(
         self, items: Sequence[ContextItem], query: str, weighting: Weighting, terms: Terms, *, dates: bool
     ) -> list[float]:
-        """Score a pool with an index that fits it, or with a new one."""
-        for holder in (self, self._parent):
-            if holder is not None and holder.index is not None:
-                scores = holder.index.scores(items, query, weighting)
-                if scores is not None:
-                    self.index = holder.index
-                    return scores
-        index = Index(terms, dates=dates)
-        scores = index.scores(items, query, weighting) or []  # a new index takes any pool
-        self.index = index
-        if self._parent is not None:
-            self._parent.index = index
+        """Score a pool with the index if that fits it, or with a new one."""
+        index = self._index
+        scores = None if index is None else index.scores(items, query, weighting)
+        if scores is None:
+            index = self._index = Index(terms, dates=dates)
+            scores = index.scores(items, query, weighting) or []  # a new index takes any pool
         return scores
 
-    def __reduce__(self) -> tuple[type[Indexes], tuple[()]]:
-        return Indexes, ()
+    def __reduce__(self) -> tuple[type[LastIndex], tuple[()]]:
+        return LastIndex, ()
 
 
 _LARGEST_K1: Final = 1000.0
@@ -366,7 +355,7 @@ class RelevanceScorer(PassScorer):
     query: str | None = field(default=None, kw_only=True)
     """The query this scorer is bound to; `bind` sets it."""
     optional: bool = field(default=False, kw_only=True)
-    _indexes: Indexes = field(default_factory=Indexes, init=False, repr=False, compare=False)
+    _last: LastIndex = field(default_factory=LastIndex, init=False, repr=False, compare=False)
 
     if TYPE_CHECKING:
 
@@ -422,8 +411,7 @@ class RelevanceScorer(PassScorer):
     def bind(self, query: str) -> Self:
         """Return this scorer for one query; both share the index of a pool."""
         bound = replace(self, query=query)
-        indexes = Indexes(self._indexes) if self.query is None else self._indexes
-        object.__setattr__(bound, "_indexes", indexes)
+        object.__setattr__(bound, "_last", self._last)
         return bound
 
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
@@ -432,4 +420,4 @@ class RelevanceScorer(PassScorer):
         query = required_query(self, self.query)
         terms = terms_for(self._language, self.stop)
         weighting = Weighting(self.k1, self.b, self.neighbours)
-        return self._indexes.scores(items, query, weighting, terms, dates=self.dates)
+        return self._last.scores(items, query, weighting, terms, dates=self.dates)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from cupel._checks import as_function, as_instance, as_integer, as_number, shown
@@ -107,46 +107,30 @@ def _reason(entry: IncludedItem | ExcludedItem) -> str:
     return f"{reason.name}, {budget_details(reason)}" if isinstance(reason, BudgetExceeded) else reason.name
 
 
-@dataclass(frozen=True, slots=True)
-class Edges:
-    """The `n` outermost positions, the `n` highest scores, and how many of the latter are not at the former.
+def edges(count: int, n: int) -> list[int]:
+    """Return the `n` outermost of `count` positions, alternating between both ends.
+
+    >>> edges(5, 3)
+    [0, 4, 1]
+    """
+    inward = (side for left in range(count) for side in (left, count - 1 - left))
+    return list(dict.fromkeys(inward))[:n]
+
+
+def misplaced(scores: list[float], n: int) -> int:
+    """Count the `n` highest scores that are not at an edge.
 
     Items that tie with the n-th highest score are interchangeable: any of them may hold the edges that the strictly
     higher ones leave (ruling 12.11).
 
-    >>> Edges([0.9, 0.5, 0.5, 0.9], 3).misplaced
-    0
-    >>> Edges([0.5, 0.9, 0.5], 2).misplaced
-    1
+    >>> misplaced([0.9, 0.5, 0.5, 0.9], 3), misplaced([0.5, 0.9, 0.5], 2)
+    (0, 1)
     """
-
-    scores: list[float]
-    n: int
-    positions: list[int] = field(init=False)
-    top: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        inward = (side for left in range(len(self.scores)) for side in (left, len(self.scores) - 1 - left))
-        object.__setattr__(self, "positions", list(dict.fromkeys(inward))[: self.n])
-        object.__setattr__(self, "top", descending(self.scores)[: self.n])
-
-    @property
-    def misplaced(self) -> int:
-        """How many of the highest scores are not at an edge."""
-        if not self.top:
-            return 0
-        cutoff = self.scores[self.top[-1]]
-        edges = set(self.positions)
-        # `top` ends with the first of those that tie with the cutoff; NaN, which ranks last, ties with NaN only.
-        above = {
-            index for index in self.top if self.scores[index] != cutoff and not _both_nan(self.scores[index], cutoff)
-        }
-        tied = {index for index, score in enumerate(self.scores) if score == cutoff or _both_nan(score, cutoff)}
-        return len(above - edges) + max(0, self.n - len(above) - len(tied & edges))
-
-
-def _both_nan(left: float, right: float) -> bool:
-    return left != left and right != right  # noqa: PLR0124
+    top, outer = descending(scores)[:n], set(edges(len(scores), n))
+    keys = [(isnan(score), 0.0 if isnan(score) else score) for score in scores]  # NaN ties with NaN only
+    tied = {index for index, key in enumerate(keys) if top and key == keys[top[-1]]}
+    above = {index for index in top if index not in tied}
+    return len(above - outer) + max(0, n - len(above) - len(tied & outer))
 
 
 __tracebackhide__ = True  # pytest leaves these frames out of a failure
@@ -345,16 +329,18 @@ class SelectionReportAssertionChain:
         included = self._report.included
         if as_integer("n", n, least=0) > len(included):
             raise self._failure(f"PlaceTopNScoredAtEdges({n}) failed: n={n} exceeds Included count={len(included)}.")
-        edges = Edges([entry.score for entry in included], n)
-        if not edges.misplaced:
+        scores = [entry.score for entry in included]
+        wrong = misplaced(scores, n)
+        if not wrong:
             return self
         top = ", ".join(
-            f"(kind={included[index].item.kind}, score={included[index].score:.6f}, idx={index})" for index in edges.top
+            f"(kind={included[index].item.kind}, score={scores[index]:.6f}, idx={index})"
+            for index in descending(scores)[:n]
         )
         raise self._failure(
-            f"PlaceTopNScoredAtEdges({n}) failed: {edges.misplaced} of the top-{n} scored items were not at expected "
+            f"PlaceTopNScoredAtEdges({n}) failed: {wrong} of the top-{n} scored items were not at expected "
             f"edge positions. Top-{n} items (by score): [{top}]. "
-            f"Expected edge positions: [{', '.join(map(str, edges.positions))}]."
+            f"Expected edge positions: [{', '.join(map(str, edges(len(included), n)))}]."
         )
 
     def __repr__(self) -> str:
