@@ -312,6 +312,18 @@ def test_a_turn_explains_itself() -> None:
     assert "tokens" in said
 
 
+def test_a_first_request_explains_what_it_leaves_out_and_shortens() -> None:
+    history = [user("Find the bug."), *steps(0, 60)]
+    turn = MessageSession[Message](3000, **OPTIONS).fit(history)
+    out = {at for change in turn.changes if change.what == "evicted" for at in change.positions}
+    assert out == {at for dropped in turn.dropped for at in dropped.positions}
+    shortened = [change for change in turn.changes if change.what == "shortened"]
+    assert shortened
+    for change in shortened:
+        assert f"{change.label}: {change.before:,} → {change.tokens:,} tokens" in turn.explain()
+        assert change.before > change.tokens
+
+
 def test_a_budget_can_be_asked_for() -> None:
     assert MessageSession(3000).budget.max_tokens == 3000
 

@@ -5,8 +5,8 @@ decisions become selections and requests.
 """
 
 from cupel._planning._base import BaseSession
-from cupel._planning._decision import Action, Change, Decision, Opening, TurnStart, conclude, decide
-from cupel._planning._planner import Candidate, Entry, FormOption, Plan, Planner, TurnTerms
+from cupel._planning._decision import Action, Decision, Opening, TurnStart, conclude, decide
+from cupel._planning._planner import Candidate, Change, Entry, FormOption, Plan, Planner, TurnTerms
 from cupel._planning._prices import Bill, Prices, turn_html
 from cupel._planning._state import MOST_TOKENS, Answer, State
 

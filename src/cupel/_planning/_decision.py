@@ -8,12 +8,11 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from cupel._planning._planner import Candidate, Entry, Planner, TurnTerms
+from cupel._planning._planner import Candidate, Change, Entry, Planner, TurnTerms, What
 from cupel._planning._prices import Bill, Prices, estimated
 from cupel._planning._state import Answer, State
 
 Action = Literal["append", "repack"]
-What = Literal["evicted", "recalled", "restored", "shortened"]
 
 _SMOOTHING = 0.8
 
@@ -23,42 +22,6 @@ class Opening(NamedTuple):
 
     digest: str
     tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A difference between this request and the last one, and the numbers that decided.
-
-    >>> numbers = {"tokens": 90, "worth": 0.26, "read": 0.1, "write": 1.25, "turns": 3.9}
-    >>> print(Change(what="evicted", label="messages[3:5]", key="", **numbers))
-    evicted messages[3:5] (90 tokens): keeping a token costs 0.39 a turn and is worth 0.26
-    """
-
-    what: What
-    label: str
-    """A readable name of the messages or the item."""
-    key: str
-    positions: tuple[int, ...] = ()
-    """Their positions in the history."""
-    tokens: int
-    """Its tokens now, or before it was evicted."""
-    worth: float
-    """The worth of one of its tokens, per turn."""
-    read: float
-    """The price of reading a token, including rewriting it as often as the cache is found cold."""
-    write: float
-    turns: float
-    """The number of turns that the writing is spread over."""
-
-    @property
-    def place(self) -> float:
-        """The cost of keeping a token, per turn."""
-        return self.read + (self.write - self.read) / self.turns
-
-    def __str__(self) -> str:
-        said = f"{self.what} {self.label} ({self.tokens:,} tokens)"
-        costs = f"keeping a token costs {self.place:.2f} a turn and is worth {self.worth:.2f}"
-        return said if self.what == "shortened" else f"{said}: {costs}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,35 +164,27 @@ def _changes(
     planner: Planner, last: Sequence[Entry], entries: Sequence[Entry], terms: TurnTerms, tokens: int
 ) -> Iterator[Change]:
     before, after = ({entry.key: entry for entry in request} for request in (last, entries))
-    turns = terms.turns(tokens)
     for key, entry in (before | after).items() if last else ():
         index = planner.places.get(key)
         if index is None:
             continue  # the caller took it away
         candidate = planner.candidates[index]
+        was = before[key].tokens if key in before else 0
         what: What
         if candidate.new:
             if not candidate.cut:
                 continue
-            what = "shortened"
+            what, was = "shortened", 0
         elif key not in after:
             what = "evicted"
         elif key not in before:
             what = "recalled"
-        elif after[key].tokens != before[key].tokens:
-            what = "shortened" if after[key].tokens < before[key].tokens else "restored"
+        elif entry.tokens != was:
+            what = "shortened" if entry.tokens < was else "restored"
         else:
             continue
-        yield Change(
-            what=what,
-            label=key,
-            key=key,
-            tokens=entry.tokens,
-            worth=terms.gain * candidate.value / max(candidate.whole.tokens, 1),
-            read=terms.read,
-            write=terms.write,
-            turns=turns,
-        )
+        worth = terms.gain * candidate.value / max(candidate.whole.tokens, 1)
+        yield terms.change(what, key, entry.tokens, worth, size=tokens, before=was)
 
 
 def _reason(start: TurnStart, action: Action, *, common: int, written: int, tokens: int, terms: TurnTerms) -> str:

@@ -9,9 +9,10 @@ where much room is left, so cuts go deeper by themselves than they must.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -83,6 +84,48 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         return self.tokens + self.noted
 
 
+What = Literal["evicted", "recalled", "restored", "shortened"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A difference between this request and the last one, and the numbers that decided.
+
+    >>> numbers = {"tokens": 90, "worth": 0.26, "read": 0.1, "write": 1.25, "turns": 3.9}
+    >>> print(Change(what="evicted", label="messages[3:5]", key="", **numbers))
+    evicted messages[3:5] (90 tokens): keeping a token costs 0.39 a turn and is worth 0.26
+    """
+
+    what: What
+    label: str
+    """A readable name of the messages or the item."""
+    key: str
+    positions: tuple[int, ...] = ()
+    """Their positions in the history."""
+    tokens: int
+    """Its tokens now, or before it was evicted."""
+    before: int = 0
+    """Its tokens before it was shortened or restored."""
+    worth: float
+    """The worth of one of its tokens, per turn."""
+    read: float
+    """The price of reading a token, including rewriting it as often as the cache is found cold."""
+    write: float
+    turns: float
+    """The number of turns that the writing is spread over."""
+
+    @property
+    def place(self) -> float:
+        """The cost of keeping a token, per turn."""
+        return self.read + (self.write - self.read) / self.turns
+
+    def __str__(self) -> str:
+        if self.what == "shortened":
+            return f"{self.what} {self.label} ({self.before:,} → {self.tokens:,} tokens)"
+        costs = f"keeping a token costs {self.place:.2f} a turn and is worth {self.worth:.2f}"
+        return f"{self.what} {self.label} ({self.tokens:,} tokens): {costs}"
+
+
 class TurnTerms(msgspec.Struct, frozen=True):
     """The numbers that decide: room, prices, the money for a unit of value, and the growth of a turn."""
 
@@ -111,6 +154,20 @@ class TurnTerms(msgspec.Struct, frozen=True):
         if tokens > left:
             return BudgetExceeded(tokens, left)
         return NotWorthItsPlace(worth, self.place(min(self.room - left + tokens, self.room)))
+
+    def change(self, what: What, key: str, tokens: int, worth: float, *, size: int, before: int = 0) -> Change:
+        """Return a change of a candidate in a request of some size, with the numbers that decided."""
+        return Change(
+            what=what,
+            label=key,
+            key=key,
+            tokens=tokens,
+            before=before,
+            worth=worth,
+            read=self.read,
+            write=self.write,
+            turns=self.turns(size),
+        )
 
     def score(self, value: float, tokens: int, rewritten: int) -> float:
         """Return a request's value less its price."""

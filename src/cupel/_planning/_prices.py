@@ -11,7 +11,7 @@ from cupel._checks import as_finite, as_integer, shown
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cupel._planning._decision import Change
+    from cupel._planning._planner import Change
 
 AMOUNTS: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting")
 """The fields of a bill that add up."""

@@ -82,30 +82,27 @@ class Turn(Fitted[M]):
     """The number of messages of the history that the request leaves out."""
     budget: int
     """The tokens that the request may take, in the session's count."""
-    _account: Callable[[], SelectionReport]
-    _leave: Callable[[SelectionReport], list[Dropped[M]]]
+    _account: Callable[[], tuple[SelectionReport, list[Dropped[M]]]]
 
-    def __init__(
-        self,
-        account: Callable[[], SelectionReport],
-        leave: Callable[[SelectionReport], list[Dropped[M]]],
-        **values: Any,
-    ) -> None:
-        self.__dict__.update(values, _account=account, _leave=leave)
+    def __init__(self, account: Callable[[], tuple[SelectionReport, list[Dropped[M]]]], **values: Any) -> None:
+        self.__dict__.update(values, _account=account)
 
     @cached_property
-    def report(self) -> SelectionReport:  # pyright: ignore[reportIncompatibleVariableOverride]  (made when asked for)
-        """Every unit with its score and reason, the request's fixed costs among the pinned."""
+    def _accounted(self) -> tuple[SelectionReport, list[Dropped[M]]]:
         return self._account()
 
-    @cached_property
+    @property
+    def report(self) -> SelectionReport:  # pyright: ignore[reportIncompatibleVariableOverride]  (made when asked for)
+        """Every unit with its score and reason, the request's fixed costs among the pinned."""
+        return self._accounted[0]
+
+    @property
     def dropped(self) -> list[Dropped[M]]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The messages that were left out, in their original order."""
-        return self._leave(self.report)
+        return self._accounted[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        values = {**self.__dict__, "report": self.report, "dropped": self.dropped}
-        return {name: value for name, value in values.items() if name not in ("_account", "_leave")}
+        return {**self.__dict__, "_accounted": self._accounted, "_account": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -158,6 +155,8 @@ class Turn(Fitted[M]):
 
 
 def _explain(change: Change) -> str:
+    if change.what in ("shortened", "restored"):
+        return f"{change.label}: {change.before:,} → {change.tokens:,} tokens"
     said = f"{change.label}: {change.tokens:,} tokens"
     if change.what != "evicted":
         return said

@@ -274,7 +274,7 @@ class MessageSession(BaseSession, Generic[M]):
             if len(active.messages) == len(messages):
                 return replace(planner.history, memory=Memory()), planner.segments
             history = read_history(messages, self._options, Memory(observation=self._observation))
-            return history, Segments(self._shortening).follow(history, range(len(messages)))
+            return history, Segments(self._shortening).split(history, range(len(messages)))
 
         turn = TurnBuilder(
             planner=planner,

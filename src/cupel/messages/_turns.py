@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import structs
 
 from cupel._columns import descending
 from cupel.diagnostics import ExcludedItem, Filtered, IncludedItem, InclusionReason, SelectionReport
 from cupel.messages._history import ranges
 from cupel.messages._results import Dropped, Turn, dropped_from
+from cupel.messages._segments import WHOLE
 
 if TYPE_CHECKING:
-    from cupel._planning import Decision, Entry
+    from cupel._planning import Change, Decision, Entry
     from cupel.messages._history import History, Shorter
     from cupel.messages._segments import Segment
     from cupel.messages._window import PlannedRequest, TurnPlanner
@@ -52,11 +53,8 @@ class TurnBuilder:
         placed = self.request.notes
         sent = history.request(positions, shorter, {one.slot: one.note.text for one in placed.values()})
         marked = self._marked(positions)
-        places = {segment.key: segment for segment in self.segments}
-        report = _Report(self)
         return Turn(
-            report.report,
-            report.dropped,
+            self._account,
             messages=[one.message for one in sent],
             positions=tuple(None if one.position is None else origin[one.position] for one in sent),
             notes=tuple(placed[at].note.text for at in sorted(placed)),
@@ -68,11 +66,7 @@ class TurnBuilder:
             budget=self.planner.window,
             action=step.action,
             reason=step.reason,
-            changes=tuple(
-                replace(change, positions=self._origin(segment), label=self._label(segment))
-                for change in step.changes
-                for segment in (places[change.key],)
-            ),
+            changes=tuple(map(self._named, self._changes())),
             marks=tuple(number for number, one in enumerate(sent) if not marked.isdisjoint(one.positions)),
             bill=step.bill,
         )
@@ -80,14 +74,26 @@ class TurnBuilder:
     def _form(self, index: int, name: str) -> Mapping[int, Shorter]:
         return self.segments[index].form(name).messages
 
-    def _origin(self, segment: Segment) -> tuple[int, ...]:
-        return tuple(self.origin[at] for at in segment.positions)
+    def _changes(self) -> Iterator[Change]:
+        """Yield the changes since the last request; of a first one, everything that it leaves out or shortens."""
+        if self.planner.start.state.turns:
+            yield from self.step.changes
+            return
+        sent, terms = self.request.sent, self.request.terms
+        for at, segment in enumerate(self.segments):
+            form = sent.get(at)
+            if form != WHOLE:
+                worth = terms.gain * self.planner.values[at] / max(segment.tokens, 1)
+                tokens, size = segment.form(form or WHOLE).tokens, self.step.bill.sent
+                yield terms.change("evicted" if form is None else "shortened", segment.key, tokens, worth, size=size)
 
-    def _label(self, segment: Segment) -> str:
-        infos = self.planner.history.infos
-        tools = dict.fromkeys(tool for at in segment.positions for tool in infos[at].tools)
-        place = ranges(self._origin(segment))
-        return f"{place} ({', '.join(tools)})" if tools else place
+    def _named(self, change: Change) -> Change:
+        """Return a change with the place and the tools of its messages, and the tokens that they came with."""
+        segment, infos = self.segments[self.request.index[change.key]], self.planner.history.infos
+        tools = ", ".join(dict.fromkeys(tool for at in segment.positions for tool in infos[at].tools))
+        positions = tuple(self.origin[at] for at in segment.positions)
+        label = ranges(positions) + (f" ({tools})" if tools else "")
+        return replace(change, positions=positions, label=label, before=change.before or segment.tokens)
 
     def _marked(self, positions: Sequence[int]) -> set[int]:
         """Return the messages to set cache breakpoints after: the last, the common prefix, and the opening."""
@@ -98,89 +104,52 @@ class TurnBuilder:
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
         return {positions[place] for place in [*places][: max(0, self.limit)]}
 
+    def _account(self) -> tuple[SelectionReport, list[Dropped[Any]]]:
+        """Return each unit of the whole history with its value and why it is in or out, and the messages left out."""
+        request, terms = self.request, self.request.terms
+        history, segments = self.whole()
+        items = history.items(self.planner.room)
+        entries = {entry.key: entry for entry in request.entries}
+        left = terms.room - sum(entry.size for entry in request.entries)
+        included = [IncludedItem(item, 1.0, InclusionReason.PINNED) for item in history.fixed]
+        excluded: list[ExcludedItem] = []
+        holder = {unit: segment for segment in segments for unit in segment.units}
+        for unit, item in enumerate(items):
+            segment = holder.get(unit)
+            if segment is None:
+                excluded.append(ExcludedItem(item, 0.0, Filtered(history.units[unit].rejection or "")))
+                continue
+            at = request.index.get(segment.key, -1)  # archived segments have no value
+            value = self.planner.values[at] if at >= 0 else 0.0
+            if entry := entries.get(segment.key):
+                why = InclusionReason.PINNED if at in request.held else InclusionReason.SCORED
+                is_first = unit == segment.units[0]
+                sent = self._sent_item(history, item, history.units[unit].positions, entry, is_first=is_first)
+                included.append(IncludedItem(sent, value, why))
+            elif at in request.violations:
+                excluded.append(ExcludedItem(item, value, Filtered(request.violations[at])))
+            else:
+                worth = terms.gain * value / max(segment.tokens, 1)
+                excluded.append(ExcludedItem(item, value, terms.exclusion(item.tokens, worth, left)))
+        considered = [*(entry.item.tokens for entry in included), *(entry.item.tokens for entry in excluded)]
+        report = SelectionReport(
+            events=(),
+            included=tuple(included),
+            excluded=tuple(excluded[at] for at in descending([entry.score for entry in excluded])),
+            total_candidates=len(considered),
+            total_tokens_considered=sum(considered),
+        )
+        return report, dropped_from(history, report, items)
 
-class _Sent(NamedTuple):
-    """A segment that is sent: its entry, its shorter messages by position in the whole history, and its note."""
-
-    entry: Entry
-    messages: Mapping[int, Shorter]
-    note: str | None
-    held: bool
-
-
-class _Report:
-    """Makes the report on a request when it is asked for."""
-
-    def __init__(self, turn: TurnBuilder) -> None:
-        self._turn = turn
-        self._made: tuple[History, list[ContextItem]] | None = None
-
-    def report(self) -> SelectionReport:
-        """Return each unit of the whole history with its value, and why it is in or out."""
-        history, segments = self._turn.whole()
-        items = history.items(self._turn.planner.room)
-        self._made = history, items
-        return build_report(history, items, segments, self._turn)
-
-    def dropped(self, report: SelectionReport) -> list[Dropped[Any]]:
-        """Return the messages that the request leaves out; `report` is the one that was made here."""
-        return [] if self._made is None else dropped_from(self._made[0], report, self._made[1])
-
-
-def build_report(
-    history: History, items: Sequence[ContextItem], segments: Sequence[Segment], turn: TurnBuilder
-) -> SelectionReport:
-    """Return the report on a request: each unit of a whole history with its value, and why it is in or out."""
-    request, planner = turn.request, turn.planner
-    sent = {entry.key: _sent(turn, entry) for entry in request.entries}
-    values = {segment.key: value for segment, value in zip(planner.segments, planner.values, strict=True)}
-    violations = {planner.segments[at].key: reason for at, reason in request.violations.items()}
-    left = request.terms.room - sum(entry.size for entry in request.entries)
-    included = [IncludedItem(item, 1.0, InclusionReason.PINNED) for item in history.fixed]
-    excluded: list[ExcludedItem] = []
-    holder = {unit: segment for segment in segments for unit in segment.units}
-    for unit, item in enumerate(items):
-        segment = holder.get(unit)
-        if segment is None:
-            excluded.append(ExcludedItem(item, 0.0, Filtered(history.units[unit].rejection or "")))
-            continue
-        value = values.get(segment.key, 0.0)
-        if segment.key in sent:
-            one = sent[segment.key]
-            why = InclusionReason.PINNED if one.held else InclusionReason.SCORED
-            included.append(IncludedItem(_sent_item(history, item, unit, segment, one), value, why))
-        else:
-            worth = request.terms.gain * value / max(segment.tokens, 1)
-            violation = violations.get(segment.key)
-            reason = request.terms.exclusion(item.tokens, worth, left) if violation is None else Filtered(violation)
-            excluded.append(ExcludedItem(item, value, reason))
-    considered = [*(entry.item.tokens for entry in included), *(entry.item.tokens for entry in excluded)]
-    return SelectionReport(
-        events=(),
-        included=tuple(included),
-        excluded=tuple(excluded[at] for at in descending([entry.score for entry in excluded])),
-        total_candidates=len(considered),
-        total_tokens_considered=sum(considered),
-    )
-
-
-def _sent(turn: TurnBuilder, entry: Entry) -> _Sent:
-    at = turn.request.index[entry.key]
-    messages = turn.segments[at].form(entry.form).messages
-    placed = turn.request.notes.get(at)
-    return _Sent(
-        entry,
-        {turn.origin[position]: one for position, one in messages.items()},
-        None if placed is None else placed.note.text,
-        at in turn.request.held,
-    )
-
-
-def _sent_item(history: History, item: ContextItem, unit: int, segment: Segment, sent: _Sent) -> ContextItem:
-    """Return a unit's item as it is sent: in its form, with the note in front of it."""
-    positions = history.units[unit].positions
-    if not sent.messages.keys().isdisjoint(positions):
-        item = history.shortened(item, positions, sent.messages)
-    if sent.note is None or unit != segment.units[0]:
-        return item
-    return msgspec.structs.replace(item, content=f"{sent.note}\n{item.content}", tokens=item.tokens + sent.entry.noted)
+    def _sent_item(
+        self, history: History, item: ContextItem, positions: Sequence[int], entry: Entry, *, is_first: bool
+    ) -> ContextItem:
+        """Return a unit's item as it is sent: in its form, and with the note if it is the first one of its segment."""
+        at = self.request.index[entry.key]
+        shorter = {self.origin[position]: one for position, one in self._form(at, entry.form).items()}
+        if not shorter.keys().isdisjoint(positions):
+            item = history.shortened(item, positions, shorter)
+        placed = self.request.notes.get(at)
+        if placed is None or not is_first:
+            return item
+        return structs.replace(item, content=f"{placed.note.text}\n{item.content}", tokens=item.tokens + entry.noted)
