@@ -41,7 +41,7 @@ def test_a_command_is_started_with_the_base_urls_and_its_exit_code_is_passed_on(
         assert (process.returncode, out) == (7, "Done. ['--flag', '-x']\n")
         assert upstream.received[0].path == "/v1/chat/completions"
     assert re.search(r"http://127\.0\.0\.1:\d+/_cupel/", err)
-    assert "1 request seen, recorded in windows" in err
+    assert "1 call seen, recorded in windows" in err
     assert len(list((tmp_path / "windows").glob("*.json"))) == 1
     assert main(["replay", str(tmp_path / "windows"), "--budget", "100"]) == 0
 

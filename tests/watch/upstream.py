@@ -17,6 +17,7 @@ uvicorn = pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
+from cupel.watch._launch import SERVER  # noqa: E402
 from cupel.watch._recordings import Recordings  # noqa: E402
 from cupel.watch._server import WatchApp  # noqa: E402
 from cupel.watch._store import Branch, Store, WatchedTurn  # noqa: E402
@@ -173,10 +174,7 @@ def proxied(
     """Run a proxy in front of an upstream."""
     watcher = Watcher(Store(budget=budget), None if folder is None else Recordings(folder))
     app = WatchApp(watcher, {"": upstream} if isinstance(upstream, str) else upstream, **options)
-    config = uvicorn.Config(
-        app, port=0, http="h11", ws="none", log_level="critical", server_header=False, date_header=False, lifespan="on"
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="on", **SERVER))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

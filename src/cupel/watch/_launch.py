@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from cupel._checks import shown
 from cupel._text import plural
 from cupel.errors import ConfigurationError, MissingExtraError
-from cupel.watch._conversations import MEMORY
 from cupel.watch._recordings import MOST_BYTES, Recordings
 from cupel.watch._store import Store
 
@@ -31,6 +30,17 @@ _UPSTREAMS: Final = {
     "ANTHROPIC_BASE_URL": ("/anthropic", "https://api.anthropic.com"),
 }
 """For each variable that points clients at a provider, the prefix under which it is forwarded, and the default."""
+SERVER: Final[dict[str, Any]] = {
+    "http": "h11",
+    "ws": "none",
+    "log_level": "critical",
+    "server_header": False,
+    "date_header": False,
+    "proxy_headers": False,
+    "h11_max_incomplete_event_size": 1 << 20,
+    "timeout_graceful_shutdown": 5,
+}
+"""Options of uvicorn under which answers pass unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,37 +117,29 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     upstreams = options.upstreams(os.environ)
     store = Store(budget=options.budget, upstream=", ".join(upstreams.values()))
     recordings = None if options.folder is None else Recordings(options.folder, most_bytes=options.most_bytes)
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    listener = socket.create_server((options.host, options.port), family=family, backlog=1024)
-    watcher = Watcher(store, recordings, memory=MEMORY)
-    watcher.warm_up()
+    watcher = Watcher(store, recordings)
     app = WatchApp(watcher, upstreams, hosts=(options.host, *options.allow_hosts), any_address=not options.is_loopback)
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="on",
-        log_level="critical",
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=1 << 20,
-        timeout_graceful_shutdown=5,
-    )
-    variables = options.variables(listener.getsockname()[1])
-    if not options.is_loopback:
-        say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation on its page")
-    page = next(iter(variables.values())).rpartition("://")[2].partition("/")[0]
-    say(f"{'looking at' if options.budget is None else 'governing'} {store.upstream}: http://{page}{PAGE}/")
-    if not options.command:
-        for name, value in variables.items():
-            say(f"export {name}={value}")
-    before = {id(turn) for one in store.conversations for branch in one.branches for turn in branch.turns}
-    code = asyncio.run(_serve(config, listener, options.command, {**os.environ, **variables}))
-    turns = [turn for one in store.conversations for branch in one.branches for turn in branch.turns]
-    seen = plural(sum(id(turn) not in before for turn in turns), "request")
-    say(f"{seen} seen{'' if options.folder is None else f', recorded in {options.folder}'}")
+    config = uvicorn.Config(app, lifespan="on", **SERVER)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        with socket.create_server((options.host, options.port), family=family, backlog=1024) as listener:
+            variables = options.variables(listener.getsockname()[1])
+            if not options.is_loopback:
+                say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation")
+            what = "looking at" if options.budget is None else "governing"
+            say(f"{what} {store.upstream}: {_origin(variables)}{PAGE}/")
+            for name, value in variables.items() if not options.command else ():
+                say(f"export {name}={value}")
+            watcher.warm_up()
+            code = asyncio.run(_serve(config, listener, options.command, {**os.environ, **variables}))
+    finally:
+        watcher.close()
+    say(f"{plural(watcher.seen, 'call')} seen{'' if options.folder is None else f', recorded in {options.folder}'}")
     return code
+
+
+def _origin(variables: Mapping[str, str]) -> str:
+    return "/".join(variables["OPENAI_BASE_URL"].split("/")[:3])
 
 
 async def _serve(

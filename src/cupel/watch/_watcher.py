@@ -68,6 +68,8 @@ class Watcher:
         self._reader = ThreadPoolExecutor(1, "cupel-read")
         self._keeper = ThreadPoolExecutor(1, "cupel-keep")
         self._open: set[WatchedCall] = set()
+        self.seen = 0
+        """Calls that were answered."""
         if recordings is not None:
             for conversation, branch in recordings.load(memory):
                 known = store.conversation(conversation.name) or conversation
@@ -105,6 +107,7 @@ class Watcher:
     def answered(self, exchange: WatchedCall, status: int, headers: Headers, body: bytes) -> None:
         """Read an answer that was forwarded, settle the bill and record the turn."""
         exchange.size += len(body)
+        self.seen += 1
         self._submit(self._reader, self._end, exchange, status, headers, body, time.time() - exchange.at)
 
     def close(self) -> None:
