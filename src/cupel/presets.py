@@ -146,11 +146,13 @@ def _relevance(neighbours: float = 0.0) -> RelevanceScorer:
 
 def _preset(name: str, *scorers: tuple[Scorer, float], placer: Placer | None = None) -> Pipeline:
     """Return a pipeline: best score first, system prompts in front; pins may exceed the target, up to the window."""
+    about: str = globals()[name.replace("-", "_")].__doc__ or ""  # empty under python -OO
     return Pipeline(
         scorer=CompositeScorer(scorers),
         slicer=BestFirstSlice(),
         placer=SystemFirst() if placer is None else SystemFirst(placer),
         overflow=OverflowStrategy.TRUNCATE,
         name=name,
+        description=about.partition("\n")[0] or None,
         pins=_PINS,
     )

@@ -63,7 +63,6 @@ def test_what_is_no_token_count(text):
         "compare session.jsonl --budget 4k --policy chat --policy rag",
         "simulate session.jsonl --budget 4k --slack 0.5k --to 10k --steps 2",
         "inspect session.jsonl --budget 4k --policy chat --policy rag -o page.html",
-        "demo --budget 4k",
     ],
 )
 def test_every_command_takes_them(cupel, session, arguments):

@@ -44,7 +44,6 @@ def items(folder) -> str:
         "policy show chat",
         "policy schema",
         "presets",
-        "demo",
         "completion fish",
         "select --help",
         "--help",
@@ -214,3 +213,10 @@ def test_main_takes_the_process_arguments(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["cupel", "presets"])
     assert main() == 0
     assert "chat" in capsys.readouterr().out
+
+
+def test_the_version_warns_of_the_unrelated_distribution(cupel, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", {"cupel": "0.0.1"}.__getitem__)
+    outcome = cupel("--version")
+    assert outcome.out.endswith("(distribution cupel-context)\n")
+    assert "an unrelated distribution, cupel 0.0.1, is installed here too" in outcome.err

@@ -151,7 +151,7 @@ class TestEditedDemo:
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
-    arguments = ("--budget", "2500", "-o", "elsewhere", "--format", "json")
+    arguments = ("--budget", "2.5k", "-o", "elsewhere", "--format", "json")
     return json.loads(run_demo(tmp_path_factory.mktemp("demo"), *arguments)[1])
 
 

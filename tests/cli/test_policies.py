@@ -88,7 +88,8 @@ class TestDescribe:
     @pytest.mark.parametrize("name", NAMES)
     def test_every_stage_of_a_preset_has_words(self, cupel, name):
         out = cupel("policy", "describe", name).out
-        assert [line for line in out.splitlines()[2:] if not line.startswith(" ")] == [
+        _, _, stages = out.partition("\n\n")
+        assert [line for line in stages.splitlines() if not line.startswith(" ")] == [
             "Score",
             "Duplicates",
             "Slice",
@@ -130,8 +131,8 @@ class TestDescribe:
         assert cupel("policy", "describe", odd).out.startswith("odd: Odd <U+202E>\n")
 
     def test_json_has_the_same_words(self, cupel, odd):
-        document = cupel("policy", "describe", odd, "--format", "json").json
-        assert document["description"].replace("\u202e", "<U+202E>") == cupel("policy", "describe", odd).out
+        description = cupel("policy", "describe", odd, "--format", "json").json["description"]
+        assert description.replace("\u202e", "<U+202E>").split() == cupel("policy", "describe", odd).out.split()
 
     def test_changes_are_described(self, cupel):
         out = cupel("policy", "describe", "chat", "--set", "slicer=knapsack").out
@@ -140,7 +141,17 @@ class TestDescribe:
 
 @pytest.mark.parametrize("words", ["For retrieval:", "It hurts when"])
 def test_presets_are_listed_with_their_purpose(cupel, words):
-    assert words in cupel("presets").out
+    assert words in " ".join(cupel("presets").out.split())
+
+
+@pytest.mark.parametrize("arguments", [("presets",), ("policy", "describe", "rag"), ("completion", "--help")])
+def test_prose_is_wrapped_to_the_terminal(cupel, monkeypatch, arguments):
+    monkeypatch.setenv("COLUMNS", "76")
+    assert max(map(len, cupel(*arguments).out.splitlines())) <= 76
+
+
+def test_a_preset_has_the_first_line_of_its_docstring_as_its_description():
+    assert presets.tool_use.__doc__.startswith(f"{presets.tool_use().description}\n")
 
 
 def test_presets_are_listed_as_json(cupel):

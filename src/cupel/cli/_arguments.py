@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -61,12 +62,22 @@ def _epilog(exit_codes: Mapping[int, str], examples: str = "") -> str:
     return f"examples:\n{examples}\n{listing}" if examples else listing
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Wraps paragraphs to the terminal; lists, which have indented lines, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = text.strip().split("\n\n")
+        return "\n\n".join(
+            part if "\n  " in part else textwrap.fill(part, width, initial_indent=indent) for part in parts
+        )
+
+
 class Parser(argparse.ArgumentParser):
     """A parser of a command, or of one of its actions."""
 
     def __init__(self, *, exit_codes: Mapping[int, str] = {}, **options: Any) -> None:
         options.setdefault("epilog", _epilog(exit_codes))
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        super().__init__(formatter_class=_Formatter, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Report a misspelt option before the missing one that it was probably meant to be."""
@@ -339,11 +350,12 @@ def _complete(args: argparse.Namespace) -> int:
 
 
 COMPLETION: Final = Command(
-    """Print a completion script for a shell.
-
-Write it where your shell looks: `cupel completion bash > ~/.local/share/bash-completion/completions/cupel`,
-`cupel completion zsh > ~/.zfunc/_cupel`, `cupel completion fish > ~/.config/fish/completions/cupel.fish`.
-""",
+    "Print a completion script for a shell; write it where your shell looks.",
     _configure_completion,
     _complete,
+    """\
+  cupel completion bash > ~/.local/share/bash-completion/completions/cupel
+  cupel completion zsh > ~/.zfunc/_cupel
+  cupel completion fish > ~/.config/fish/completions/cupel.fish
+""",
 )

@@ -110,10 +110,8 @@ def _discard_output() -> None:
 
 def _answer_options(arguments: list[str]) -> int:
     """Answer the options of `cupel` itself, or list the commands."""
-    from cupel._version import __version__
-
-    if arguments == ["--version"]:
-        print(f"cupel {__version__} (distribution cupel-context)")
+    if arguments[:1] == ["--version"]:
+        _print_version()
         return 0
     import argparse
 
@@ -126,7 +124,7 @@ def _answer_options(arguments: list[str]) -> int:
         epilog=f"commands:\n{listing}\n\n`cupel COMMAND --help` describes a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"cupel {__version__} (distribution cupel-context)")
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     command: str | None = parser.parse_args(arguments[:1]).command
     if command is not None:
@@ -135,3 +133,20 @@ def _answer_options(arguments: list[str]) -> int:
         parser.error(f"unknown command {command!r}{did_you_mean(command, COMMANDS)} (commands: {', '.join(COMMANDS)})")
     parser.print_help(sys.stderr)
     return UNUSABLE
+
+
+def _print_version() -> None:
+    """Print the version, and warn of the unrelated distribution `cupel`, whose files have the same names."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from cupel._version import __version__
+
+    print(f"cupel {__version__} (distribution cupel-context)")
+    try:
+        other = version("cupel")
+    except PackageNotFoundError:
+        return
+    _complain(
+        f"warning: an unrelated distribution, cupel {other}, is installed here too, and both have a package and a "
+        "command named cupel: uninstall both, then install cupel-context again"
+    )

@@ -29,6 +29,11 @@ def say(text: str = "", *, error: bool = False) -> None:
     print(visible(text), file=sys.stderr if error else sys.stdout)
 
 
+def prose_width() -> int:
+    """Return the columns for prose: those of the terminal, but no more than can be read with ease."""
+    return min(100, shutil.get_terminal_size((100, 24)).columns)
+
+
 def write_context(text: str, output: Path | None) -> None:
     """Write selected text to a file or a pipe as it is, or to a terminal with control characters made visible."""
     if output is not None:

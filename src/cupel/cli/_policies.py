@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from cupel._checks import did_you_mean, shown
 from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
 from cupel._text import escape_json, escape_toml
 from cupel.cli._arguments import Command, Parser, add_files, add_format, add_import, add_overrides
-from cupel.cli._output import needs_ascii, print_json, say
+from cupel.cli._output import needs_ascii, print_json, prose_width, say
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.pipeline import Pipeline
 from cupel.policy import json_schema
@@ -286,7 +286,9 @@ def _describe(found: Variant, form: str) -> None:
     if form == "json":
         print_json({"name": found.name, "description": description})
     else:
-        say(description.rstrip("\n"))
+        for line in description.rstrip("\n").split("\n"):
+            indent = " " * (len(line) - len(line.lstrip()) + 4)
+            say(textwrap.fill(line, prose_width(), subsequent_indent=indent))
 
 
 def _validate(files: list[str], form: str) -> int:
@@ -326,17 +328,15 @@ def _list_presets(args: argparse.Namespace) -> int:
             ]
         )
         return 0
-    width = max(map(len, about))
+    width = max(map(len, about)) + 2
     for name, words in about.items():
-        for number, line in enumerate(words.split("\n")):
-            say(f"{name if number == 0 else '':<{width}}  {line}")
+        say(textwrap.fill(words, prose_width(), initial_indent=f"{name:<{width}}", subsequent_indent=" " * width))
     return 0
 
 
 def _about(name: str) -> str:
     """Return the docstring of a preset, without its example."""
-    text = inspect.getdoc(preset(name)) or ""
-    return "\n".join(line for line in text.split(">>>")[0].strip().split("\n") if line)
+    return " ".join((preset(name).__doc__ or "").split(">>>")[0].split())
 
 
 PRESETS: Final = Command(
