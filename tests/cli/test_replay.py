@@ -20,15 +20,15 @@ def test_the_ways_stand_side_by_side(cupel, sessions):
     assert "exact words" in done.out
     assert [line.split()[0] for line in done.out.splitlines()[2:6]] == ["append", "tail", "fit", "session"]
     document = cupel("replay", "sessions.jsonl", "--budget", "900", "--strategy", "fit", "--format", "json").json
-    (way,) = document["strategies"]
-    assert way["name"] == "fit"
-    assert way["turns"] == sum(turn["pressed"] for turn in way["each_turn"])
+    (strategy,) = document["strategies"]
+    assert strategy["name"] == "fit"
+    assert strategy["turns"] == sum(turn["pressed"] for turn in strategy["each_turn"])
 
 
 def test_policies_are_ways_to_fit(cupel, sessions):
     done = cupel("replay", "sessions.jsonl", "--budget", "900", "--policy", "chat", "--policy", "rag")
-    for way in ("fit chat", "fit rag", "session chat", "session rag"):
-        assert way in done.out
+    for strategy in ("fit chat", "fit rag", "session chat", "session rag"):
+        assert strategy in done.out
 
 
 def test_a_policy_that_asks_for_a_query_gets_the_newest_user_message(cupel, sessions, folder):
@@ -39,8 +39,8 @@ def test_a_policy_that_asks_for_a_query_gets_the_newest_user_message(cupel, sess
 
 
 def test_prices_are_mechanisms(cupel, sessions):
-    way = ("--strategy", "append", "--format", "json")
-    prices = [cupel("replay", "sessions.jsonl", "--budget", "900", "--prices", name, *way) for name in PRICES]
+    strategy = ("--strategy", "append", "--format", "json")
+    prices = [cupel("replay", "sessions.jsonl", "--budget", "900", "--prices", name, *strategy) for name in PRICES]
     marked, automatic = (done.json["strategies"][0]["price"] for done in prices)
     assert marked < automatic  # beginnings of less than 1,024 tokens are not served
 
@@ -98,7 +98,7 @@ def test_the_page_of_the_turns(cupel, sessions, folder):
 def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
     page = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
-    assert page["turns"]["ways"] == [
+    assert page["turns"]["strategies"] == [
         "dropping nothing",
         "keeping the newest",
         "a new selection every turn",
@@ -116,7 +116,7 @@ def test_without_tools_every_answer_is_a_turn(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps(talk))
     turns = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json["turns"]
     assert turns["conversations"][0]["steps"] == list(range(1, 18, 2))
-    assert all("used" not in turn for turn in turns["conversations"][0]["ways"][3])
+    assert all("used" not in turn for turn in turns["conversations"][0]["strategies"][3])
 
 
 def test_inspect_has_no_turns_where_the_model_never_speaks(cupel, folder):
@@ -139,11 +139,11 @@ def test_a_limit_that_nothing_breaks_is_refused(cupel, sessions, value):
     assert "expected a number, zero or more" in outcome.err
 
 
-@pytest.mark.parametrize("way", ["append", "tail"])
-def test_without_a_session_or_fit_the_limit_holds_for_the_other_ways(cupel, sessions, way):
-    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--strategy", way, "--fail-above", "1")
+@pytest.mark.parametrize("strategy", ["append", "tail"])
+def test_without_a_session_or_fit_the_limit_holds_for_the_other_ways(cupel, sessions, strategy):
+    outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--strategy", strategy, "--fail-above", "1")
     assert outcome.code == 1
-    assert f"cupel replay: {way} costs" in outcome.err
+    assert f"cupel replay: {strategy} costs" in outcome.err
 
 
 def test_the_tail_is_held_to_the_facts_it_keeps(cupel, sessions):

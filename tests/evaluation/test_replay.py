@@ -235,7 +235,6 @@ def test_a_message_that_cannot_be_read_is_named_with_its_recording(message, says
     [
         ({"budget": 0}, EvaluationError),
         ({"budget": "1"}, TypeError),
-        ({"budget": 10**400}, EvaluationError),
         ({"every": 0}, EvaluationError),
         ({"strategies": {}}, EvaluationError),
         ({"strategies": {"a": 5}}, TypeError),
@@ -268,6 +267,6 @@ def test_a_recording_shows_itself_in_a_line():
 def test_the_tail_is_cut_only_beyond_the_budget():
     history = recordings.chat()
     fill = TailStrategy()(Recording(history), 10**9)
-    everything = fill._opening + sum(fill._cost(fill._reader.read(message)) for message in history)
+    everything = fill._opening + sum(fill._reader.cost(fill._reader.read(message)) for message in history)
     assert TailStrategy()(Recording(history), everything)(history) == history
     assert len(TailStrategy()(Recording(history), everything - 1)(history)) < len(history)

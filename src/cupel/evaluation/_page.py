@@ -6,27 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from cupel._text import CONTENT_LIMIT
 from cupel.evaluation._cases import EvaluationError
-from cupel.evaluation._reader import Reader, costing
+from cupel.evaluation._reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cupel.evaluation._recordings import Recording
     from cupel.evaluation._replay import Replay, ReplayedTurn
     from cupel.evaluation._strategies import SentRequest
     from cupel.messages import MessageInfo
     from cupel.sessions import Prices
+    from cupel.tokens import TokenCounter
 
 
 def turns_payload(replay: Replay) -> dict[str, Any]:
     """Return each conversation's texts once, and each request as runs of their numbers."""
     if not replay.recordings:
         raise EvaluationError("this replay has no recordings, which the page needs; pass a result of `replay`")
-    cost = costing(replay.counter)
     conversations: list[dict[str, Any]] = []
     start = 0
     for number, recording in enumerate(replay.recordings, start=1):
-        conversation = _Conversation(recording, cost)
+        conversation = _Conversation(recording, replay.counter)
         stop = start + len(conversation.steps)
         turns = {name: each[start:stop] for name, each in replay.strategies.items()}
         start = stop
@@ -37,31 +37,28 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
     return {"budget": replay.budget, "prices": prices, "strategies": strategies, "conversations": conversations}
 
 
-class _Conversation:
+class _Conversation(Reader):
     """The texts of one recording: its own messages first, then the shorter forms in which they were sent."""
 
-    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int]) -> None:
-        self.reader = Reader(recording)
-        self.steps = [step.at for step in self.reader.steps()]
-        self._recorded = recording.messages
-        self._cost = cost
-        self._texts = [self._text(message) for message in self.reader.messages]
+    def __init__(self, recording: Recording, counter: TokenCounter | None) -> None:
+        super().__init__(recording, counter)
+        self._texts = [self._text(message) for message in self.messages]
         self._forms: dict[tuple[int | None, str], int] = {}
 
     def payload(self, name: str, strategies: Mapping[str, Sequence[ReplayedTurn]], prices: Prices) -> dict[str, Any]:
         turns = [[self._turn(turn, prices) for turn in each] for each in strategies.values()]
         return {
             "name": name,
-            "opening": [self._text(message) for message in self.reader.opening],
-            "messages": len(self._recorded),
+            "opening": [self._text(message) for message in self.opening],
+            "messages": len(self.messages),
             "texts": self._texts,
-            "steps": self.steps,
+            "steps": [step.at for step in self.steps],
             "strategies": turns,
         }
 
     def _text(self, message: MessageInfo) -> dict[str, Any]:
         text = message.text
-        row = {"role": message.role, "text": text[:CONTENT_LIMIT], "tokens": self._cost(message)}
+        row = {"role": message.role, "text": text[:CONTENT_LIMIT], "tokens": self.cost(message)}
         return row | {"clipped": len(text)} if len(text) > CONTENT_LIMIT else row
 
     def _turn(self, turn: ReplayedTurn, prices: Prices) -> dict[str, Any]:
@@ -83,11 +80,11 @@ class _Conversation:
 
     def _numbers(self, request: SentRequest) -> Iterable[int]:
         for message, at in zip(request.messages, request.positions, strict=True):
-            if at is not None and message is self._recorded[at]:
+            if at is not None and message is self.recording.messages[at]:
                 yield at
                 continue
-            said = self.reader.read(message)
-            if at is not None and said.text == self.reader.messages[at].text:
+            said = self.read(message)
+            if at is not None and said.text == self.messages[at].text:
                 yield at
                 continue
             if (at, said.text) not in self._forms:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cupel._counter import count_tokens
@@ -12,7 +13,7 @@ from cupel.messages import MessageInfo, Provider, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from cupel.evaluation._recordings import Recording
     from cupel.tokens import TokenCounter
@@ -31,10 +32,12 @@ class RecordedStep(NamedTuple):
 
 
 class Reader:
-    """Reads the messages of one recording, each once."""
+    """Reads the messages of one recording, each once, and counts their tokens."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, counter: TokenCounter | None = None) -> None:
+        self.recording = recording
         self.provider: Provider = recording.provider
+        self._counter = counter_or_default(counter)
         self.messages = [self._read(message, f"messages[{at}]") for at, message in enumerate(recording.messages)]
         texts = _opening(recording)
         self.opening = [MessageInfo("system", texts=texts, extra=_REPLY_FRAME)] if texts else []
@@ -52,8 +55,13 @@ class Reader:
         except (InvalidItemError, TypeError) as error:
             raise EvaluationError(f"cannot be read as {self.provider}: {error}") from None
 
+    def cost(self, message: MessageInfo) -> int:
+        """Count the tokens of a message as `fit` does."""
+        return message.extra + sum(count_tokens(self._counter, text) for text in message.texts if text)
+
+    @cached_property
     def steps(self) -> list[RecordedStep]:
-        """Return the model's answers: an assistant message, or in Responses all items in a row that the model wrote."""
+        """The model's answers: an assistant message, or in Responses all items in a row that the model wrote."""
         found: dict[int, tuple[Any, ...]] = {}
         start: int | None = None
         for at, message in enumerate(self.messages):
@@ -81,12 +89,6 @@ class Reader:
                 return False
             waiting += message.calls
         return not waiting
-
-
-def costing(counter: TokenCounter | None) -> Callable[[MessageInfo], int]:
-    """Return a function that counts the tokens of a message as `fit` does."""
-    counts = counter_or_default(counter)
-    return lambda message: message.extra + sum(count_tokens(counts, text) for text in message.texts if text)
 
 
 def _opening(recording: Recording) -> list[str]:

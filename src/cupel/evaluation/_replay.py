@@ -11,15 +11,14 @@ from itertools import accumulate, takewhile
 from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_function, as_instance, as_integer, as_mapping, as_text, as_tuple, shown
+from cupel._checks import as_function, as_instance, as_integer, as_mapping, as_text, as_tuple
 from cupel._documents import is_object
 from cupel._notebook import table
-from cupel._planning import MOST_TOKENS
 from cupel._text import plural
 from cupel.errors import CupelError, SelectionError
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._page import turns_payload
-from cupel.evaluation._reader import Reader, costing
+from cupel.evaluation._reader import Reader
 from cupel.evaluation._recordings import Recording
 from cupel.evaluation._retention import Retention, retention
 from cupel.evaluation._strategies import SentRequest, request_of
@@ -213,8 +212,6 @@ def replay(
     """
     known = (recordings,) if isinstance(recordings, Recording) else as_tuple("recordings", recordings, Recording)
     budget = as_integer("budget", budget, least=1, error=EvaluationError)
-    if budget > MOST_TOKENS:
-        raise EvaluationError(f"budget must be at most 2**53 tokens, got {shown(budget)}")
     every = as_integer("every", every, least=1, error=EvaluationError)
     if on_progress is not None:
         as_function("on_progress", on_progress)
@@ -225,7 +222,7 @@ def replay(
     conversations: list[_Conversation] = []
     for recording in known:
         with _named(recording):
-            conversations.append(_Conversation(recording, costing(counter)))
+            conversations.append(_Conversation(recording, counter))
     stages = sum(len(one.steps) for one in conversations) * len(starts)
     if not stages:
         msg = f"no step to replay: in {plural(len(known), 'recording')} the model answers no message"
@@ -267,15 +264,12 @@ def _checked(strategies: Mapping[str, WindowStrategy]) -> dict[str, WindowStrate
     return starts
 
 
-class _Conversation:
-    """A recording with its steps and the tokens of its messages."""
+class _Conversation(Reader):
+    """A recording with the tokens of its history and keys for its messages."""
 
-    def __init__(self, recording: Recording, cost: Callable[[MessageInfo], int]) -> None:
-        self.recording = recording
-        self.reader = Reader(recording)
-        self.steps = self.reader.steps()
-        self.cost = cost
-        self.sizes = list(accumulate(map(cost, self.reader.messages), initial=sum(map(cost, self.reader.opening))))
+    def __init__(self, recording: Recording, counter: TokenCounter | None) -> None:
+        super().__init__(recording, counter)
+        self.sizes = list(accumulate(map(self.cost, self.messages), initial=sum(map(self.cost, self.opening))))
         """Tokens of the history before each message."""
         self._keys = {id(message): _key(message) for message in recording.messages}
 
@@ -285,8 +279,7 @@ class _Conversation:
 
     def retention(self, step: RecordedStep, window: Sequence[MessageInfo]) -> Retention | None:
         """Measure how many of a step's facts a window contains."""
-        history = [*self.reader.opening, *self.reader.messages[: step.at]]
-        return retention(step.arguments, history, window)
+        return retention(step.arguments, [*self.opening, *self.messages[: step.at]], window)
 
 
 class _Meter:
@@ -315,8 +308,8 @@ class _Meter:
                 yield replace(turn, retention=conversation.retention(step, ()) if looks else None, failure=str(error))
                 continue
             keys = conversation.keys(request.messages)
-            same = 0 if last is None else len(conversation.reader.opening) + _common(before, keys)
-            said = [*conversation.reader.opening, *map(conversation.reader.read, request.messages)]
+            same = 0 if last is None else len(conversation.opening) + _common(before, keys)
+            said = [*conversation.opening, *map(conversation.read, request.messages)]
             sent = self._sent(turn, conversation, request, said, same=same, start=start)
             yield replace(sent, retention=conversation.retention(step, said) if looks else None)
             before, last, start = keys, request, step.at
@@ -333,10 +326,10 @@ class _Meter:
     ) -> ReplayedTurn:
         """Add the cost of a request whose first `same` messages are cached; `start` is the place of the last answer."""
         costs = list(map(conversation.cost, said))
-        places = zip(request.positions, costs[len(conversation.reader.opening) :], strict=True)
+        places = zip(request.positions, costs[len(conversation.opening) :], strict=True)
         sent, hit = sum(costs), sum(costs[:same])
         cached = self._prices.cached(hit)
-        newest, wanted = (said[-1] if request.messages else None), conversation.reader.messages[turn.at - 1]
+        newest, wanted = (said[-1] if request.messages else None), conversation.messages[turn.at - 1]
         return replace(
             turn,
             sent=sent,
@@ -344,7 +337,7 @@ class _Meter:
             new=sum(cost for at, cost in places if at is None or at >= start) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
             over=sent > self._budget,
-            invalid=not conversation.reader.is_valid(said),
+            invalid=not conversation.is_valid(said),
             unsent=newest is None or (newest.role, newest.results) != (wanted.role, wanted.results),
             request=request,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cupel._checks import as_finite, as_list
 from cupel.evaluation._cases import EvaluationError
-from cupel.evaluation._reader import Reader, costing
+from cupel.evaluation._reader import Reader
 from cupel.evaluation._recordings import Recording
 from cupel.messages import Fitted, MessageSession, fit
 from cupel.messages import Turn as SessionTurn
@@ -143,17 +143,16 @@ class _Tail:
     """One conversation, cut from the old end."""
 
     def __init__(self, recording: Recording, budget: int, low: float, counter: TokenCounter | None) -> None:
-        self._reader = Reader(recording)
-        self._cost = costing(counter)
+        self._reader = Reader(recording, counter)
         self._budget = budget
         self._low = low
         self._start = 0
-        self._opening = sum(map(self._cost, self._reader.opening))
+        self._opening = sum(map(self._reader.cost, self._reader.opening))
 
     def __call__(self, history: list[Any]) -> list[Any]:
         """Return the opening messages and the part of the rest that stays."""
         said = [self._reader.read(message) for message in history]
-        costs = list(map(self._cost, said))
+        costs = list(map(self._reader.cost, said))
         head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
         fixed = self._opening + sum(costs[:head])
         self._start = max(self._start, head)
