@@ -10,7 +10,6 @@ from cupel.messages._gaps import Gaps
 from cupel.messages._history import Options, read_history
 from cupel.messages._notes import (
     LINE_TOKENS,
-    OmissionNote,
     OmittedStep,
     can_hold_note,
     cleaned,
@@ -33,7 +32,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def steps(*calls: dict[str, Any]) -> list[OmittedStep]:
-    return [step_of(2 * number, [one], format_of(one), COUNTER) for number, one in enumerate(calls)]
+    return [step_of(2 * number, str(number), [one], format_of(one), COUNTER) for number, one in enumerate(calls)]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def steps(*calls: dict[str, Any]) -> list[OmittedStep]:
     ],
 )
 def test_a_step_is_described_by_its_tool_and_the_beginning_of_its_arguments(message: Any, line: str) -> None:
-    assert step_of(4, [message, result("1")], format_of(message), COUNTER).lines == (line,)
+    assert step_of(4, "", [message, result("1")], format_of(message), COUNTER).lines == (line,)
 
 
 def test_a_line_is_bounded_and_keeps_its_beginning() -> None:
@@ -60,7 +59,7 @@ def test_a_line_is_bounded_and_keeps_its_beginning() -> None:
     assert COUNTER.count(step.lines[0]) <= LINE_TOKENS
 
 
-def noted(order: list[int], *, results: bool = True) -> dict[int, list[int | None]]:
+def noted(order: list[int], *, results: bool = True) -> dict[int, list[int]]:
     """Return the gaps of a request that sends some of twelve steps, by the step that the note precedes."""
     history: list[Any] = [user("Go on.")]
     for number in range(11):
@@ -71,7 +70,7 @@ def noted(order: list[int], *, results: bool = True) -> dict[int, list[int | Non
     read = read_history(history, Options(provider="openai"))
     segments = Segments(None).split(read, range(len(history)))
     gaps = Gaps(segments=segments, counter=COUNTER).between(order)
-    return {at: [one.place for one in gap] for at, gap in gaps.items()}
+    return {at: [int(one.lines[0].split()[-1]) + 1 for one in gap] for at, gap in gaps.items()}
 
 
 def test_a_note_goes_into_the_next_tool_result_that_is_sent() -> None:
@@ -85,12 +84,12 @@ def test_without_a_result_to_come_a_note_goes_before_the_next_message() -> None:
 
 def test_notes_name_every_step_where_there_is_room() -> None:
     gap = {9: steps(call("look", at="log"), call("bash", command="ls"))}
-    assert write_notes(gap, COUNTER, 1000) == {9: OmissionNote(NOTE, 2, 2)}
+    assert write_notes(gap, COUNTER, 1000) == {9: (NOTE, 2)}
 
 
 def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
     made = steps(*(call("read", path=f"src/module_{n}.py") for n in range(40)), call("bash", command="make"))
-    note = write_notes({99: made}, COUNTER, 60)[99].text
+    note = write_notes({99: made}, COUNTER, 60)[99][0]
     assert COUNTER.count(note) <= 60
     assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
     assert note.endswith("read src/module_39.py; bash make]")
@@ -101,7 +100,7 @@ def test_notes_keep_to_their_limit_however_small() -> None:
     gaps = {at: made[at : at + 3] for at in range(0, 12, 3)}
     for limit in range(0, 300, 7):
         notes = write_notes(gaps, COUNTER, limit)
-        assert sum(COUNTER.count(note.text) for note in notes.values()) <= limit
+        assert sum(COUNTER.count(note) for note, _ in notes.values()) <= limit
         assert list(notes) == list(gaps)[len(gaps) - len(notes) :], "the newest notes stay"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from copy import copy
 from math import floor
@@ -16,7 +16,7 @@ from cupel._planning._state import State, settle
 from cupel.errors import ConfigurationError, SelectionError
 
 if TYPE_CHECKING:
-    from cupel._planning._decision import Decision
+    from cupel._planning._planner import Change
     from cupel._planning._prices import Bill
     from cupel.model import ContextBudget
 
@@ -111,11 +111,14 @@ class BaseSession:
         ours = (window - scale.overhead) / (scale.ratio * (_ALLOWANCE if scale.ratio > 1 else 1.0))
         return max(floor(ours), window // _LEAST_WINDOW)
 
-    def _keep(self, step: Decision) -> None:
+    def _keep(self, state: State, said: object, bill: Bill, changes: Iterable[Change]) -> None:
         """Remember a request as sent, and log it."""
-        self._state = step.state
+        self._state = state
         if _log.isEnabledFor(logging.INFO):
-            _log.info("turn %d: %s; %s", step.state.turns, step.bill, step.reason)
+            _log.info("turn %d: %s; %s", state.turns, said, bill)
+        if _log.isEnabledFor(logging.DEBUG):
+            for change in changes:
+                _log.debug("turn %d: %s", state.turns, change)
 
     @contextmanager
     def _only_writer(self) -> Generator[None]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from cupel._checks import as_finite
 from cupel._planning._planner import Candidate, Change, Entry, Planner, TurnTerms, What
 from cupel._planning._prices import Bill, Prices, estimated
 from cupel._planning._state import Answer, State
+from cupel.errors import ConfigurationError
 
 Action = Literal["append", "repack"]
 
@@ -53,6 +56,8 @@ class TurnStart(NamedTuple):
     @classmethod
     def of(cls, state: State, prices: Prices, opening: Opening, idle: float | None) -> TurnStart:
         """Return the start of a turn, `idle` seconds after the last one."""
+        if idle is not None:
+            idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
         cold = not state.turns or opening.digest != state.opening or (idle is not None and idle > prices.ttl)
         return cls(state, prices, opening, cold)
 

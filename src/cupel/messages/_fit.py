@@ -275,7 +275,7 @@ class FitTask:
             if not rules.drop_violations(units, units):
                 return held
         must = sorted(unit for at in hard.needed(set()) for unit in segments[at].units)
-        raise too_large(self.history, self.available, {unit: self.history.tokens_of(unit) for unit in must})
+        raise too_large(self.history, self.available, must)
 
     def _present(self, room: int) -> Present:
         total = sum(segment.tokens for segment in self.segments)
@@ -332,7 +332,7 @@ class FitTask:
         left = self.left(outcome)
         notes = [placed for _, placed in sorted(self.notes(outcome, left).items())]
         kind = ContextKind("Note")
-        noted = [ContextItem(one.note.text, self.gaps.tokens(one), kind=kind, pinned=True) for one in notes]
+        noted = [ContextItem(one.text, self.gaps.tokens(one), kind=kind, pinned=True) for one in notes]
         left -= sum(item.tokens for item in noted)
         report, forms = self._lengthened(items, outcome, forms, left)
         report = replace(
@@ -344,7 +344,7 @@ class FitTask:
         )
         shorter = {at: one for i, name in forms.items() for at, one in self.segments[i].form(name).messages.items()}
         kept = self.history.positions(outcome.kept)
-        sent = self.history.request(kept, shorter, {one.slot: one.note.text for one in notes})
+        sent = self.history.request(kept, shorter, {one.slot: one.text for one in notes})
         return Fitted(
             messages=[one.message for one in sent],
             report=report,
@@ -353,7 +353,7 @@ class FitTask:
             provider=self.history.format.name,
             shortened=tuple(sorted(shorter.keys() & {*kept})),
             positions=tuple(one.position for one in sent),
-            notes=tuple(one.note.text for one in notes),
+            notes=tuple(one.text for one in notes),
         )
 
     def _lengthened(
@@ -375,10 +375,8 @@ class FitTask:
         return replace(report, included=tuple(entries)), longer
 
     def select(self, items: Sequence[ContextItem], pipeline: Pipeline, held: AbstractSet[int] | None = None) -> Attempt:
-        """Return the best valid selection; raise an error that lists the pinned parts if they alone do not fit."""
+        """Return the best valid selection; the pinned items fit."""
         must = {unit: item.tokens for unit, item in enumerate(items) if item.pinned}
-        if sum(must.values()) + self.history.fixed_tokens > self.available:
-            raise too_large(self.history, self.available, must)
         keep = {*must} if held is None else {*held}
         barred = {index: unit.rejection for index, unit in enumerate(self.history.units) if unit.rejection is not None}
         outcome = self._run(items, pipeline, barred, keep)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from cupel.messages._notes import OmissionNote, note_of, note_text, write_notes
+from cupel.messages._notes import OmittedStep, note_of, note_text, write_notes
 from cupel.messages._present import MESSAGE_FRAME
-from cupel.messages._segments import Omitted
 
 if TYPE_CHECKING:
     from cupel._planning import Answer, Entry
@@ -16,17 +15,19 @@ if TYPE_CHECKING:
     from cupel.messages._segments import Segment
     from cupel.tokens import TokenCounter
 
-Gap = tuple[Omitted, ...]
-"""Omitted segments that share a note."""
+Gap = tuple[OmittedStep, ...]
+"""Omitted steps that share a note."""
 
 
 class PlacedNote(NamedTuple):
     """A note in a request."""
 
-    note: OmissionNote
+    text: str
+    lines: int
+    """How many of its steps have their own line."""
     slot: Slot
     gap: Gap
-    """The segments that it covers."""
+    """The steps that it covers."""
     words: str = ""
     """The words that the caller wrote for it now."""
 
@@ -37,21 +38,21 @@ class Gaps:
 
     segments: Sequence[Segment]
     counter: TokenCounter
-    archived: Mapping[int, Sequence[Omitted]] = field(default_factory=dict[int, Sequence[Omitted]])
+    archived: Mapping[int, Sequence[OmittedStep]] = field(default_factory=dict[int, Sequence[OmittedStep]])
     """Archived segments, by the segment that they precede."""
     answers: tuple[Answer, ...] = ()
     """Notes that the caller wrote for the last request."""
     separate: bool = True
     """Whether a note may be a separate message, where no tool result follows it."""
 
-    def omitted(self, before: int, at: int) -> list[Omitted]:
+    def omitted(self, before: int, at: int) -> list[OmittedStep]:
         """Return the segments between two neighbours in a request that a note tells of."""
-        found: list[Omitted] = []
+        found: list[OmittedStep] = []
         for one in range(before + 1, at + 1):
             found += self.archived.get(one, ())
             segment = self.segments[one]
             if one < at and segment.role != "system":
-                found.append(Omitted(segment.key, segment.trace, one))
+                found.append(segment.trace)
         return found
 
     def between(
@@ -65,7 +66,7 @@ class Gaps:
             prefix: the notes that these have.
         """
         gaps: dict[int, Gap] = {}
-        before, pending, place = -1, list[Omitted](), -1
+        before, pending, place = -1, list[OmittedStep](), -1
         for number, at in enumerate(order):
             omitted = self.omitted(before, at)
             before = max(before, at)
@@ -80,17 +81,14 @@ class Gaps:
             gaps[place] = tuple(pending)
         return gaps
 
-    def recalled(self, at: int, gap: Sequence[Omitted], entry: Entry) -> PlacedNote | None:
+    def recalled(self, at: int, gap: Sequence[OmittedStep], entry: Entry) -> PlacedNote | None:
         """Return the note that an entry of the last request had; None if the history no longer has these steps."""
         if len(gap) != entry.steps or entry.lines > entry.steps:
             return None
         ends = gap[0].key, gap[-1].key
         answer = next((one for one in self.answers if (one.first, one.last) == ends), None)
-        if answer is not None:
-            note = OmissionNote(note_text(len(gap), answer.text), len(gap), entry.lines)
-        else:
-            note = note_of([one.trace for one in gap], entry.lines)
-        placed = PlacedNote(note, self.segments[at].slot, tuple(gap))
+        text = note_of(gap, entry.lines) if answer is None else note_text(len(gap), answer.text)
+        placed = PlacedNote(text, entry.lines, self.segments[at].slot, tuple(gap))
         return placed if self.tokens(placed) == entry.noted else None
 
     def previous(self, gap: Gap) -> tuple[list[int], list[str]]:
@@ -101,24 +99,22 @@ class Gaps:
             if answer.first in places and answer.last in places:
                 covered.update(range(places[answer.first], places[answer.last] + 1))
                 texts.append(answer.text)
-        fresh = (one.place for number, one in enumerate(gap) if number not in covered)
-        return [at for at in fresh if at is not None], texts
+        fresh = {one.key for number, one in enumerate(gap) if number not in covered}
+        return [at for at, segment in enumerate(self.segments) if segment.key in fresh], texts
 
     def answered(self, at: int, gap: Gap, text: str, limit: int) -> PlacedNote | None:
         """Return the note with the words that the caller wrote, within a limit of tokens; None if there are none."""
         said = clipped(text, limit, self.counter)
-        note = OmissionNote(note_text(len(gap), said), len(gap), 0)
-        return PlacedNote(note, self.segments[at].slot, gap, said) if said else None
+        return PlacedNote(note_text(len(gap), said), 0, self.segments[at].slot, gap, said) if said else None
 
     def written(self, gaps: Mapping[int, Gap], limit: int) -> dict[int, PlacedNote]:
         """Return the notes on gaps, by the segment that they precede, within a limit of tokens for all of them."""
-        traces = {at: [one.trace for one in gap] for at, gap in gaps.items()}
-        notes = write_notes(traces, self.counter, limit) if limit > 0 else {}
-        return {at: PlacedNote(note, self.segments[at].slot, gaps[at]) for at, note in notes.items()}
+        notes = write_notes(gaps, self.counter, limit) if limit > 0 else {}
+        return {at: PlacedNote(*note, self.segments[at].slot, gaps[at]) for at, note in notes.items()}
 
     def tokens(self, placed: PlacedNote) -> int:
         """Return the tokens that a note adds to a request."""
-        return self.counter.count(placed.note.text) + (1 if placed.slot.in_result else MESSAGE_FRAME)
+        return self.counter.count(placed.text) + (1 if placed.slot.in_result else MESSAGE_FRAME)
 
 
 def clipped(text: str, limit: int, counter: TokenCounter) -> str:

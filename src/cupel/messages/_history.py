@@ -93,16 +93,16 @@ class History:
         """Tokens of a request besides its messages."""
         return sum(item.tokens for item in self.fixed)
 
-    def tokens_of(self, index: int) -> int:
-        """Return the tokens of a unit."""
-        return sum(self.parsed[at].tokens for at in self.units[index].positions)
+    def costs(self) -> list[int]:
+        """Return the tokens of each unit."""
+        return [sum(self.parsed[at].tokens for at in unit.positions) for unit in self.units]
 
     def items(self, room: int | None = None) -> list[ContextItem]:
         """Return one item per unit; pin mandatory units and those that they require.
 
         Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
         """
-        costs = [sum(self.parsed[position].tokens for position in unit.positions) for unit in self.units]
+        costs = self.costs()
         pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.rejection is None}
         left = sum(costs) if room is None else room - sum(costs[index] for index in pinned)
         pinned |= self.rules.complete(pinned, costs, left)

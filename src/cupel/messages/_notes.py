@@ -40,6 +40,8 @@ class OmittedStep(NamedTuple):
     """
 
     position: int
+    key: str
+    """The key of its segment."""
     names: tuple[str, ...]
     lines: tuple[str, ...]
     tokens: int
@@ -53,7 +55,7 @@ class Slot(NamedTuple):
     in_result: bool
 
 
-def step_of(position: int, views: Sequence[JSON], fmt: Format, counter: TokenCounter) -> OmittedStep:
+def step_of(position: int, key: str, views: Sequence[JSON], fmt: Format, counter: TokenCounter) -> OmittedStep:
     """Describe one unit of a history, given its messages as plain data."""
     calls = [(name, _words(arguments)) for view in views for name, arguments in fmt.calls(view)]
     role, words = fmt.said(views[0])
@@ -61,51 +63,43 @@ def step_of(position: int, views: Sequence[JSON], fmt: Format, counter: TokenCou
     lines = tuple(_line(name, words, counter) for name, words in entries)
     return OmittedStep(
         position,
+        key,
         tuple(_flat(name.rstrip(":")) for name, _ in entries),
         lines,
         sum(counter.count(line) + 1 for line in lines),
     )
 
 
-class OmissionNote(NamedTuple):
-    """A written note: its text, how many steps it covers, and how many of them have their own line."""
-
-    text: str
-    steps: int
-    lines: int
-
-
 def write_notes(
     gaps: Mapping[int, Sequence[OmittedStep]], counter: TokenCounter, limit: int
-) -> dict[int, OmissionNote]:
-    """Return the note of each gap, by its place, within `limit` tokens in all: the newest steps in full, older counted.
+) -> dict[int, tuple[str, int]]:
+    """Return the note of each gap, by its place, and how many of its steps have a line, within `limit` tokens in all.
 
-    Where not even counted notes fit, those of the oldest gaps are left out.
+    The newest steps have a line, older ones are counted. Where not even counted notes fit, those of the oldest gaps are
+    left out.
     """
     steps = sorted(step for gap in gaps.values() for step in gap)
     full = _newest_within(steps, limit)
     while True:
         lines = {place: sum(step.position in full for step in gap) for place, gap in gaps.items()}
         notes = {place: note_of(gap, lines[place]) for place, gap in gaps.items()}
-        excess = sum(counter.count(note.text) for note in notes.values()) - limit
-        if excess <= 0:
-            return notes
-        if not full:
+        excess = sum(map(counter.count, notes.values())) - limit
+        if excess <= 0 or not full:
             break
         full = _newest_within([step for step in steps if step.position in full], _tokens(steps, full) - excess)
     for place in sorted(notes):
         if excess > 0:
-            excess -= counter.count(notes.pop(place).text)
-    return notes
+            excess -= counter.count(notes.pop(place))
+    return {place: (note, lines[place]) for place, note in notes.items()}
 
 
-def note_of(gap: Sequence[OmittedStep], lines: int) -> OmissionNote:
+def note_of(gap: Sequence[OmittedStep], lines: int) -> str:
     """Return a note on the steps of one gap: the newest of them line by line, the older ones counted."""
     older, newer = gap[: len(gap) - lines], gap[len(gap) - lines :]
     counted = Counter(name for step in older for name in step.names)
     words = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.most_common())
     said = [*([words] if words else []), *(line for step in newer for line in step.lines)]
-    return OmissionNote(note_text(len(gap), "; ".join(said)), len(gap), lines)
+    return note_text(len(gap), "; ".join(said))
 
 
 def note_text(steps: int, words: str) -> str:

@@ -134,7 +134,7 @@ class Present:
         holder = {unit: at for at, segment in enumerate(self.segments) for unit in segment.units}
         units = {unit for at in wanted for unit in self.segments[at].units}
         units |= {unit for unit in holder if history.units[unit].pinned}
-        costs = [sum(history.parsed[at].tokens for at in unit.positions) for unit in history.units]
+        costs = history.costs()
         units |= history.rules.complete(units, costs, self.room - sum(costs[unit] for unit in units))
         return {holder[unit] for unit in units if unit in holder}
 

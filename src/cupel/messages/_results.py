@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -186,10 +186,11 @@ class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
         )
 
 
-def too_large(history: History, available: int, must: Mapping[int, int]) -> PinnedMessagesExceedBudgetError:
+def too_large(history: History, available: int, must: Iterable[int]) -> PinnedMessagesExceedBudgetError:
     """Return the error for a request whose fixed costs and units that must be sent do not fit, part by part."""
     parts = [(item.content.partition(":")[0], item.tokens) for item in history.fixed]
-    parts += [(history.describe(unit), tokens) for unit, tokens in must.items()]
+    costs = history.costs()
+    parts += [(history.describe(unit), costs[unit]) for unit in must]
     return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), available, tuple(parts))
 
 

@@ -139,14 +139,6 @@ def shortening_of(forms: object) -> Shortening | None:
     return None if forms is False else Shortening(None if forms is None else as_function("forms", forms))
 
 
-class Omitted(NamedTuple):
-    """A segment that a request leaves out: its key, the lines of a note on it, and its place if it can come back."""
-
-    key: str
-    trace: OmittedStep
-    place: int | None = None
-
-
 class Segments:
     """Follows a history from turn to turn: its segments, their values, and their shorter forms.
 
@@ -155,7 +147,7 @@ class Segments:
 
     def __init__(self, shortening: Shortening | None, *, joined: bool = True) -> None:
         self.shortening = shortening
-        self.archived: list[Omitted] = []
+        self.archived: list[OmittedStep] = []
         """Segments that no request will contain again, in order."""
         self._joined = joined
         """Whether units that are interleaved form one segment."""
@@ -176,7 +168,7 @@ class Segments:
         """
         segments = self.split(history, origin)
         order = sorted(
-            [*((one.trace.position, one.key, None) for one in self.archived), *_numbered(segments)],
+            [*((one.position, one.key, None) for one in self.archived), *_numbered(segments)],
             key=lambda entry: entry[0],
         )
         count = len(self._tracker.keys)
@@ -197,18 +189,18 @@ class Segments:
         """Return the value of each segment to the conversation."""
         return self._tracker.values(self._order)
 
-    def archived_before(self, segments: Sequence[Segment]) -> dict[int, list[Omitted]]:
+    def archived_before(self, segments: Sequence[Segment]) -> dict[int, list[OmittedStep]]:
         """Return the archived segments, by the index of the segment that they precede."""
-        found: dict[int, list[Omitted]] = {}
+        found: dict[int, list[OmittedStep]] = {}
         places = [segment.trace.position for segment in segments]
         for one in self.archived:
-            found.setdefault(bisect(places, one.trace.position), []).append(one)
+            found.setdefault(bisect(places, one.position), []).append(one)
         return found
 
     def archive(self, segments: Sequence[Segment], renumbered: Mapping[int, int]) -> None:
         """Archive some segments; the messages of the others have new positions from now on."""
-        self.archived += [Omitted(segment.key, segment.trace) for segment in segments]
-        self.archived.sort(key=lambda one: one.trace.position)
+        self.archived += [segment.trace for segment in segments]
+        self.archived.sort(key=lambda one: one.position)
         gone = {segment.key for segment in segments}
         self._known = {key: one.renumbered(renumbered) for key, one in self._known.items() if key not in gone}
 
@@ -248,7 +240,7 @@ class Segments:
         older = next(archived)
         for units in _clusters(history, joined=self._joined):
             positions = tuple(history.positions(units))
-            while older is not None and older.trace.position < origin[positions[0]]:
+            while older is not None and older.position < origin[positions[0]]:
                 before = older.key.partition("#")[0]
                 seen[before] = seen.get(before, 0) + 1
                 older = next(archived)
@@ -292,7 +284,7 @@ def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], histo
         has_user_words=spoken,
         outputs=outputs,
         sizes={at: [count(text) for text in texts_in(parsed[at].view, parts)] for at, parts in outputs.items()},
-        trace=step_of(origin, views[first:], history.format, history.counter),
+        trace=step_of(origin, key, views[first:], history.format, history.counter),
         holder=next((at for at in outputs if at in observed or can_hold_note(parsed[at].view, history.format)), None),
     )
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec import structs
@@ -49,7 +47,6 @@ _TRUST = 0.33
 """The built-in values are worth less than a policy's scores: they are guesses about the future."""
 _ARCHIVED = 64
 """Messages are archived when there are at least this many."""
-_log = logging.getLogger("cupel")
 
 
 class MessageSession(BaseSession, Generic[M]):
@@ -178,8 +175,6 @@ class MessageSession(BaseSession, Generic[M]):
 
     def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, PlannedRequest, Active]:
         """Return the next request, planned; messages that were archived are not read again."""
-        if idle is not None:
-            idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
         active = self._archive.active(messages) if is_sequence(messages) else None
         if self._archive:
             try:
@@ -285,8 +280,7 @@ class MessageSession(BaseSession, Generic[M]):
             limit=self._prices.marks - (self._options.system is not None or bool(self._options.tools)),
             whole=whole,
         ).build()
-        self._state = step.state
-        self._log(turn)
+        self._keep(step.state, turn, turn.bill, turn.changes)
         self._store(planner, request, active, messages)
         return turn
 
@@ -303,13 +297,6 @@ class MessageSession(BaseSession, Generic[M]):
         renumbered = {at: places[active.origin[at]] for at in stays}
         self._segments.archive([planner.segments[at] for at in old], renumbered)
         self._memory.renumber(after.messages, renumbered)
-
-    def _log(self, turn: Turn[M]) -> None:
-        if _log.isEnabledFor(logging.INFO):
-            _log.info("turn %d: %s; %s", self._state.turns, turn, turn.bill)
-        if _log.isEnabledFor(logging.DEBUG):
-            for change in turn.changes:
-                _log.debug("turn %d: %s", self._state.turns, change)
 
 
 def _pinning(pin: Callable[[M], bool]) -> Callable[[M], bool]:

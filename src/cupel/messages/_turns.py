@@ -51,13 +51,13 @@ class TurnBuilder:
         shorter = {at: one for i, name in self.request.sent.items() for at, one in self._form(i, name).items()}
         positions = sorted(at for index in self.request.sent for at in self.segments[index].positions)
         placed = self.request.notes
-        sent = history.request(positions, shorter, {one.slot: one.note.text for one in placed.values()})
+        sent = history.request(positions, shorter, {one.slot: one.text for one in placed.values()})
         marked = self._marked(positions)
         return Turn(
             self._account,
             messages=[one.message for one in sent],
             positions=tuple(None if one.position is None else origin[one.position] for one in sent),
-            notes=tuple(placed[at].note.text for at in sorted(placed)),
+            notes=tuple(placed[at].text for at in sorted(placed)),
             total_tokens=step.bill.sent,
             provider=history.format.name,
             shortened=tuple(sorted(origin[at] for at in shorter)),
@@ -152,4 +152,4 @@ class TurnBuilder:
         placed = self.request.notes.get(at)
         if placed is None or not is_first:
             return item
-        return structs.replace(item, content=f"{placed.note.text}\n{item.content}", tokens=item.tokens + entry.noted)
+        return structs.replace(item, content=f"{placed.text}\n{item.content}", tokens=item.tokens + entry.noted)

@@ -15,10 +15,10 @@ import msgspec
 
 from cupel._planning import Candidate, Entry, FormOption, Planner, TurnStart, TurnTerms
 from cupel.messages._gaps import PlacedNote
-from cupel.messages._notes import NOTES_SHARE
+from cupel.messages._notes import NOTES_SHARE, OmittedStep
 from cupel.messages._present import FEWEST_STEPS, MESSAGE_FRAME, PRESENT_SHARE, Held, Present
 from cupel.messages._results import too_large
-from cupel.messages._segments import BEGUN, WHOLE, Omitted, Segment, Segments
+from cupel.messages._segments import BEGUN, WHOLE, Segment, Segments
 
 if TYPE_CHECKING:
     from cupel.messages._gaps import Gap, Gaps
@@ -113,7 +113,7 @@ class TurnPlanner:
     def _reusable(self) -> tuple[tuple[Entry, ...], Mapping[int, PlacedNote]]:
         """The entries of the last request that can be sent again as they were, and their notes."""
         last, notes = self.start.last, dict[int, PlacedNote]()
-        before, pending = -1, list[Omitted]()
+        before, pending = -1, list[OmittedStep]()
         for count, entry in enumerate(last):
             at = self.index.get(entry.key, -1)
             if at <= before or not self.source.restore(self.segments[at], self.history, entry):
@@ -151,7 +151,7 @@ class TurnPlanner:
             if (request := self._repacked(held)) is not None:
                 return request
         units = [unit for at in self._present.needed(set()) for unit in self.segments[at].units]
-        raise too_large(self.history, self.window, {unit: self.history.tokens_of(unit) for unit in units})
+        raise too_large(self.history, self.window, units)
 
     def _whole(self) -> PlannedRequest:
         """Return the request that is the history, message for message."""
@@ -326,7 +326,7 @@ class TurnPlanner:
         limit = min(self.window // ANSWER_SHARE, free // len(request.gaps))
         for at, text in words.items():
             if placed := self.noting.answered(at, request.gaps[at], text, limit):
-                tokens = self.history.counter.count(placed.note.text)
+                tokens = self.history.counter.count(placed.text)
                 notes[at], taken, free = placed, taken + tokens, free - tokens
         rest = {at: gap for at, gap in request.gaps.items() if at not in notes}
         notes |= self.noting.written(rest, min(self.window // NOTES_SHARE - taken, free))
@@ -336,5 +336,5 @@ class TurnPlanner:
     def _with_note(self, entry: Entry, placed: PlacedNote | None) -> Entry:
         if placed is None:
             return entry
-        note = placed.note
-        return msgspec.structs.replace(entry, noted=self.noting.tokens(placed), steps=note.steps, lines=note.lines)
+        noted, steps = self.noting.tokens(placed), len(placed.gap)
+        return msgspec.structs.replace(entry, noted=noted, steps=steps, lines=placed.lines)

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from math import inf
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_finite, as_function, as_text, as_tuple, shown
+from cupel._checks import as_function, as_text, as_tuple, shown
 from cupel._columns import descending
 from cupel._planning import Action, BaseSession, Bill, Candidate, Change, FormOption, Opening, decide, turn_html
 from cupel._relations import Form, read_relations, relation_of
 from cupel.diagnostics import ExcludedItem, IncludedItem, InclusionReason, NegativeTokens, SelectionReport
-from cupel.errors import ConfigurationError, InvalidItemError, PinnedExceedsBudgetError
+from cupel.errors import InvalidItemError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import ContextResult, Pipeline
 
@@ -101,8 +100,6 @@ class Session(BaseSession):
                 forgotten it.
         """
         old, added = as_tuple("items", items, ContextItem), as_tuple("new", new, ContextItem)
-        if idle is not None:
-            idle = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError)
         with self._only_writer():
             turn = ItemTurn(self._pipeline, old, added, query, self._key)
             room = self._window(self._budget)
@@ -119,7 +116,7 @@ class Session(BaseSession):
                 held = sum(candidate.whole.tokens for candidate in turn.candidates if candidate.held)
                 raise PinnedExceedsBudgetError(held, room)
             result = turn.result(step, self._budget, room, self._prices.marks)
-            self._keep(step)
+            self._keep(step.state, step.reason, result.bill, result.changes)
         return result
 
 

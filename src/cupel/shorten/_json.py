@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
+from cupel._text import plural
 from cupel.shorten._pieces import (
     MARKER,
     Cutting,
     Marker,
     Pieces,
-    amount,
     escape_foreign,
     gaps,
     joined,
@@ -94,7 +94,7 @@ class Document:
     def __init__(self, text: str, context: Context) -> None:
         plain, earlier = _OWN.subn("", text) if "[cupel:" in text else (text, 0)
         text = escape_foreign(plain)
-        self._earlier = [Marker.of(f"{amount(earlier, 'part')} already")] if earlier else []
+        self._earlier = [Marker.of(f"{plural(earlier, 'part')} already")] if earlier else []
         value, start, end = read(text)
         self._node = Node(text, _Child(start, start, end, value), context, 0)
 

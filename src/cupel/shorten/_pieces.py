@@ -6,6 +6,8 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from cupel._text import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -44,12 +46,7 @@ class Marker(str):
     @classmethod
     def amount(cls, number: int, unit: str) -> Marker:
         """Return the marker of an amount: `[cupel: 1,200 characters omitted]`."""
-        return cls.of(amount(number, unit))
-
-
-def amount(number: int, unit: str) -> str:
-    """Return a number with its unit: `1 line`, `3,020 tokens`."""
-    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+        return cls.of(plural(number, unit))
 
 
 def escape_markers(text: str) -> str:

@@ -10,8 +10,9 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from cupel._text import plural
 from cupel.shorten._json import is_array, is_object
-from cupel.shorten._pieces import Marker, amount
+from cupel.shorten._pieces import Marker
 from cupel.shorten._request import Request
 from cupel.shorten._select import head_tail, names_in, weights
 from cupel.shorten._shorten import shorten
@@ -115,7 +116,7 @@ def names(text: str, limit: int, *, counter: TokenCounter | None = None, known: 
 
 
 def _named(text: str, listed: list[str], room: int) -> str:
-    lines = amount(line_count(text), "line")
+    lines = plural(line_count(text), "line")
     note = ""
     for name in listed:
         if len(note) + len(name) + len(lines) + len("[cupel:  omitted, with  ]") > room:
@@ -144,7 +145,7 @@ def stub(
     request = Request.of(text, limit, counter, exact=True, in_full=True)
     if request.is_met or (limit is None and text.startswith("[cupel: ") and text.endswith("]") and "\n" not in text):
         return text
-    numbers = f"{amount(line_count(text), 'line')}, {amount(request.tokens, 'token')} omitted"
+    numbers = f"{plural(line_count(text), 'line')}, {plural(request.tokens, 'token')} omitted"
     whose = f"{_one_line(tool)}: " if tool else ""
     forms = [f"[cupel: {whose}{numbers}; {_one_line(hint)}]"] if hint else []
     return request.first_allowed(*forms, f"[cupel: {whose}{numbers}]", f"[cupel: {numbers}]")
@@ -261,7 +262,7 @@ def _cut(request: Request, value: Any) -> str:
 
 
 def _told(number: int, unit: str) -> dict[str, str]:
-    return {"cupel": f"{amount(number, unit)} omitted"}
+    return {"cupel": f"{plural(number, unit)} omitted"}
 
 
 def _capped(value: Any, cap: int) -> Any:
