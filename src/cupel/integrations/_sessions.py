@@ -114,7 +114,7 @@ class Sessions(Generic[M]):
         state: object,
         *,
         tools: Iterable[Any] | None = None,
-        system: str | None = None,
+        system: object = None,
         budget: int | ContextBudget | None = None,
     ) -> OpenSession[M]:
         """Return the conversation that continues from a state, or a new one for None; `budget` is for this turn."""
@@ -159,7 +159,7 @@ class Sessions(Generic[M]):
                 self._busy.discard(name)
 
     def _conversation(
-        self, state: str | None, budget: int | ContextBudget, tools: list[Any], system: str | None
+        self, state: str | None, budget: int | ContextBudget, tools: list[Any], system: object
     ) -> OpenSession[M]:
         options: dict[str, Any] = {**self._options, "tools": tools, "system": system, **self._format}
         if state is None:

@@ -110,7 +110,7 @@ def note_text(steps: int, words: str) -> str:
 def with_note(view: JSON, note: str, fmt: Format) -> JSON:
     """Return a copy of a tool result or a message of the user that begins with a note."""
     opening = fmt.opening(view)
-    return view if opening is None else opening.write(_with_note(opening.content, note, fmt))
+    return view if opening is None else opening.write(view, _with_note(opening.read(view), note, fmt))
 
 
 def _with_note(content: Any, note: str, fmt: Format) -> Any:
@@ -146,8 +146,9 @@ def cleaned(view: JSON, fmt: Format, *, is_output: bool = False) -> JSON | None:
         is_output: whether a message of the user is a tool's output.
     """
     opening = fmt.opening(view)
-    if opening is not None and (bare := _without_note(opening.content)) is not opening.content:
-        view = opening.write(bare)
+    content: object = None if opening is None else opening.read(view)
+    if opening is not None and (bare := _without_note(content)) is not content:
+        view = opening.write(view, bare)
         if not opening.in_result:
             return cleaned(view, fmt, is_output=is_output) if bare else None
     parts = ("outputs", "prose") if is_output else OUTPUTS

@@ -291,18 +291,12 @@ def calls(message: JSON) -> list[tuple[str, Any]]:
 
 
 def opening(message: JSON) -> Opening | None:
-    """Return the content of the first result, or else of a message of the user."""
+    """Return where a note goes: into the first result, or else into a message of the user."""
     if message.get("role") != "user":
         return None
-    content = message.get("content")
-    first, *rest = block_list(content) or [None]
-    if fields(first).get("type") != "tool_result":
-        return Opening(content, lambda new: {**message, "content": new}, in_result=False)
-    return Opening(
-        fields(first).get("content"),
-        lambda new: {**message, "content": [{**fields(first), "content": new}, *rest]},
-        in_result=True,
-    )
+    blocks = block_list(message.get("content"))
+    in_result = bool(blocks) and fields(blocks[0]).get("type") == "tool_result"
+    return Opening(("content", 0, "content") if in_result else ("content",), in_result)
 
 
 def _recognises(message: JSON) -> bool:

@@ -163,21 +163,18 @@ def _calls(message: JSON) -> list[tuple[str, Any]]:
 def _opening(message: JSON) -> Opening | None:
     if message.get("role") != "user":
         return None
-    content = block_list(message.get("content"))
-    result = fields(fields(content[0]).get("toolResult")) if content else {}
-    if not result:
-        return Opening(content, lambda new: {**message, "content": new}, in_result=False)
-    return Opening(
-        result.get("content"),
-        lambda new: {**message, "content": [{"toolResult": {**result, "content": new}}, *content[1:]]},
-        in_result=True,
-    )
+    blocks = block_list(message.get("content"))
+    in_result = bool(blocks) and "toolResult" in fields(blocks[0])
+    return Opening(("content", 0, "toolResult", "content") if in_result else ("content",), in_result)
 
 
 class _CachePoint:
     """The cache breakpoint: a block after those that it caches."""
 
-    needed: Final = True
+    @property
+    def needed(self) -> bool:
+        """Whether nothing is cached without breakpoints."""
+        return True
 
     def marked(self, message: Any, *, here: bool) -> Any:
         """Return a message with a breakpoint at its end, if it belongs `here`, and no other."""

@@ -7,25 +7,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cupel.messages._formats import chat
+from cupel.messages._plain import JSON, fields
 
 if TYPE_CHECKING:
     from cupel._planning import Prices
     from cupel.messages._formats.marks import Mark
     from cupel.messages._formats.media import ImageRule
     from cupel.messages._formats.texts import Form
-    from cupel.messages._plain import JSON
     from cupel.messages._units import MessageInfo, Unit
     from cupel.tokens import TokenCounter
 
 
 class Opening(NamedTuple):
-    """The content that a note goes into: of a message's first tool result, or else the user's words."""
+    """Where the content is that a note goes into: that of a message's first tool result, or else the user's words."""
 
-    content: Any
-    """A text, a list of blocks, or the fields of an object."""
-    write: Callable[[Any], JSON]
-    """Returns a copy of the message with other content."""
+    path: tuple[str | int, ...]
+    """The fields and indexes that lead to a text, a list of blocks, or an object."""
     in_result: bool
+
+    def read(self, message: JSON) -> Any:
+        """Return the content."""
+        value: Any = message
+        for step in self.path:
+            value = value[step] if isinstance(step, int) else fields(value).get(step)
+        return value
+
+    def write(self, message: JSON, content: Any) -> JSON:
+        """Return a copy of a message with other content."""
+        return fields(_replaced(message, self.path, content))
+
+
+def _replaced(value: Any, path: Sequence[str | int], new: Any) -> Any:
+    if not path:
+        return new
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        return [*value[:step], _replaced(value[step], rest, new), *value[step + 1 :]]
+    return {**fields(value), step: _replaced(fields(value).get(step), rest, new)}
 
 
 class Placed(NamedTuple):
@@ -71,7 +89,7 @@ class Format:
     calls: Callable[[JSON], list[tuple[str, Any]]]
     """Return the name and the arguments of each tool call in a message, calls of the provider's own tools too."""
     opening: Callable[[JSON], Opening | None]
-    """Return the content that a note goes into; None for a message that can hold none."""
+    """Return where a note goes; None for a message that can hold none."""
     said: Callable[[JSON], tuple[str, str]] = chat.said
     """Return the role and the words of a message without calls, for a line of a note."""
     text_block: Callable[[str], JSON] = chat.text_block

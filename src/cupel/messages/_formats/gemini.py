@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from cupel._planning import Prices
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
 from cupel.messages._formats.format import Format, Opening
 from cupel.messages._formats.texts import Form, change_object, change_strings
-from cupel.messages._plain import JSON, compact_json, fields, is_model, is_sequence, objects
+from cupel.messages._plain import JSON, compact_json, fields, is_model, is_sequence, objects, plain_message
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, MessageInfo, Role, Unit
 
 if TYPE_CHECKING:
@@ -30,8 +30,16 @@ _UNDERSCORE = re.compile(r"_([a-z0-9])")
 
 
 def normal(message: JSON) -> JSON:
-    """Return a content with its role, and the names of its fields as the API spells them: the SDK takes both."""
-    return {"role": "user", **_camel(message)}
+    """Return a content with its role, without empty texts, and with the API's names of fields: the SDK takes others."""
+    content = {"role": "user", **_camel(message)}
+    if any(map(_is_empty, block_list(content.get("parts")))):
+        content["parts"] = [part for part in content["parts"] if not _is_empty(part)]
+    return content
+
+
+def _is_empty(part: Any) -> bool:
+    """Return whether a part is an empty text; one may carry a signature."""
+    return _field(part, "text") == "" and not _field(part, "thoughtSignature", "thought_signature")
 
 
 def _camel(value: Any) -> Any:
@@ -72,12 +80,12 @@ def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
             info.arguments.append(compact_json(call.get("args", {})))
             info.texts += [name, info.arguments[-1]]
             info.extra += anthropic.CALL_FRAME
-        case {"functionResponse": {"name": str(name), "response": dict(response), **rest}}:
+        case {"functionResponse": {"name": str(name), "response": response, **rest}} if isinstance(response, dict):
             if info.role != "user":
                 info.reject("a tool result in a content of role model")
             info.results.append(name)
             info.call_ids.append(_id(fields(rest)))
-            info.texts += [name, _output(response)]  # pyright: ignore[reportUnknownArgumentType]  (a value of JSON)
+            info.texts += [name, _output(fields(response))]  # pyright: ignore[reportUnknownArgumentType]
             info.extra += anthropic.CALL_FRAME
             for inner in block_list(rest.get("parts")):
                 _read_media(fields(inner), info, images)
@@ -85,8 +93,6 @@ def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
             info.reject("a call or result without its name, or a result without its response")
         case {"text": str(text)}:
             info.texts.append(text)
-            if not text and "thoughtSignature" not in part:
-                info.reject(EMPTY_CONTENT)
         case _:
             _read_media(part, info, images)
 
@@ -151,8 +157,8 @@ def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
 
 def _change_part(part: Any, parts: Collection[str], form: Form) -> Any:
     match part:
-        case {"functionResponse": {"response": dict(response)} as answer} if "outputs" in parts:
-            body: dict[str, Any] = fields(response)  # pyright: ignore[reportUnknownArgumentType]  (a value of JSON)
+        case {"functionResponse": {"response": response} as answer} if "outputs" in parts:
+            body = fields(response)
             key = _text_key(body)
             if key is None:
                 changed = change_object(body, form, body, lambda text: {"output": text})
@@ -177,15 +183,8 @@ def _opening(message: JSON) -> Opening | None:
     if message.get("role", "user") != "user":
         return None
     parts = block_list(message.get("parts"))
-    answer = fields(fields(parts[0]).get("functionResponse")) if parts else {}
-    if not answer:
-        return Opening(parts, lambda new: {**message, "parts": new}, in_result=False)
-
-    def write(response: Any) -> JSON:
-        first = {**fields(parts[0]), "functionResponse": {**answer, "response": response}}
-        return {**message, "parts": [first, *parts[1:]]}
-
-    return Opening(answer.get("response"), write, in_result=True)
+    in_result = bool(parts) and "functionResponse" in fields(parts[0])
+    return Opening(("parts", 0, "functionResponse", "response") if in_result else ("parts",), in_result)
 
 
 def _said(message: JSON) -> tuple[str, str]:
@@ -194,11 +193,19 @@ def _said(message: JSON) -> tuple[str, str]:
     return _ROLES.get(str(message.get("role")), "user"), " ".join(words)
 
 
-def _sendable(message: Any, view: JSON | None, path: str) -> Any:  # noqa: ARG001  (a content can be sent as it came)
+def _sendable(message: Any, view: JSON | None, path: str) -> Any:
     """Return the content itself, or a changed copy of the same class."""
+    if view is None and any(map(_is_empty, block_list(_field(message, "parts")))):
+        view = normal(plain_message(message, path))
     if view is None:
         return message
-    return type(message).model_validate(view) if is_model(message) else view
+    return _like(view, message)
+
+
+def _like(view: JSON, *contents: object) -> Any:
+    """Return a content as an object of the SDK, if one of some contents is."""
+    model = next((one.__class__ for one in contents if is_model(one)), None)
+    return view if model is None else cast("Any", model).model_validate(view)
 
 
 def _join(message: Any, other: Any, *, alternate: bool) -> Any:
@@ -206,19 +213,18 @@ def _join(message: Any, other: Any, *, alternate: bool) -> Any:
     role = _field(message, "role") or "user"
     if role != (_field(other, "role") or "user"):
         return None
-    parts = [_field(message, "parts") or [], _field(other, "parts") or []]
+    parts = [block_list(_field(message, "parts")), block_list(_field(other, "parts"))]
     answers = [any(_field(part, "functionResponse", "function_response") for part in some) for some in parts]
     if role == "user" and not all(answers) and (any(answers) or not alternate):
         return None
-    joined = {"role": role, "parts": [*parts[0], *parts[1]]}
-    model = next((type(one) for one in (message, other) if is_model(one)), None)
-    return joined if model is None else model(**joined)
+    return _like({"role": role, "parts": [*parts[0], *parts[1]]}, message, other)
 
 
 def _field(value: Any, *names: str) -> Any:
     """Return a field of an SDK's object or of a dict, under the first name that it has."""
     entries = fields(value)
-    return next((found for name in names if (found := entries.get(name, getattr(value, name, None)))), None)
+    found = (entries.get(name, getattr(value, name, None)) for name in names)
+    return next((one for one in found if one is not None), None)
 
 
 def _recognises(message: JSON) -> bool:

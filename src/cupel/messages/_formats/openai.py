@@ -270,11 +270,9 @@ def calls(message: JSON) -> list[tuple[str, Any]]:
 
 
 def opening(message: JSON) -> Opening | None:
-    """Return the content of a result or of a message of the user."""
+    """Return where a note goes: into a result or a message of the user."""
     role = message.get("role")
-    if role not in ("user", "tool", "function"):
-        return None
-    return Opening(message.get("content"), lambda new: {**message, "content": new}, in_result=role != "user")
+    return Opening(("content",), in_result=role != "user") if role in ("user", "tool", "function") else None
 
 
 def _recognises(message: JSON) -> bool:

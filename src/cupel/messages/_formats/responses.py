@@ -291,13 +291,12 @@ def calls(item: JSON) -> list[tuple[str, Any]]:
 
 
 def opening(item: JSON) -> Opening | None:
-    """Return the output of an item that can hold text, or the content of a message of the user."""
+    """Return where a note goes: into an output that can hold text, or a message of the user."""
     if item.get("role") == "user":
-        return Opening(item.get("content"), lambda new: {**item, "content": new}, in_result=False)
-    kind, output = str(item.get("type")), item.get("output")
-    if kind in _TEXT_OUTPUTS or (kind.endswith("_call_output") and isinstance(output, str)):
-        return Opening(output, lambda new: {**item, "output": new}, in_result=True)
-    return None
+        return Opening(("content",), in_result=False)
+    kind = str(item.get("type"))
+    holds_text = kind in _TEXT_OUTPUTS or (kind.endswith("_call_output") and isinstance(item.get("output"), str))
+    return Opening(("output",), in_result=True) if holds_text else None
 
 
 def _recognises(item: JSON) -> bool:
