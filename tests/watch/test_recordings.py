@@ -144,6 +144,16 @@ def test_a_watcher_continues_where_another_ended(tmp_path):
         assert [request.body for request in upstream.received] == whole
 
 
+def test_the_same_request_after_a_restart_is_governed(tmp_path):
+    sent = body("openai", history("openai", 14))
+    with running(reply_to) as upstream:
+        for budget in (None, 3000):
+            with proxied(upstream.url, budget=budget, folder=tmp_path / "windows") as proxy:
+                httpx.post(proxy.url + PATHS["openai"], json=sent)
+                proxy.turns(1 if budget is None else 2)
+        assert len(upstream.received[1].body) < len(upstream.received[0].body) / 2
+
+
 def _figures(turn):
     return turn.at, turn.explain, turn.usage, turn.bill, turn.appended, turn.status
 

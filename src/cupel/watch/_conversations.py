@@ -73,13 +73,13 @@ class BranchFinder:
             conversation.branches.append(branch)
         last = branch.turns[-1] if branch.turns else None
         turn = WatchedTurn(0 if last is None else last.number + 1, at, read.model, len(read.messages))
-        if last is not None and branch.digests == digests:
+        if branch.live and branch.digests == digests:
             turn.action = "retry"
         elif last is not None and branch.digests != digests[: last.count]:
             last.replaced = branch.messages[last.count - 1]
         branch.messages, branch.digests, branch.opening = read.messages, digests, opening
         branch.system, branch.tools, branch.parameters, branch.size = read.system, read.tools, read.parameters, size
-        branch.answer = []
+        branch.answer, branch.live = [], True
         branch.add(turn)
         del branch.turns[:-_MOST_TURNS]
         self._store.touch(conversation)

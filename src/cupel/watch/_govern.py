@@ -67,6 +67,11 @@ class Ledger:
             return cls(Thread(), Thread())
         return cls(Thread(source.governed.state), Thread(source.everything.state))
 
+    @property
+    def _start(self) -> str | None:
+        """The state to govern from; before the first governed request, the provider has seen everything."""
+        return self.everything.state if self.governed.state is None else self.governed.state
+
     def govern(self, place: Place, read: ReadRequest, budget: int, idle: float | None) -> bytes | None:
         """Return the body to send; None for the client's own."""
         watched, turns = place.turn, place.branch.turns
@@ -79,6 +84,7 @@ class Ledger:
         if obstacle:
             watched.notes.append(f"not governed: {obstacle}")
             return None
+        self.governed.state = self._start
         turn = self.governed.open(read, budget).fit(read.messages, idle=idle)
         if not _is_same(turn.messages, read.messages):
             self.body = read.with_messages(turn.messages if read.marks is None else turn.marked())
@@ -93,7 +99,7 @@ class Ledger:
         """Return the body of a call that counts tokens, for the request that would be sent; nothing is remembered."""
         if read.obstacle or self.refusals >= _MOST_REFUSALS:
             return None
-        messages = opened(read, budget, self.governed.state).fit(read.messages).messages
+        messages = opened(read, budget, self._start).fit(read.messages).messages
         return None if _is_same(messages, read.messages) else read.with_messages(messages)
 
     def withdraw(self, watched: WatchedTurn, note: str, *, refused: bool) -> None:

@@ -156,6 +156,8 @@ class Branch:
     """Digests of its system prompt and its tools."""
     ledger: Ledger | None = None
     """Its sessions."""
+    live: bool = False
+    """Whether it has had a request since the watcher started."""
 
     @property
     def total(self) -> Bill:
