@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from cupel import ConfigurationError, Prices
-from cupel.integrations._conversations import PLACE, Conversations, RecentStates, _keys
+from cupel.integrations._adapters import Recent
+from cupel.integrations._conversations import PLACE, Conversations, _keys
 from cupel.integrations._sessions import Sessions
 
 BUDGET = 600
@@ -101,7 +102,7 @@ def test_a_conversation_leaves_two_states_in_the_store():
 
 
 def test_states_in_memory_are_bounded_and_the_oldest_is_forgotten():
-    states = RecentStates(limit=3)
+    states = Recent(3)
     for name in "abcd":
         states[name] = name
     states["b"] = "again"

@@ -1,8 +1,9 @@
-"""Parts that several adapters share: ids for calls, and the selection of retrieved documents."""
+"""Parts that several adapters share: recent entries, ids for calls, and the selection of retrieved documents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from threading import Lock
 from typing import TypeVar
 
 from cupel import presets
@@ -11,6 +12,39 @@ from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter, counter_or_default
 
 D = TypeVar("D")
+V = TypeVar("V")
+
+
+class Recent(MutableMapping[str, V]):
+    """A mapping, safe to share between threads, that forgets the oldest entries beyond a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: dict[str, V] = {}
+        self._lock = Lock()
+
+    def __getitem__(self, key: str) -> V:
+        return self._entries[key]
+
+    def __setitem__(self, key: str, value: V) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+            self._entries[key] = value
+            if len(self._entries) > self._limit:
+                del self._entries[next(iter(self._entries))]
+
+    def __delitem__(self, key: str) -> None:
+        del self._entries[key]
+
+    def take(self, key: str) -> V | None:
+        """Remove an entry and return it, if there is one; of two threads, only one gets it."""
+        return self._entries.pop(key, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 class CallIds:

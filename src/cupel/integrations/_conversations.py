@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
 from cupel._checks import as_instance, as_text
 from cupel.errors import ConfigurationError
+from cupel.integrations._adapters import Recent
 from cupel.integrations._sessions import STATE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from cupel.integrations._sessions import OpenSession, Sessions
 
@@ -30,35 +29,6 @@ _LOOKED_UP: Final = 100
 """How many prefixes are looked for in the store, the longest first: a turn adds few messages."""
 _MARKS: Final = (b"cache_control", b"prompt_cache_breakpoint")
 """Fields that callers move from message to message while the conversation stays the same."""
-
-
-class RecentStates(MutableMapping[str, str]):
-    """States in memory, of which the oldest are forgotten."""
-
-    def __init__(self, limit: int = _ENTRIES) -> None:
-        self._limit = limit
-        self._states: OrderedDict[str, str] = OrderedDict()
-        self._lock = Lock()
-
-    def __getitem__(self, key: str) -> str:
-        return self._states[key]
-
-    def __setitem__(self, key: str, state: str) -> None:
-        with self._lock:
-            self._states[key] = state
-            self._states.move_to_end(key)
-            while len(self._states) > self._limit:
-                self._states.popitem(last=False)
-
-    def __delitem__(self, key: str) -> None:
-        with self._lock:
-            del self._states[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._states))
-
-    def __len__(self) -> int:
-        return len(self._states)
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,7 +64,7 @@ class Conversations(Generic[M]):
     def __init__(self, sessions: Sessions[M], store: MutableMapping[str, str] | None = None) -> None:
         self._sessions = sessions
         if store is None:
-            store = RecentStates()
+            store = Recent[str](_ENTRIES)
         self._store: MutableMapping[str, str] = as_instance("store", store, MutableMapping)
 
     def fit(

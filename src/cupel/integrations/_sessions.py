@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeV
 
 from cupel._checks import as_text, shown
 from cupel.errors import ConfigurationError, SelectionError
+from cupel.integrations._adapters import Recent
 from cupel.messages import Framework, MessageSession, Provider, SystemMessages, Turn
 from cupel.sessions import Prices
 
@@ -104,7 +105,7 @@ class Sessions(Generic[M]):
         self._policy = policy
         self._on_turn = options.pop("on_turn", None)
         self._options = options
-        self._kept: dict[str, OpenSession[M]] = {}
+        self._kept = Recent[OpenSession[M]](_KEPT)
         self._busy: set[str] = set()
         self._lock = Lock()
         self.open(None)  # so that wrong options raise now, not in the first turn
@@ -122,8 +123,7 @@ class Sessions(Generic[M]):
         if state is None:
             return self._conversation(None, *beside)
         state = as_text(self._place, state)
-        with self._lock:
-            kept = self._kept.pop(state, None)
+        kept = self._kept.take(state)
         if kept is not None and kept.beside == beside:
             return kept
         try:
@@ -135,11 +135,7 @@ class Sessions(Generic[M]):
     def close(self, conversation: OpenSession[M]) -> str:
         """Return the state to store, and keep the conversation in memory under it."""
         state = conversation.session.to_json()
-        with self._lock:
-            self._kept.pop(state, None)
-            self._kept[state] = conversation
-            if len(self._kept) > _KEPT:
-                del self._kept[next(iter(self._kept))]
+        self._kept[state] = conversation
         return state
 
     @contextmanager

@@ -10,12 +10,11 @@ Needs `cupel-context[litellm]`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import MutableMapping, Sequence
-from threading import Lock
 from typing import Any, Final, Unpack
 
 from cupel.errors import ConfigurationError, MissingExtraError
+from cupel.integrations._adapters import Recent
 from cupel.integrations._conversations import PLACE, Conversations, OpenRequest
 from cupel.integrations._sessions import SessionOptions, Sessions
 from cupel.model import ContextBudget
@@ -59,8 +58,7 @@ class SessionCallback(CustomLogger):  # type: ignore[misc, unused-ignore]
         super().__init__()
         sessions: Sessions[Any] = Sessions("openai", PLACE, budget, policy, **options)
         self._conversations = Conversations(sessions, store)
-        self._unanswered: OrderedDict[str, OpenRequest] = OrderedDict()
-        self._lock = Lock()
+        self._unanswered = Recent[OpenRequest](_UNANSWERED)
 
     def completion(self, *, messages: Sequence[Any], **kwargs: Any) -> Any:
         """Call `litellm.completion` with the messages that the session chose."""
@@ -80,10 +78,7 @@ class SessionCallback(CustomLogger):  # type: ignore[misc, unused-ignore]
             raise ConfigurationError(msg)
         chosen, request = await self._conversations.afit(kwargs["messages"], tools=kwargs.get("tools"))
         if call := kwargs.get("litellm_call_id"):
-            with self._lock:
-                self._unanswered[call] = request
-                while len(self._unanswered) > _UNANSWERED:
-                    self._unanswered.popitem(last=False)
+            self._unanswered[call] = request
         return {**kwargs, "messages": chosen}
 
     async def async_post_call_success_deployment_hook(
@@ -91,7 +86,6 @@ class SessionCallback(CustomLogger):  # type: ignore[misc, unused-ignore]
     ) -> None:
         """Settle the bill of the request that was answered."""
         del call_type
-        with self._lock:
-            request = self._unanswered.pop(request_data.get("litellm_call_id", ""), None)
+        request = self._unanswered.take(request_data.get("litellm_call_id", ""))
         if request is not None:
             self._conversations.observe(request, getattr(response, "usage", None))
