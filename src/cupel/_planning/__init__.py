@@ -8,10 +8,9 @@ from cupel._planning._base import BaseSession
 from cupel._planning._decision import Action, Decision, Opening, TurnStart, conclude, decide
 from cupel._planning._planner import Candidate, Change, Entry, FormOption, Plan, Planner, TurnTerms
 from cupel._planning._prices import Bill, Prices, turn_html
-from cupel._planning._state import MOST_TOKENS, Answer, State
+from cupel._planning._state import Answer, State
 
 __all__ = [
-    "MOST_TOKENS",
     "Action",
     "Answer",
     "BaseSession",

@@ -10,14 +10,12 @@ from typing import Annotated, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from cupel._checks import as_text, shown, wrong_type
+from cupel._checks import MOST_TOKENS, as_text, shown, wrong_type
 from cupel._planning._planner import Entry
 from cupel._planning._prices import AMOUNTS, Bill, Prices, billed
 from cupel.errors import ConfigurationError
 
 VERSION = 1
-MOST_TOKENS = 2**53
-"""The largest count of a session: doubles, in which it weighs and bills, hold every integer up to here."""
 
 _UNCACHED_ONLY = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Where these are reported, `input_tokens` counts neither."""

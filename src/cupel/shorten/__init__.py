@@ -13,8 +13,7 @@ from cupel.shorten._forms import Form, FormFailure, Shortened, atry_forms, forms
 from cupel.shorten._pieces import escape_markers
 from cupel.shorten._reduce import arguments, names, stub, table, values
 from cupel.shorten._request import AsyncShortener, Shortener
-from cupel.shorten._select import Rarity, head_tail, key_lines, matching, outline
-from cupel.shorten._shorten import shorten
+from cupel.shorten._select import Rarity, head_tail, key_lines, matching, outline, shorten
 
 __all__ = [
     "AsyncShortener",

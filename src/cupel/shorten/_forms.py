@@ -16,7 +16,7 @@ from cupel._checks import as_finite, as_instance, as_text, shown, wrong_type
 from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.model import ID_KEY, WORTH_KEY, ContextItem
 from cupel.shorten._request import AsyncShortener, Request, Shortener
-from cupel.shorten._shorten import shorten
+from cupel.shorten._select import shorten
 from cupel.tokens import TokenCounter, counter_or_default
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from cupel._text import plural
 from cupel.shorten._json import is_array, is_object
 from cupel.shorten._pieces import Marker
 from cupel.shorten._request import Request
-from cupel.shorten._select import head_tail, names_in, weights
-from cupel.shorten._shorten import shorten
+from cupel.shorten._select import head_tail, names_in, shorten, weights
 from cupel.shorten._text import boundary, line_count
 
 if TYPE_CHECKING:
