@@ -17,7 +17,7 @@ from cupel.evaluation import (
     TailStrategy,
     replay,
 )
-from cupel.evaluation._page import runs
+from cupel.page._texts import runs
 from tests.evaluation import recordings
 
 BUDGET = 3000

@@ -12,8 +12,10 @@ from cupel.page._page import (
     write_page,
 )
 from cupel.page._payload import Variant, page_payload
+from cupel.page._texts import ConversationTexts
 
 __all__ = [
+    "ConversationTexts",
     "LivePage",
     "Variant",
     "excluded_words",

@@ -104,6 +104,7 @@ def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
 _STYLES: Final = ("page.css", "turns.css")
 _SHARED: Final = ("words.js", "document.js")
 _VIEWS: Final = {
+    "watch": ("watch.html", ("watch.js",)),
     "turns": ("turns.html", ("requests.js", "strips.js", "changes.js", "turns.js")),
     "items": (
         "selection.html",
@@ -142,9 +143,9 @@ def render_page(payload: dict[str, Any]) -> str:
     """
     views = [view for part, view in _VIEWS.items() if part in payload]
     live = ["live.js"] if "live" in payload else []
+    asked = "'self'" if live or "watch" in payload else "'none'"
     scripts = [*_SHARED, *(name for _, names in views for name in names), *live, "start.js"]
     style, script = ("\n".join(map(_asset, names)) for names in (_STYLES, scripts))
-    asked = "'self'" if live else "'none'"
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         f"img-src data:; connect-src {asked}; base-uri 'none'; form-action 'none'"

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import json
+from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from cupel import presets
+from cupel._counter import count_tokens
+from cupel._text import plural
 from cupel.errors import CupelError
-from cupel.page import render_page
+from cupel.messages import MessageInfo, read_message, to_items
+from cupel.model import ContextBudget
+from cupel.page import ConversationTexts, LivePage, Variant, render_page
+from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
 
-    from cupel.page import LivePage
-    from cupel.watch._store import Store
+    from cupel.sessions import Bill
+    from cupel.watch._store import Branch, Conversation, Store, WatchedTurn
 
 _MOST_BYTES: Final = 4_000_000
 """The longest question of a page."""
+_WINDOWS: Final = 4
+"""The pages of single turns that are kept for their questions."""
 _SAFE: Final = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -74,12 +86,163 @@ async def answered(page: LivePage, request: Request) -> Response:
 
 def page_routes(store: Store) -> list[BaseRoute]:
     """Return the routes that the server mounts at `/_cupel`; the host of a request was checked before."""
+    windows: OrderedDict[tuple[str, str, int], LivePage] = OrderedDict()
 
-    async def index(_request: Request) -> JSONResponse:
-        found = [
-            {"name": one.name, "title": one.title, "turns": [len(branch.turns) for branch in one.branches]}
-            for one in store.conversations
-        ]
-        return JSONResponse({"conversations": found})
+    async def index(_request: Request) -> Response:
+        empty = {"budget": store.budget, "strategies": [""], "conversations": []}
+        return html_response({"title": "Watched conversations", "watch": {"upstream": store.upstream}, "turns": empty})
 
-    return [Route("/", index)]
+    async def events(_request: Request) -> Response:
+        return StreamingResponse(_events(store), media_type="text/event-stream", headers=_SAFE)
+
+    async def conversations(_request: Request) -> Response:
+        return json_response(await run_in_threadpool(conversation_rows, store))
+
+    async def turns(request: Request) -> Response:
+        asked = request.query_params
+        branch = store.branch(asked.get("conversation", ""), asked.get("branch", ""))
+        if branch is None:
+            return json_response({"error": "this conversation is not in memory any more"}, 404)
+        data = await run_in_threadpool(turns_payload, store, asked["conversation"], branch)
+        return json_response(data)
+
+    async def page_of(request: Request) -> LivePage | None:
+        key = (request.path_params["conversation"], request.path_params["branch"], request.path_params["turn"])
+        branch = store.branch(key[0], key[1])
+        if key not in windows and branch is not None and key[2] < len(branch.turns):
+            windows[key] = await run_in_threadpool(window_page, store, branch, branch.turns[key[2]])
+            if len(windows) > _WINDOWS:
+                windows.popitem(last=False)
+        return windows.get(key)
+
+    async def window(request: Request) -> Response:
+        page = await page_of(request)
+        if page is None:
+            return json_response({"error": "this turn is not in memory any more"}, 404)
+        return html_response(page.payload)
+
+    async def ask(request: Request) -> Response:
+        page = await page_of(request)
+        return json_response({"error": "this turn is gone"}, 404) if page is None else await answered(page, request)
+
+    place = "/window/{conversation}/{branch}/{turn:int}"
+    return [
+        Route("/", index),
+        Route("/events", events),
+        Route("/conversations", conversations),
+        Route("/turns", turns),
+        Route(f"{place}/", window),
+        Route(f"{place}/ask", ask, methods=["POST"]),
+    ]
+
+
+async def _events(store: Store) -> AsyncIterator[str]:
+    """Yield a server-sent event for every change; the first line opens the stream."""
+    yield ": watching\n\n"
+    async for event in store.subscribe():
+        yield f"data: {json.dumps(event._asdict())}\n\n"
+
+
+def conversation_rows(store: Store) -> list[dict[str, Any]]:
+    """Return every branch of every conversation with its totals."""
+    return [_branch_row(one, branch) for one in store.conversations for branch in one.branches if branch.turns]
+
+
+def _branch_row(conversation: Conversation, branch: Branch) -> dict[str, Any]:
+    total, last = branch.total, branch.turns[-1]
+    return {
+        "conversation": conversation.name,
+        "branch": branch.name,
+        "title": conversation.title,
+        "parent": branch.parent,
+        "forked": branch.forked,
+        "model": last.model,
+        "turns": len(branch.turns),
+        "sent": total.sent,
+        "read": total.read,
+        "price": total.price,
+        "appended": branch.appended.price,
+        "waiting": last.seconds is None,
+    }
+
+
+def turns_payload(store: Store, conversation: str, branch: Branch) -> dict[str, Any]:
+    """Return a branch turn by turn: what was sent and, if it was governed, what sending everything would cost."""
+    messages, turns = list(branch.messages), list(branch.turns)
+    opening = [info for info in (_opening(branch.system), _opening(branch.tools)) if info is not None]
+
+    def read(message: Any) -> MessageInfo:
+        try:
+            return read_message(message, branch.provider, path="a message")
+        except (CupelError, TypeError):  # forwarded as it was; the provider may read it
+            return MessageInfo("user", texts=[json.dumps(message, ensure_ascii=False, default=str)])
+
+    texts = ConversationTexts(messages, read, _cost)
+    sent = [_turn(turn, turn.bill, texts.request(turn.messages, turn.positions)) for turn in turns]
+    strategies = {"as sent": sent}
+    if store.budget is not None:
+        everything = [_turn(turn, turn.appended or turn.bill, [0, turn.count]) for turn in turns]
+        over = [row | {"over": True} if row["sent"] > store.budget else row for row in everything]
+        strategies = {"dropping nothing": over, **strategies}
+    talk = {
+        "name": conversation,
+        "opening": [texts.row(info) for info in opening],
+        "messages": len(messages),
+        "strategies": list(strategies.values()),
+        "texts": texts.rows,
+        "steps": [turn.count for turn in turns],
+    }
+    window = f"window/{quote(conversation, safe='')}/{quote(branch.name, safe='')}"
+    return {"budget": store.budget, "strategies": list(strategies), "conversations": [talk], "window": window}
+
+
+def _turn(turn: WatchedTurn, bill: Bill | None, request: list[int]) -> dict[str, Any]:
+    """Return one turn with the tokens of a bill, which are the provider's own where it reported any."""
+    everything = turn.appended or turn.bill
+    row: dict[str, Any] = {"history": turn.tokens if everything is None else everything.sent, "request": request}
+    if bill is None:
+        return row | {"sent": 0, "read": 0, "new": 0, "price": 0.0, "waiting": turn.seconds is None, "told": turn.notes}
+    counted = "These are the provider's own counts." if bill.settled else "These counts are cupel's estimate."
+    took = (
+        "" if turn.seconds is None else f" {turn.model} answered in {turn.seconds:,.1f} s, with status {turn.status}."
+    )
+    told = [f"{counted}{took}", *(_governed(turn) if bill is turn.bill else []), *turn.notes]
+    numbers = {"sent": bill.sent, "read": bill.read, "new": bill.new, "price": bill.price}
+    return row | numbers | {"told": told}
+
+
+def _governed(turn: WatchedTurn) -> list[str]:
+    """Return what the session did to a request, and its reasons."""
+    if not turn.explain:
+        return []
+    shortened = f", {len(turn.shortened):,} of them shortened or with a note" if turn.shortened else ""
+    sent = f"{len(turn.positions):,} of {plural(turn.count, 'message')} are sent{shortened}."
+    return [sent, *turn.explain.splitlines()[1:]]  # its first line says the same in short
+
+
+def _opening(content: Any) -> MessageInfo | None:
+    """Return the system prompt or the tools as a message."""
+    if not content:
+        return None
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+    return MessageInfo("system", texts=[text])
+
+
+def _cost(info: MessageInfo) -> int:
+    return info.extra + sum(map(_tokens, info.texts))
+
+
+@lru_cache(maxsize=4096)
+def _tokens(text: str) -> int:
+    """Count a text once, not every time that its conversation goes on."""
+    return count_tokens(counter_or_default(None), text) if text else 0
+
+
+def window_page(store: Store, branch: Branch, turn: WatchedTurn) -> LivePage:
+    """Return the page of one turn's history, under the watcher's budget or with room for everything."""
+    items = to_items(turn.history, provider=branch.provider)
+    tokens = store.budget or max(1, sum(item.tokens for item in items))
+    variants = [Variant(getattr(presets, name)(), name.replace("_", "-"), "") for name in presets.__all__]
+    title = f"Turn {turn.number + 1}, {turn.model}"
+    budget = ContextBudget(tokens, tokens)
+    return LivePage(items, budget, variants, title=title, source=None, fixed_window=False)

@@ -103,7 +103,7 @@ function drawOut(answer) {
       tokensCell(position),
       scoreCell(position),
     );
-  }, nothing(answer));
+  }, answer.refused || answer.excluded.length ? nothing(answer) : "Nothing is left out.");
 }
 
 // ---- the budget that lets an item in --------------------------------------------------------------------------------

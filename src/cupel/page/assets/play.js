@@ -67,7 +67,7 @@ function drawWeights() {
   if (drawnWeights !== state.policy) {
     $("play").replaceChildren(
       make("b", { text: "Weights" }),
-      ...(own.length ? own.map(weightField) : [make("p", { class: "note", text: "There is one scorer, so there are no weights." })]),
+      ...(own.length > 1 ? own.map(weightField) : [make("p", { class: "note", text: "There is one scorer, so there are no weights." })]),
       make("p", { class: "note", id: "play-note" }),
       make("button", { type: "button", class: "quiet", id: "undo", text: "Undo the changes", onclick: undoChanges }),
     );

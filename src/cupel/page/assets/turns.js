@@ -1,10 +1,10 @@
-// The view of a recorded conversation: the strategies with their strips, and one turn of one of them.
+// The view of a conversation: the strategies with their strips, and one turn of one of them.
 
-const talks = data.turns.conversations;
-const shownTurn = { talk: 0, strategy: data.turns.strategies.length - 1, turn: 0, limit: PAGE };
+let story = data.turns; // a watched conversation is replaced as it goes on
+const shownTurn = { talk: 0, strategy: story.strategies.length - 1, turn: Infinity, limit: PAGE };
 let strips = [];
 
-const talkNow = () => talks[shownTurn.talk];
+const talkNow = () => story.conversations[shownTurn.talk];
 const turnsNow = () => talkNow().strategies[shownTurn.strategy];
 
 function setTurn(changes) {
@@ -14,11 +14,11 @@ function setTurn(changes) {
   drawTurn();
 }
 
-// ---- the strategies -------------------------------------------------------------------------------------------------------
+// ---- the strategies -------------------------------------------------------------------------------------------------
 
 function strategyCard(name, strategy) {
   const turns = talkNow().strategies[strategy];
-  const made = strip(turns, data.turns.budget);
+  const made = strip(turns, story.budget);
   const radio = make("input", { type: "radio", name: "strategy", value: strategy, onchange: () => setTurn({ strategy }) });
   const bars = make("div", { class: "strip", title: "Choose a turn", onclick: (event) => {
     const box = made.shape.getBoundingClientRect();
@@ -30,7 +30,7 @@ function strategyCard(name, strategy) {
 }
 
 function buildStrategies() {
-  strips = data.turns.strategies.map(strategyCard);
+  strips = story.strategies.map(strategyCard);
   $("strategies").replaceChildren(...strips.map(({ card }) => card));
   $("turn").max = String(turnsNow().length);
 }
@@ -38,17 +38,24 @@ function buildStrategies() {
 const rounded = (value) => number(Math.round(value));
 const shareOf = (part, whole) => `${Math.round((100 * part) / Math.max(whole, 1))}\u00a0%`;
 
+// A price compared with that of the chosen strategy.
+function beside(bill, chosen) {
+  if (!bill.requests || !chosen.requests) return "";
+  const more = Math.round((100 * bill.price) / Math.max(chosen.price, 1e-9) - 100);
+  const name = story.strategies[shownTurn.strategy];
+  return more === 0 ? `, as much as “${name}”` : `, ${Math.abs(more)}\u00a0% ${more < 0 ? "less" : "more"} than “${name}”`;
+}
+
 function drawStrategies() {
   const chosen = billOf(turnsNow());
   strips.forEach(({ card, choose }, strategy) => {
     const bill = billOf(talkNow().strategies[strategy]);
-    card.classList.toggle("current", strategy === shownTurn.strategy);
-    card.querySelector("input").checked = strategy === shownTurn.strategy;
+    const current = strategy === shownTurn.strategy;
+    card.classList.toggle("current", current);
+    card.querySelector("input").checked = current;
     choose(shownTurn.turn);
-    const more = Math.round((100 * bill.price) / Math.max(chosen.price, 1e-9) - 100);
-    const beside = strategy === shownTurn.strategy || !bill.requests || !chosen.requests ? "" : more === 0 ? `, as much as ${data.turns.strategies[shownTurn.strategy]}` : `, ${Math.abs(more)}\u00a0% ${more < 0 ? "less" : "more"} than ${data.turns.strategies[shownTurn.strategy]}`;
-    writeText(card.querySelector(".price"), bill.requests ? `costs ${rounded(bill.price)}${beside}` : "sends nothing");
-    const kept = bill.facts ? ` · holds ${shareOf(bill.kept, bill.facts)} of what was used` : "";
+    writeText(card.querySelector(".price"), bill.requests ? `costs ${rounded(bill.price)}${current ? "" : beside(bill, chosen)}` : "sends nothing");
+    const kept = bill.facts ? ` · holds ${shareOf(bill.kept, bill.facts)} of the words that later steps use` : "";
     card.querySelector(".shares").textContent =
       `${plural(bill.requests, "request")}, ${rounded(bill.sent)} tokens · ${shareOf(bill.read, bill.sent)} cached, ` +
       `${shareOf(bill.rewritten, bill.sent)} written again, ${shareOf(bill.new, bill.sent)} new${kept}`;
@@ -68,7 +75,7 @@ function readout(name, value, unit) {
 function drawTurn() {
   const turn = turnsNow()[shownTurn.turn];
   const request = requestAt(talkNow(), shownTurn.strategy, shownTurn.turn);
-  const strategy = data.turns.strategies[shownTurn.strategy];
+  const strategy = story.strategies[shownTurn.strategy];
   drawStrategies();
   $("talk").value = String(shownTurn.talk);
   $("turn").value = String(shownTurn.turn + 1);
@@ -78,20 +85,21 @@ function drawTurn() {
   $("turn-title").textContent = `Turn ${number(shownTurn.turn + 1)} of ${number(turnsNow().length)}`;
   writeText($("turn-note"), `${strategy}, after ${plural(talkNow().steps[shownTurn.turn], "message")} of ${number(turn.history)} tokens`);
   $("turn-readouts").replaceChildren(...(turn.request ? readouts(turn) : []));
-  const used = turn.used ? ` The step that followed used ${plural(turn.used.facts, "word")} that stood in the history; the request holds ${number(turn.used.kept)}.` : "";
-  writeText($("turn-reason"), turn.request ? `${turn.reason ? `By its own count: ${turn.reason}.` : ""}${used}` : `Nothing could be sent: ${turn.failure}`);
+  const words = turn.request ? turnWords(turn) : [`Nothing could be sent: ${turn.failure}`];
+  $("turn-reason").replaceChildren(...words.map((one) => written("p", {}, one)));
   $("turn-reason").classList.toggle("refusal", !turn.request);
+  drawWindowLink();
   drawChanges(turn, request);
   drawRequest(request);
   const said = turn.request ? `${number(turn.sent)} tokens sent, ${number(turn.read)} from the cache` : "nothing sent";
   $("turn-announce").textContent = `${strategy}, turn ${shownTurn.turn + 1}: ${said}.`;
-  address.write({ talk: talks.length > 1 ? talkNow().name : null, strategy, turn: shownTurn.turn + 1 });
+  address.write({ ...(story.conversations.length > 1 && { talk: talkNow().name }), strategy, turn: shownTurn.turn + 1 });
 }
 
 function readouts(turn) {
   const part = (tokens) => shareOf(tokens, turn.sent);
   return [
-    readout("Sent", number(turn.sent), `of ${number(data.turns.budget)} tokens`),
+    readout("Sent", number(turn.sent), story.budget ? `of ${number(story.budget)} tokens` : "tokens"),
     readout("Read from the cache", number(turn.read), part(turn.read)),
     readout("Written again", number(rewrittenOf(turn)), part(rewrittenOf(turn))),
     readout("New", number(turn.new), part(turn.new)),
@@ -99,15 +107,33 @@ function readouts(turn) {
   ];
 }
 
+// A turn in sentences: its tokens, why its request looks as it does, and whether the next step found what it used.
+function turnWords(turn) {
+  if (turn.waiting) return ["The provider is still answering."];
+  const again = rewrittenOf(turn);
+  const parts = [turn.read && `${number(turn.read)} come from the cache`, again && `${number(again)} are written again although they had been sent before`, turn.new && `${number(turn.new)} are new`].filter(Boolean);
+  const list = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("");
+  const words = [`Of the ${plural(turn.sent, "token")} in this request, ${list}.`];
+  if (turn.reason) words[0] += ` ${capital(turn.reason)}.`;
+  if (turn.used) words.push(`The model's next step used ${plural(turn.used.facts, "word")} from the history; this request holds ${turn.used.kept === turn.used.facts ? "all of them" : number(turn.used.kept)}.`);
+  return [...words, ...(turn.told ?? [])];
+}
+
+// A link to the page of one window, where the turns come from a watched conversation.
+function drawWindowLink() {
+  $("turn-window").replaceChildren(...(story.window ? [make("a", { href: `${story.window}/${shownTurn.turn}/`, text: "Try other budgets and policies" })] : []));
+}
+
 // ---- starting -------------------------------------------------------------------------------------------------------
 
 function followTurn() {
+  if (!story.conversations.length) return;
   const parts = address.read();
-  const found = { talk: Math.max(0, talks.findIndex(({ name }) => name === parts.get("talk"))) };
-  const strategy = data.turns.strategies.indexOf(parts.get("strategy"));
+  const found = { talk: Math.max(0, story.conversations.findIndex(({ name }) => name === parts.get("talk"))) };
+  const strategy = story.strategies.indexOf(parts.get("strategy"));
   if (strategy >= 0) found.strategy = strategy;
   const turn = Number(parts.get("turn"));
-  found.turn = Number.isInteger(turn) && turn > 0 ? turn - 1 : shownTurn.turn;
+  if (Number.isInteger(turn) && turn > 0) found.turn = turn - 1;
   setTurn(found);
 }
 
@@ -120,9 +146,7 @@ function turnByKey(event) {
 }
 
 function wireTurns() {
-  const { budget, prices } = data.turns;
-  shownTurn.turn = talks[0].steps.length - 1;
-  $("strategies-note").textContent = `in a window of ${number(budget)} tokens; prices in uncached tokens: ${prices.read} for one from the cache, ${prices.write} for any other`;
+  const talks = story.conversations;
   $("talk-field").hidden = talks.length < 2;
   $("talk").replaceChildren(...talks.map((talk, at) => written("option", { value: at }, talk.name)));
   on("talk", "change", (event) => setTurn({ talk: Number(event.target.value), turn: Infinity }));
@@ -134,5 +158,20 @@ function wireTurns() {
   addEventListener("keydown", turnByKey);
 }
 
+// The window and the prices, above the strips.
+function drawTerms() {
+  const { budget, prices } = story;
+  const window = budget ? `in a window of ${number(budget)} tokens` : "everything is sent as the agent wrote it";
+  $("strategies-note").textContent = prices ? `${window}; prices in uncached tokens: ${prices.read} for one from the cache, ${prices.write} for any other` : window;
+  document.querySelector(".keys .line").parentElement.hidden = !budget;
+}
+
+function turnsSubtitle() {
+  const talks = story.conversations;
+  const turns = talks.reduce((sum, talk) => sum + talk.steps.length, 0);
+  return `${plural(talks.length, "conversation")}, ${plural(turns, "turn")}, ${number(story.strategies.length)} ${story.strategies.length === 1 ? "strategy" : "strategies"} to fill the window`;
+}
+
 wireTurns();
-views.push({ id: "turns", subtitle: `${plural(talks.length, "conversation")}, ${plural(talks.reduce((sum, talk) => sum + talk.steps.length, 0), "turn")}, ${number(data.turns.strategies.length)} ${data.turns.strategies.length === 1 ? "strategy" : "strategies"} to fill the window`, follow: followTurn });
+drawTerms();
+views.push({ id: "turns", subtitle: turnsSubtitle(), follow: followTurn });

@@ -1,0 +1,75 @@
+// Watched conversations: the list, and the chosen one as it goes on. The server tells of every change, and is then asked.
+
+const watching = { rows: [], shown: null, busy: false, stale: false };
+
+const isGoverned = data.turns.budget !== null; // otherwise nothing is dropped
+const keyOf = ({ conversation, branch }) => `${conversation}/${branch}`;
+
+async function fetched(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new Error(String(response.status));
+  return response.json();
+}
+
+// Reads the list and the chosen conversation again; changes in the meantime are read afterwards, not beside.
+async function refresh() {
+  watching.stale = true;
+  if (watching.busy) return;
+  watching.busy = true;
+  try {
+    while (watching.stale) {
+      watching.stale = false;
+      watching.rows = await fetched("conversations");
+      await readStory();
+      drawWatched();
+      await new Promise((done) => setTimeout(done, 300));
+    }
+    $("watch-note").textContent = watching.rows.length ? "live, the newest activity first; prices in uncached input tokens" : "none yet: they appear here as soon as an agent sends a request through the watcher";
+  } catch {
+    $("watch-note").textContent = "The watcher does not answer: is cupel watch still running?";
+  }
+  watching.busy = false;
+}
+
+async function readStory() {
+  const chosen = watching.rows.find((row) => keyOf(row) === address.read().get("talk")) ?? watching.rows[0];
+  $("turns-view").hidden = !chosen;
+  if (!chosen) return;
+  const isNew = keyOf(chosen) !== watching.shown;
+  const atEnd = isNew || shownTurn.turn >= turnsNow().length - 1;
+  story = await fetched(`turns?${new URLSearchParams({ conversation: chosen.conversation, branch: chosen.branch })}`);
+  watching.shown = keyOf(chosen);
+  drawTerms();
+  const wanted = Number(address.read().get("turn"));
+  if (isNew) shownTurn.strategy = story.strategies.length - 1;
+  setTurn({ talk: 0, turn: isNew && wanted ? wanted - 1 : atEnd ? Infinity : shownTurn.turn, limit: shownTurn.limit });
+}
+
+function choose(row) {
+  address.write({ talk: keyOf(row), turn: null, strategy: null });
+  refresh();
+}
+
+function drawWatched() {
+  document.querySelector(".watched").hidden = !watching.rows.length;
+  $("watch-everything").hidden = !isGoverned;
+  $("watch-rows").replaceChildren(
+    ...watching.rows.map((row) => {
+      const title = `${row.title || "(no words)"}${row.parent === null ? "" : ` · branch after ${plural(row.forked, "message")}`}`;
+      const open = written("button", { type: "button", class: "row link", "aria-current": keyOf(row) === watching.shown ? "true" : null, onclick: () => choose(row) }, title);
+      const cells = [number(row.turns), number(row.sent), shareOf(row.read, row.sent), rounded(row.price), ...(isGoverned ? [rounded(row.appended)] : [])];
+      return make("tr", { class: keyOf(row) === watching.shown ? "current" : "" },
+        make("td", {}, open, ...(row.waiting ? [make("span", { class: "badge", text: "answering" })] : [])),
+        written("td", {}, row.model),
+        ...cells.map((text) => make("td", { class: "num", text })),
+      );
+    }),
+  );
+  const turns = watching.rows.reduce((sum, row) => sum + row.turns, 0);
+  $("subtitle").textContent = `${data.watch.upstream}${data.watch.upstream && ": "}${plural(watching.rows.length, "conversation")}, ${plural(turns, "turn")}`;
+}
+
+const changesOf = new EventSource("events");
+changesOf.addEventListener("message", refresh);
+changesOf.addEventListener("open", refresh);
+changesOf.addEventListener("error", () => { $("watch-note").textContent = "The watcher does not answer: is cupel watch still running?"; });

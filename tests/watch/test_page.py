@@ -1,0 +1,179 @@
+"""The watcher's page: its data are the requests and the bills of the store, and only this machine gets them."""
+
+import json
+import re
+from itertools import islice
+
+import httpx
+import pytest
+
+from cupel.watch._page import conversation_rows, turns_payload
+from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, step
+from tests.watch.upstream import proxied, running
+
+BUDGET = 3000
+PAGE = "/_cupel/"
+
+
+def expanded(runs):
+    return [first + at for first, count in zip(runs[::2], runs[1::2], strict=True) for at in range(count)]
+
+
+def converse(proxy, provider="openai", steps=10):
+    for count in range(steps):
+        httpx.post(proxy.url + PATHS[provider], json=body(provider, history(provider, count)))
+    proxy.turns(steps)
+
+
+@pytest.fixture(params=[None, BUDGET], ids=["looking", "governing"], scope="module")
+def watched(request):
+    with running(reply_to) as upstream, proxied(upstream.url, budget=request.param) as proxy:
+        converse(proxy)
+        yield proxy
+
+
+@pytest.fixture(params=PROVIDERS)
+def governed(request):
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy, request.param)
+        yield proxy
+
+
+def story_of(proxy):
+    (row,) = httpx.get(f"{proxy.url}{PAGE}conversations").json()
+    found = httpx.get(f"{proxy.url}{PAGE}turns", params={name: row[name] for name in ("conversation", "branch")})
+    return row, found.json()
+
+
+def test_the_list_has_the_totals_of_the_branch(watched):
+    (branch,) = watched.branches
+    row, _ = story_of(watched)
+    assert (row["turns"], row["sent"], row["read"]) == (10, branch.total.sent, branch.total.read)
+    assert (row["price"], row["appended"]) == (branch.total.price, branch.appended.price)
+    assert row["title"] == "Find the bug in the parser."
+    assert row["waiting"] is False
+
+
+def test_each_turn_has_the_providers_own_counts(watched):
+    (branch,) = watched.branches
+    _, story = story_of(watched)
+    (talk,) = story["conversations"]
+    assert story["strategies"] == (["as sent"] if watched.store.budget is None else ["dropping nothing", "as sent"])
+    for turn, shown in zip(branch.turns, talk["strategies"][-1], strict=True):
+        assert turn.bill.settled
+        assert (shown["sent"], shown["read"], shown["new"]) == (turn.bill.sent, turn.bill.read, turn.bill.new)
+        assert shown["price"] == turn.bill.price
+        assert "the provider's own counts" in shown["told"][0]
+    for turn, shown in zip(branch.turns, talk["strategies"][0], strict=True):
+        assert shown["sent"] == (turn.appended or turn.bill).sent
+        assert shown["request"] == [0, turn.count]
+
+
+def test_requests_are_the_messages_that_were_sent(governed):
+    (branch,) = governed.branches
+    _, story = story_of(governed)
+    (talk,) = story["conversations"]
+    shortened = 0
+    for turn, shown in zip(branch.turns, talk["strategies"][-1], strict=True):
+        numbers = expanded(shown["request"])
+        assert [n if n < talk["messages"] else talk["texts"][n]["of"] for n in numbers] == turn.positions
+        shortened += sum(n >= talk["messages"] for n in numbers)
+        assert any("are sent" in words for words in shown["told"])
+    assert shortened
+    assert talk["steps"] == [turn.count for turn in branch.turns]
+    assert "function_9_0" not in json.dumps(talk["texts"])
+    assert "function_8_0" in json.dumps(talk["texts"])
+
+
+def test_the_system_prompt_opens_the_request():
+    with running(reply_to) as upstream, proxied(upstream.url) as proxy:
+        httpx.post(proxy.url + PATHS["anthropic"], json=body("anthropic", history("anthropic", 1)))
+        proxy.turns(1)
+        _, story = story_of(proxy)
+        assert [row["text"] for row in story["conversations"][0]["opening"]] == ["You are an agent."]
+
+
+def test_branches_are_listed_one_by_one():
+    with running(reply_to) as upstream, proxied(upstream.url) as proxy:
+        for last in ("one", "other"):
+            messages = [*history("openai", 2), {"role": "assistant", "content": last}, *step("openai", 7)]
+            httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
+        proxy.turns(2)
+        rows = conversation_rows(proxy.store)
+        assert len(rows) == 2
+        assert sorted(row["forked"] for row in rows) == [0, 5]
+        for row in rows:
+            branch = proxy.store.branch(row["conversation"], row["branch"])
+            assert turns_payload(proxy.store, row["conversation"], branch)["conversations"][0]["messages"] == 8
+
+
+def test_a_message_that_nobody_can_read_is_shown_as_it_is():
+    with running(reply_to) as upstream, proxied(upstream.url) as proxy:
+        odd = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": 7}]
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", odd))
+        proxy.turns(1)
+        rows = conversation_rows(proxy.store)
+        for row in rows:
+            branch = proxy.store.branch(row["conversation"], row["branch"])
+            (talk,) = turns_payload(proxy.store, row["conversation"], branch)["conversations"]
+            assert "7" in talk["texts"][1]["text"]
+
+
+def test_a_turn_opens_as_a_page_that_answers(watched):
+    _, story = story_of(watched)
+    place = f"{watched.url}{PAGE}{story['window']}/9/"
+    page = httpx.get(place)
+    data = json.loads(re.search(r'id="payload">(.*?)</script>', page.text, re.DOTALL)[1])
+    assert data["live"]
+    assert "function_8_0" in json.dumps(data["items"])
+    answer = httpx.post(f"{place}ask", json={"budget": 777, "pins": {"0": False}})
+    assert answer.json()["policies"][0]["stages_at"] == 777
+    assert httpx.post(f"{place}ask", json={"budget": -1}).status_code == 400
+
+
+def test_places_that_are_not_there(watched):
+    for path in ("turns", "turns?conversation=x&branch=y", "window/x/y/0/", "window/x/y/nonsense/", "missing"):
+        assert httpx.get(f"{watched.url}{PAGE}{path}").status_code == 404
+    assert httpx.post(f"{watched.url}{PAGE}window/x/y/0/ask", json={"budget": 1}).status_code == 404
+    assert httpx.post(f"{watched.url}{PAGE}conversations").status_code == 405
+
+
+@pytest.mark.parametrize("path", ["", "conversations", "turns", "events"])
+def test_only_this_machine_gets_the_page(watched, path):
+    for headers in ({"host": "evil.example"}, {"host": "127.0.0.1.evil.example"}, {"sec-fetch-site": "cross-site"}):
+        answer = httpx.get(f"{watched.url}{PAGE}{path}", headers=headers)
+        assert answer.status_code in {403, 421}
+        assert "parser" not in answer.text
+
+
+def test_the_page_may_run_its_script_alone(watched):
+    page = httpx.get(f"{watched.url}{PAGE}", headers={"origin": "https://evil.example"})
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "connect-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert not [name for name in page.headers if name.startswith("access-control-")]
+
+
+def test_the_page_holds_no_conversation_before_it_asks(watched):
+    """The page itself can be saved or sent: it carries neither messages nor keys."""
+    assert "Find the bug" not in httpx.get(f"{watched.url}{PAGE}").text
+
+
+def test_every_change_is_told():
+    with running(reply_to) as upstream, proxied(upstream.url) as proxy, httpx.Client(timeout=10) as client:
+        with client.stream("GET", f"{proxy.url}{PAGE}events") as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == ": watching"
+            httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 1)))
+            told = [json.loads(line.removeprefix("data: ")) for line in islice(_data(lines), 2)]
+        (row,) = conversation_rows(proxy.store)
+        assert [(event["conversation"], event["what"]) for event in told] == [
+            (row["conversation"], "began"),
+            (row["conversation"], "ended"),
+        ]
+
+
+def _data(lines):
+    return (line for line in lines if line.startswith("data: "))
