@@ -107,8 +107,7 @@ def __getattr__(name: str) -> object:
         if module and name in module.__all__:
             value = globals()[name] = getattr(module, name)
             return value
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

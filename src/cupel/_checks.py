@@ -235,8 +235,7 @@ def suggesting(**hints: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if name not in known:
                     called = function.__qualname__.removesuffix(".__init__")
                     hint = f": {hints[name]}" if name in hints else did_you_mean(name, known)
-                    msg = f"{called}() got an unexpected keyword argument {name!r}{hint}"
-                    raise TypeError(msg)
+                    raise TypeError(f"{called}() got an unexpected keyword argument {name!r}{hint}")
             return function(*args, **kwargs)
 
         return checked

@@ -36,8 +36,7 @@ class FoldedName:
     def __init__(self, value: str) -> None:
         value = as_text(self.noun, value)
         if not value.strip():
-            msg = f"{self.noun} must not be blank, got {shown(value)}"
-            raise InvalidItemError(msg)
+            raise InvalidItemError(f"{self.noun} must not be blank, got {shown(value)}")
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "key", fold_ascii(value))
 
@@ -51,12 +50,10 @@ class FoldedName:
         return name
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        msg = f"{type(self).__name__} is frozen: cannot set {name}"
-        raise AttributeError(msg)
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name}")
 
     def __delattr__(self, name: str) -> NoReturn:
-        msg = f"{type(self).__name__} is frozen: cannot delete {name}"
-        raise AttributeError(msg)
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot delete {name}")
 
     def __eq__(self, other: object) -> bool:
         # Never equal to a plain str: no hash could agree with every spelling's hash (ruling 2.14).
@@ -102,8 +99,7 @@ def folded_map(
         try:
             name = name_type.of(raw)
         except InvalidItemError as blank:
-            msg = f"{field}: {blank}"
-            raise error(msg) from None
+            raise error(f"{field}: {blank}") from None
         if name in frozen:
             first = next(other for other in frozen if other == name)
             msg = f"{field}: {shown(first.value)} and {shown(name.value)} are the same {name_type.noun}; keep one"

@@ -21,8 +21,7 @@ class FrozenDict(dict[K, V]):
     __slots__ = ()
 
     def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
-        msg = f"{type(self).__name__} is read-only"
-        raise TypeError(msg)
+        raise TypeError(f"{type(self).__name__} is read-only")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = _refuse

@@ -55,8 +55,7 @@ def relation_of(item: ContextItem) -> Relation:
         relation = Relation(_label(metadata, ID_KEY), _worth(metadata), _label(metadata, GROUP_KEY))
     except (TypeError, InvalidItemError) as bad:
         # Metadata may hold anything, so a value of another type is a wrong value, not a wrong call.
-        msg = f"item {shown(item.content)}: {bad}"
-        raise InvalidItemError(msg) from None
+        raise InvalidItemError(f"item {shown(item.content)}: {bad}") from None
     if WORTH_KEY in metadata and relation.id is None:
         msg = f"item {shown(item.content)}: metadata[{WORTH_KEY!r}] needs a {ID_KEY!r} that names the entity, got none"
         raise InvalidItemError(msg)
@@ -71,8 +70,7 @@ def _label(metadata: Any, key: str) -> str | None:
         return None
     label = as_text(f"metadata[{key!r}]", label)
     if not label:
-        msg = f"metadata[{key!r}] must not be empty, got ''"
-        raise InvalidItemError(msg)
+        raise InvalidItemError(f"metadata[{key!r}] must not be empty, got ''")
     return label
 
 
@@ -100,11 +98,10 @@ def check_batch(items: Iterable[ContextItem], seen: set[tuple[str, str]]) -> Non
         named = ((ID_KEY, relation.id), (GROUP_KEY, relation.group))
         labels = {(key, label) for key, label in named if label is not None}
         for key, label in sorted(labels & seen):
-            msg = (
+            raise InvalidItemError(
                 f"item {shown(item.content)}: {key} {shown(label)} is not in the same batch of the stream; relations "
                 "hold within a batch, so raise batch_size, or read the sources whole with arun"
             )
-            raise InvalidItemError(msg)
         new |= labels
     seen |= new
 
@@ -278,11 +275,10 @@ def _check_agreement(entries: list[_Entry]) -> None:
         pairs = (("kind", item.kind, other.kind), (GROUP_KEY, relation.group, others.group))
         for name, value, expected in pairs:
             if value != expected:
-                msg = (
+                raise InvalidItemError(
                     f"forms of {shown(relation.id)} must agree in {name}, got {_named(value)} for "
                     f"{shown(item.content)} and {_named(expected)} for {shown(other.content)}"
                 )
-                raise InvalidItemError(msg)
 
 
 def _pinned_contents(fixed: list[_Entry]) -> dict[str, str]:
@@ -290,11 +286,10 @@ def _pinned_contents(fixed: list[_Entry]) -> dict[str, str]:
     contents: dict[str, str] = {}
     for item, relation in fixed:
         if relation.id in contents:
-            msg = (
+            raise InvalidItemError(
                 f"at most one item of {ID_KEY} {shown(relation.id)} may be pinned, "
                 f"got {shown(contents[relation.id])} and {shown(item.content)}"
             )
-            raise InvalidItemError(msg)
         if relation.id is not None:
             contents[relation.id] = item.content
     return contents
@@ -311,11 +306,10 @@ def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pinned: Mappi
         was_pinned, other = first.setdefault(relation.group, (is_pinned, item))
         if is_pinned is not was_pinned:
             yes, no = (item, other) if is_pinned else (other, item)
-            msg = (
+            raise InvalidItemError(
                 f"group {shown(relation.group)} must be pinned as a whole or not at all, "
                 f"got {shown(yes.content)} pinned and {shown(no.content)} not"
             )
-            raise InvalidItemError(msg)
 
 
 def _entities(

@@ -1,4 +1,4 @@
-"""Reading an asynchronous source a batch at a time, and filling a budget from it."""
+"""Reading an asynchronous source a batch at a time."""
 
 from __future__ import annotations
 
@@ -6,22 +6,10 @@ from contextlib import asynccontextmanager
 from types import coroutine
 from typing import TYPE_CHECKING, TypeVar
 
-from cupel._columns import descending
-
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator
 
 T = TypeVar("T")
-
-
-def fill(scores: list[float], tokens: list[int], remaining: int) -> list[int]:
-    """Return the positions of a batch that fit, from the highest score down (ruling 14.9); negative counts never do."""
-    chosen: list[int] = []
-    for position in descending(scores):
-        if 0 <= tokens[position] <= remaining:
-            chosen.append(position)
-            remaining -= tokens[position]
-    return chosen
 
 
 @asynccontextmanager

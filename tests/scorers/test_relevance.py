@@ -138,15 +138,6 @@ def test_the_index_of_a_pool_is_built_once_and_grows_with_it(monkeypatch):
     assert added == [*POOL, POOL[0]]
 
 
-def test_bindings_over_different_pools_keep_their_own_index(monkeypatch):
-    first, second = PLAIN.bind("a"), PLAIN.bind("b")
-    first.score_all(POOL[:5])
-    second.score_all(POOL[5:])
-    monkeypatch.delattr(Index, "_add")
-    first.bind("x").score_all(POOL[:5])
-    second.bind("y").score_all(POOL[5:])
-
-
 def test_threads_share_a_scorer():
     scorer = RelevanceScorer(neighbours=0.5, stem=False)
     pools = [POOL[:9], POOL[:4], POOL, POOL[3:]] * 20

@@ -50,8 +50,7 @@ def as_items(items: Iterable[ContextItem] | None) -> tuple[ContextItem, ...]:
 def check_members(name: str, prepared: PreparedSelection, items: Iterable[ContextItem]) -> None:
     """Refuse an item that was not prepared: no budget selects it, which would be a misleading answer."""
     for item in prepared.strangers(items):
-        msg = f"{name} must be among the items that were prepared, got {shown(item)}"
-        raise InvalidItemError(msg)
+        raise InvalidItemError(f"{name} must be among the items that were prepared, got {shown(item)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,8 +171,7 @@ class SelectionReport(Portable):
         for entry in entries:
             if entry.item == item:
                 return entry
-        msg = f"the report has no decision on {shown(item)}: it was not among the candidates"
-        raise SelectionError(msg)
+        raise SelectionError(f"the report has no decision on {shown(item)}: it was not among the candidates")
 
     def find(self, content_prefix: str) -> list[IncludedItem | ExcludedItem]:
         """Return the decisions on all items whose content starts with a prefix."""
@@ -194,8 +193,7 @@ class SelectionReport(Portable):
     def _item_of(self, content: str) -> ContextItem:
         found = self.find(content)
         if not found:
-            msg = f"the report has no decision on an item that starts with {shown(content)}"
-            raise SelectionError(msg)
+            raise SelectionError(f"the report has no decision on an item that starts with {shown(content)}")
         return next((entry.item for entry in found if entry.item.content == content), found[0].item)
 
     def counterfactual(self, item: ContextItem) -> Counterfactual:
@@ -220,8 +218,7 @@ class SelectionReport(Portable):
     def _origin_for(self, method: str) -> Origin:
         if self.origin is None:
             expected = "a report of dry_run, select or a traced run"
-            msg = f"{method} needs {expected}; this one was read from a document or copied"
-            raise SelectionError(msg)
+            raise SelectionError(f"{method} needs {expected}; this one was read from a document or copied")
         return self.origin
 
     def should(self) -> SelectionReportAssertionChain:

@@ -143,16 +143,14 @@ class ContextItem(_Required, Portable, frozen=True, kw_only=True, gc=False, repr
 def _tokens(value: object) -> int:
     if value is msgspec.UNSET:
         hint = "count them, or use cupel.tokens.with_token_count(ContextItem(content, 0), counter)"
-        msg = f"tokens is missing: {hint}"
-        raise TypeError(msg)
+        raise TypeError(f"tokens is missing: {hint}")
     return _count("tokens", value)
 
 
 def _content(content: object) -> str:
     text = as_text("content", content)
     if not text:
-        msg = "content must not be empty, got ''"
-        raise InvalidItemError(msg)
+        raise InvalidItemError("content must not be empty, got ''")
     return text
 
 
@@ -192,6 +190,5 @@ def _utc(timestamp: datetime) -> datetime:
         msg = f"timestamp must be an instant from year 1 to 9999 in UTC, got {timestamp.isoformat()}"
         raise InvalidItemError(msg) from None
     if naive:
-        msg = f"timestamp must carry a time zone, got the naive {timestamp.isoformat()}"
-        raise InvalidItemError(msg)
+        raise InvalidItemError(f"timestamp must carry a time zone, got the naive {timestamp.isoformat()}")
     return instant if type(instant) is datetime else datetime.combine(instant.date(), instant.timetz())

@@ -66,8 +66,7 @@ class PinRule:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if all(value is None or value == {} for value in checked.values()):
-            msg = "a PinRule needs at least one condition: kind, tag, source, metadata or newest"
-            raise PipelineConfigError(msg)
+            raise PipelineConfigError("a PinRule needs at least one condition: kind, tag, source, metadata or newest")
 
     @classmethod
     def system_prompts(cls) -> PinRule:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from cupel._checks import as_integer, as_number, as_text, as_tuple, shown, wrong_type
 from cupel._columns import Candidates, descending
 from cupel._relations import are_related, check_batch
-from cupel._streams import fill, next_batch, opened
+from cupel._streams import next_batch, opened
 from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, ScoredItem
@@ -49,8 +49,7 @@ class ItemSource:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.get is ItemSource.get and cls.stream is ItemSource.stream:
-            msg = f"{cls.__name__} must define get or stream: each is only the other's default"
-            raise TypeError(msg)
+            raise TypeError(f"{cls.__name__} must define get or stream: each is only the other's default")
 
     async def get(self) -> Iterable[ContextItem]:
         """Return all items."""
@@ -167,8 +166,7 @@ async def gather(
     import asyncio  # costs more than a whole synchronous run
 
     if on_error not in ("raise", "skip"):
-        msg = f"on_error must be 'raise' or 'skip', got {shown(on_error)}"
-        raise PipelineConfigError(msg)
+        raise PipelineConfigError(f"on_error must be 'raise' or 'skip', got {shown(on_error)}")
     named = _named(cast("Any", sources))
     limits = _limits(named, timeout)
     try:
@@ -233,8 +231,7 @@ def _limits(named: dict[str, Any], timeout: Mapping[str, Any] | float | None) ->
             msg = f"timeout names {shown(name)}, which is not a source; the sources are {', '.join(named)}"
             raise PipelineConfigError(msg)
         if not as_number("timeout", limit, error=PipelineConfigError) > 0:
-            msg = f"timeout must be more than 0 seconds, got {shown(limit)}"
-            raise PipelineConfigError(msg)
+            raise PipelineConfigError(f"timeout must be more than 0 seconds, got {shown(limit)}")
     return limits
 
 
@@ -342,17 +339,12 @@ class StreamSelection:
         self._pin(classified)
         self.tally.classified(classified)
         candidates = rank(self.pipeline, classified, self.tally, self._contents)
-        chosen = self._fitting(candidates)
+        chosen = BestFirstSlice().prepare(candidates)(ContextBudget(self.remaining, self.remaining)).chosen
         self.tally.add(sliced_out(candidates, chosen, Selection(chosen), (), (self.remaining, 0)))
         added = candidates.at(chosen)
         self.chosen += added.scored()
         self._contents.update(item.content for item in added.items)
         self.remaining -= sum(added.tokens)
-
-    def _fitting(self, candidates: Candidates) -> list[int]:
-        if candidates.relations is None:
-            return fill(candidates.scores, candidates.tokens, self.remaining)
-        return BestFirstSlice().prepare(candidates)(ContextBudget(self.remaining, self.remaining)).chosen
 
     def place(self) -> list[ContextItem]:
         """Handle overflow and put the selection in its final order, as a run does."""
@@ -390,11 +382,10 @@ def _batch_size(pipeline: Pipeline, batch_size: int | None) -> int:
     slicer = pipeline.slicer
     # A subclass that overrides `slice` would be ignored.
     if not isinstance(slicer, (StreamSlice, GreedySlice)) or type(slicer).prepare is Slicer.prepare:
-        msg = (
+        raise PipelineConfigError(
             f"a stream is chosen from a batch at a time, which {type(slicer).__name__} cannot do: "
             "use StreamSlice or GreedySlice, or read the sources whole with arun"
         )
-        raise PipelineConfigError(msg)
     if batch_size is not None:
         return StreamSlice(batch_size).batch_size
     return slicer.batch_size if isinstance(slicer, StreamSlice) else StreamSlice().batch_size
@@ -403,8 +394,7 @@ def _batch_size(pipeline: Pipeline, batch_size: int | None) -> int:
 def _check_unrelated(item: ContextItem, pinned: list[ContextItem]) -> None:
     """Refuse to take back an item without which others may be incomplete."""
     if are_related([item]):
-        msg = (
+        raise SelectionError(
             f"pinned item {shown(pinned[0].content)} needs the room of {shown(item.content)}, which has relations and "
             "was chosen from an earlier batch; let pinned items come first, or read the sources whole with arun"
         )
-        raise SelectionError(msg)

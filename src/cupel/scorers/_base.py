@@ -20,8 +20,7 @@ def checked_query(query: object) -> str:
     """Return a query that is not blank."""
     text = as_text("query", query)
     if not text.strip():
-        msg = f"query must not be empty, got {shown(query)}"
-        raise ScorerConfigError(msg)
+        raise ScorerConfigError(f"query must not be empty, got {shown(query)}")
     return text
 
 
@@ -158,8 +157,7 @@ def positive(value: object, field: str) -> float:
     """Check a weight that must not be zero: finite and positive."""
     weight = as_weight(value, field)
     if not 0.0 < weight < inf:
-        msg = f"{field} must be finite and > 0, got {shown(value)}"
-        raise ScorerConfigError(msg)
+        raise ScorerConfigError(f"{field} must be finite and > 0, got {shown(value)}")
     return weight
 
 

@@ -39,8 +39,7 @@ def refuse_cycles(root: Scorer) -> None:
             msg = f"{type(root).__name__}: cycle detected, {type(child).__name__} is contained in itself"
             raise ScorerConfigError(msg)
         elif len(stack) > _DEEPEST:
-            msg = f"{type(root).__name__}: more than {_DEEPEST} scorers are nested in one another"
-            raise ScorerConfigError(msg)
+            raise ScorerConfigError(f"{type(root).__name__}: more than {_DEEPEST} scorers are nested in one another")
         elif id(child) not in finished:
             path.add(id(child))
             stack.append((child, iter(getattr(child, "children", ()))))
@@ -69,8 +68,7 @@ class CompositeScorer(PassScorer):
         pairs = as_list("entries", self.entries, "an iterable of (scorer, weight) pairs")
         entries = tuple(_checked_entry(position, entry) for position, entry in enumerate(pairs))
         if not entries:
-            msg = "entries must hold at least one (scorer, weight) pair, got none"
-            raise ScorerConfigError(msg)
+            raise ScorerConfigError("entries must hold at least one (scorer, weight) pair, got none")
         active = tuple(entry for entry in entries if not entry[0].abstains) or entries
         total = 0.0
         for _, weight in active:

@@ -85,8 +85,7 @@ class Step(Curve):
         pairs = as_list("windows", self.windows, "an iterable of (max_age, score) pairs")
         windows = tuple(_checked_window(position, window) for position, window in enumerate(pairs))
         if not windows:
-            msg = "windows must hold at least one (max_age, score) pair, got none"
-            raise ScorerConfigError(msg)
+            raise ScorerConfigError("windows must hold at least one (max_age, score) pair, got none")
         object.__setattr__(self, "windows", windows)
 
     def at(self, age: timedelta) -> float:
@@ -102,8 +101,7 @@ def _checked_window(position: int, window: Any) -> tuple[timedelta, float]:
     _positive_duration(max_age, f"windows[{position}] max_age (maxAge)")
     score = as_weight(raw, f"windows[{position}] score")
     if isnan(score):
-        msg = f"windows[{position}] score must be a number, got nan"
-        raise ScorerConfigError(msg)
+        raise ScorerConfigError(f"windows[{position}] score must be a number, got nan")
     return max_age, score
 
 
@@ -111,8 +109,7 @@ def _positive_duration(value: object, field: str) -> None:
     if not isinstance(value, timedelta):
         raise wrong_type(field, "a timedelta", value)
     if value <= _ZERO:
-        msg = f"{field} must be longer than zero, got {value}"
-        raise ScorerConfigError(msg)
+        raise ScorerConfigError(f"{field} must be longer than zero, got {value}")
 
 
 @runtime_checkable
@@ -192,6 +189,5 @@ def _aware(instant: object, field: str) -> datetime:
     if not isinstance(instant, datetime):
         raise wrong_type(field, "an aware datetime", instant)
     if instant.utcoffset() is None:
-        msg = f"{field} must carry a time zone, got the naive {instant.isoformat()}"
-        raise ScorerConfigError(msg)
+        raise ScorerConfigError(f"{field} must carry a time zone, got the naive {instant.isoformat()}")
     return instant.astimezone(UTC)

@@ -100,8 +100,7 @@ class EmbeddingScorer(PassScorer):
     def __post_init__(self) -> None:
         as_function("embed", self.embed)
         if self.vector_key is not None and not as_text("vector_key", self.vector_key):
-            msg = "vector_key must not be empty, got ''"
-            raise ScorerConfigError(msg)
+            raise ScorerConfigError("vector_key must not be empty, got ''")
         if self.query is not None:
             object.__setattr__(self, "query", checked_query(self.query))
 
@@ -168,8 +167,7 @@ class EmbeddingScorer(PassScorer):
             answer = self.embed(missing)
             if isawaitable(answer):
                 _abandon(answer)
-                msg = "embed is asynchronous: select with arun, or await scorer.warm(items) first"
-                raise ScorerConfigError(msg)
+                raise ScorerConfigError("embed is asynchronous: select with arun, or await scorer.warm(items) first")
             vectors |= self._learn(missing, answer, count)
 
     def _missing(self, texts: list[str], vectors: dict[str, NDArray[np.float64]]) -> list[str]:

@@ -136,8 +136,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
     untyped: Any = snowballstemmer
     known: list[str] = sorted(untyped.algorithms())
     if language not in known:
-        msg = f"stem must be True, False or one of {', '.join(known)}, got {shown(language)}"
-        raise ScorerConfigError(msg)
+        raise ScorerConfigError(f"stem must be True, False or one of {', '.join(known)}, got {shown(language)}")
     stem: Callable[[str], str] = untyped.stemmer(language).stemWord
     return stem
 
@@ -375,12 +374,10 @@ class RelevanceScorer(PassScorer):
 
     def __post_init__(self) -> None:
         if as_text("method", self.method) != "bm25":
-            msg = f"method must be 'bm25', got {shown(self.method)}"
-            raise ScorerConfigError(msg)
+            raise ScorerConfigError(f"method must be 'bm25', got {shown(self.method)}")
         neighbours = as_finite("neighbours", self.neighbours, error=ScorerConfigError, least=0.0, most=1.0)
         if neighbours == 1.0:
-            msg = "neighbours must be below 1, or scores would not fade with distance, got 1.0"
-            raise ScorerConfigError(msg)
+            raise ScorerConfigError("neighbours must be below 1, or scores would not fade with distance, got 1.0")
         if not isinstance(self.stem, (bool, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("stem", "True, False or the name of a language", self.stem)
         words = as_tuple("stop", self.stop, str, expected="an iterable of strings")

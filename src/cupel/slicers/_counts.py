@@ -89,11 +89,10 @@ class CountQuotaEntry:
         for name in ("require_count", "cap_count"):
             object.__setattr__(self, name, as_amount(name, getattr(self, name), self.kind))
         if self.require_count > self.cap_count:
-            msg = (
+            raise SlicerConfigError(
                 f"require_count must not exceed cap_count for kind '{self.kind}', "
                 f"got require_count={shown(self.require_count)}, cap_count={shown(self.cap_count)}"
             )
-            raise SlicerConfigError(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +125,10 @@ class CountQuotaSlice(PreparingSlicer):
         as_instance("inner", self.inner, Slicer)
         as_instance("scarcity", self.scarcity, ScarcityBehavior)
         if isinstance(self.inner, KnapsackSlice):
-            msg = (
+            raise SlicerConfigError(
                 "inner: CountQuotaSlice does not work with KnapsackSlice; use GreedySlice as the inner slicer, "
                 "or CountConstrainedKnapsackSlice for counts with a knapsack"
             )
-            raise SlicerConfigError(msg)
 
     def _prepare(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""

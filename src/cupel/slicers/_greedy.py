@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from cupel._checks import as_integer
 from cupel._columns import Candidates, densities, descending
 from cupel._relations import check_batch
-from cupel._streams import fill, next_batch, opened
+from cupel._streams import next_batch, opened
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextBudget
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
@@ -175,16 +175,10 @@ class StreamSlice(PreparingSlicer):
                 batch = await next_batch(entries, self.batch_size)
                 check_batch((entry.item for entry in batch), seen)
                 candidates = Candidates.of(batch)
-                for position in _fitting(candidates, remaining):
+                # From the highest score down (ruling 14.9).
+                for position in BestFirstSlice().prepare(candidates)(ContextBudget(remaining, remaining)).chosen:
                     chosen.append(candidates.items[position])
                     remaining -= candidates.tokens[position]
                 if len(batch) < self.batch_size:
                     break
         return chosen
-
-
-def _fitting(candidates: Candidates, remaining: int) -> list[int]:
-    """Return the positions of one batch that fit, from the highest score down."""
-    if candidates.relations is None:
-        return fill(candidates.scores, candidates.tokens, remaining)
-    return BestFirstSlice().prepare(candidates)(ContextBudget(remaining, remaining)).chosen

@@ -112,8 +112,7 @@ class OptimalSlice(PreparingSlicer):
         object.__setattr__(self, "limits", checked_entries("limits", self.limits, KindLimit))
         gap = as_finite("gap", self.gap, error=SlicerConfigError, least=0, most=1)
         if gap == 1:
-            msg = "gap must be less than 1, got 1: everything would be good enough"
-            raise SlicerConfigError(msg)
+            raise SlicerConfigError("gap must be less than 1, got 1: everything would be good enough")
         object.__setattr__(self, "gap", gap)
         object.__setattr__(self, "max_core", as_integer("max_core", self.max_core, least=0, error=SlicerConfigError))
         object.__setattr__(self, "exact", as_flag("exact", self.exact))

@@ -303,12 +303,10 @@ class QuotaSlice(PreparingSlicer):
         object.__setattr__(self, "quotas", checked_entries("quotas", self.quotas, QuotaEntry))
         as_instance("inner", self.inner, Slicer)
         if as_text("leftover", self.leftover) not in ("leave", "share"):
-            msg = f"leftover must be 'leave' or 'share', got {shown(self.leftover)}"
-            raise SlicerConfigError(msg)
+            raise SlicerConfigError(f"leftover must be 'leave' or 'share', got {shown(self.leftover)}")
         total = fsum(entry.require for entry in self.quotas)
         if total > _ALL:
-            msg = f"quotas: the required percentages must not add up to more than 100, got {total!r}"
-            raise SlicerConfigError(msg)
+            raise SlicerConfigError(f"quotas: the required percentages must not add up to more than 100, got {total!r}")
 
     def _prepare(self, candidates: Candidates) -> QuotaChooser:
         """Split the candidates by kind and prepare the inner slicer for each part."""

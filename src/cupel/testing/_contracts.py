@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -55,9 +56,10 @@ def check_scorer(
     """
     as_instance("scorer", scorer, Scorer)
     require_hypothesis()
-    from cupel.testing._laws import search_scorer
+    from cupel.testing import _laws
 
-    search_scorer(scorer, items, allow_nan=allow_nan, unit_interval=unit_interval, max_examples=max_examples)
+    laws = partial(_laws.check_scorer_case, scorer, allow_nan=allow_nan, unit_interval=unit_interval)
+    _laws.search(scorer, _laws.scorer_cases(items), laws, max_examples)
 
 
 def check_slicer(
@@ -87,15 +89,12 @@ def check_slicer(
     """
     as_instance("slicer", slicer, Slicer)
     require_hypothesis()
-    from cupel.testing._laws import search_slicer
+    from cupel.testing import _laws
 
-    search_slicer(
-        slicer,
-        items,
-        may_exceed_target=may_exceed_target,
-        non_finite_scores=non_finite_scores,
-        max_examples=max_examples,
-    )
+    laws = partial(_laws.check_slicer_case, slicer, may_exceed_target=may_exceed_target)
+    _laws.search(slicer, _laws.slicer_cases(items, non_finite_scores=non_finite_scores), laws, max_examples)
+    if items is None:  # a caller's items need not be related
+        _laws.search(slicer, _laws.related_cases(), partial(_laws.check_related_case, slicer), max_examples)
 
 
 def check_placer(
@@ -116,6 +115,7 @@ def check_placer(
     """
     as_instance("placer", placer, Placer)
     require_hypothesis()
-    from cupel.testing._laws import search_placer
+    from cupel.testing import _laws
 
-    search_placer(placer, items, non_finite_scores=non_finite_scores, max_examples=max_examples)
+    cases = _laws.placer_cases(items, non_finite_scores=non_finite_scores)
+    _laws.search(placer, cases, partial(_laws.check_placer_case, placer), max_examples)

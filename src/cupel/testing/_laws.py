@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class Case:
     """One input of a strategy, and another one to try in between."""
 
     name: str
@@ -61,33 +61,25 @@ class _Case:
         return listing if self.budget is _NO_BUDGET else f"{listing}\nbudget = {self.budget!r}"
 
 
-def search_scorer(
-    scorer: Scorer,
-    items: SearchStrategy[ContextItem] | None,
-    *,
-    allow_nan: bool,
-    unit_interval: bool,
-    max_examples: int | None,
-) -> None:
-    """Search for a case in which a scorer breaks a law."""
-    # The pipeline scores neither pinned items nor negative counts.
+def scorer_cases(items: SearchStrategy[ContextItem] | None) -> SearchStrategy[Case]:
+    """Draw the input of a scorer; the pipeline scores neither pinned items nor negative counts."""
     scoreable = items if items is not None else strategies.items(pinned=st.just(value=False))
     lists, others = (strategies.item_lists(scoreable, max_size=most) for most in (8, 3))
-    cases = st.builds(_Case, st.just("items"), lists, others)
-
-    def laws(case: _Case) -> None:
-        scores = _scores_one_by_one(scorer, case)
-        _scores_without_memory(scorer, case, scores)
-        for position, score in enumerate(scores):
-            if isnan(score) and not allow_nan:
-                raise _violation(scorer, "a score is a number", case, f"items[{position}] scores NaN")
-            if unit_interval and not 0.0 <= score <= 1.0:
-                raise _violation(scorer, "a score lies between 0 and 1", case, f"items[{position}] scores {score!r}")
-
-    _search(cases, laws, scorer, max_examples)
+    return st.builds(Case, st.just("items"), lists, others)
 
 
-def _scores_one_by_one(scorer: Scorer, case: _Case) -> list[float]:
+def check_scorer_case(scorer: Scorer, case: Case, *, allow_nan: bool, unit_interval: bool) -> None:
+    """Raise if a scorer breaks a law."""
+    scores = _scores_one_by_one(scorer, case)
+    _scores_without_memory(scorer, case, scores)
+    for position, score in enumerate(scores):
+        if isnan(score) and not allow_nan:
+            raise _violation(scorer, "a score is a number", case, f"items[{position}] scores NaN")
+        if unit_interval and not 0.0 <= score <= 1.0:
+            raise _violation(scorer, "a score lies between 0 and 1", case, f"items[{position}] scores {score!r}")
+
+
+def _scores_one_by_one(scorer: Scorer, case: Case) -> list[float]:
     with _unchanged(scorer, case) as given:
         scores = _score_all(scorer, case, given)
         for position, item in enumerate(case.given):
@@ -98,13 +90,13 @@ def _scores_one_by_one(scorer: Scorer, case: _Case) -> list[float]:
     return scores
 
 
-def _scores_without_memory(scorer: Scorer, case: _Case, scores: list[float]) -> None:
+def _scores_without_memory(scorer: Scorer, case: Case, scores: list[float]) -> None:
     """Score the same items again, others in between, all in one list: no cache may depend on a list's identity."""
     other = replace(case, given=case.others)
     reused = list(case.others)
     fresh = _score_all(scorer, other, reused)
 
-    def agree(asked: _Case, expected: list[float], when: str, items: list[ContextItem]) -> None:
+    def agree(asked: Case, expected: list[float], when: str, items: list[ContextItem]) -> None:
         repeated = _score_all(scorer, asked, items)
         if _bits(repeated) != _bits(expected):
             found = f"scores: {expected!r}\nscores {when}: {repeated!r}"
@@ -119,7 +111,7 @@ def _scores_without_memory(scorer: Scorer, case: _Case, scores: list[float]) -> 
     agree(case, scores, "for equal copies", _copied(case.given))
 
 
-def _score_all(scorer: Scorer, case: _Case, items: list[ContextItem]) -> list[float]:
+def _score_all(scorer: Scorer, case: Case, items: list[ContextItem]) -> list[float]:
     return _attempt(scorer, case, lambda: scorer.checked_scores(items) if items else [])
 
 
@@ -128,63 +120,53 @@ def _bits(scores: list[float]) -> list[bytes]:
 
 
 @st.composite
-def _slicer_cases(draw: DrawFn, lists: SearchStrategy[list[ScoredItem]]) -> _Case:
-    scored = draw(lists)
+def slicer_cases(draw: DrawFn, items: SearchStrategy[ContextItem] | None, *, non_finite_scores: bool) -> Case:
+    """Draw the input of a slicer and two budgets."""
+    scores = strategies.scores(non_finite=non_finite_scores)
+    scored = draw(strategies.scored_lists(items, scores=scores, max_size=8))
     total = sum(entry.item.tokens for entry in scored)
     # A target with some room above it, which a slicer should not use.
     budgets = st.tuples(st.integers(0, total + 1), st.integers(0, 20)).map(
         lambda drawn: ContextBudget(drawn[0] + drawn[1], drawn[0])
     )
-    return _Case("scored", scored, [], draw(budgets), draw(budgets))
+    return Case("scored", scored, [], draw(budgets), draw(budgets))
 
 
 @st.composite
-def _related_cases(draw: DrawFn) -> _Case:
+def related_cases(draw: DrawFn) -> Case:
+    """Draw the input of a slicer with forms and groups, and two budgets."""
     related = draw(strategies.related_lists())
     scored = sorted(
         (ScoredItem(item, item.future_relevance_hint or 0.0) for item in related), key=lambda one: -one.score
     )
     budgets = st.integers(0, sum(item.tokens for item in related)).map(lambda target: ContextBudget(target, target))
-    return _Case("scored", scored, [], draw(budgets), draw(budgets))
+    return Case("scored", scored, [], draw(budgets), draw(budgets))
 
 
-def search_slicer(
-    slicer: Slicer,
-    items: SearchStrategy[ContextItem] | None,
-    *,
-    may_exceed_target: bool,
-    non_finite_scores: bool,
-    max_examples: int | None,
-) -> None:
-    """Search for a case in which a slicer breaks a law."""
+def check_slicer_case(slicer: Slicer, case: Case, *, may_exceed_target: bool) -> None:
+    """Raise if a slicer breaks a law."""
 
-    def laws(case: _Case) -> None:
-        def answer(scored: list[ScoredItem], budget: ContextBudget | None = None) -> list[ContextItem]:
-            returned = _attempt(slicer, case, lambda: slicer.slice(scored, budget or case.budget))
-            return _as_items(slicer, case, "slice", returned)
+    def answer(scored: list[ScoredItem], budget: ContextBudget | None = None) -> list[ContextItem]:
+        returned = _attempt(slicer, case, lambda: slicer.slice(scored, budget or case.budget))
+        return _as_items(slicer, case, "slice", returned)
 
-        chosen = _selects_given_items(slicer, case, answer)
-        if not may_exceed_target:
-            _stays_within_the_target(slicer, case, chosen)
-        law = "the same case always gives the same selection"
-        reused = _repeats_itself(
-            slicer, case, law, chosen, answer=answer, disturb=lambda: answer(list(case.given), case.other_budget)
-        )
-        reused.clear()
-        if leftover := answer(reused):
-            found = f"for the same list, emptied, {_referred(case.given, returned=leftover)}"
-            raise _violation(slicer, law, case, found)
-        if type(slicer).prepare is not Slicer.prepare:
-            _prepares_as_it_slices(slicer, case, chosen)
-
-    lists = strategies.scored_lists(items, scores=strategies.scores(non_finite=non_finite_scores), max_size=8)
-    _search(_slicer_cases(lists), laws, slicer, max_examples)
-    if items is None:  # a caller's items need not be related
-        _search(_related_cases(), lambda case: _keeps_to_relations(slicer, case), slicer, max_examples)
+    chosen = _selects_given_items(slicer, case, answer)
+    if not may_exceed_target:
+        _stays_within_the_target(slicer, case, chosen)
+    law = "the same case always gives the same selection"
+    reused = _repeats_itself(
+        slicer, case, law, chosen, answer=answer, disturb=lambda: answer(list(case.given), case.other_budget)
+    )
+    reused.clear()
+    if leftover := answer(reused):
+        found = f"for the same list, emptied, {_referred(case.given, returned=leftover)}"
+        raise _violation(slicer, law, case, found)
+    if type(slicer).prepare is not Slicer.prepare:
+        _prepares_as_it_slices(slicer, case, chosen)
 
 
 def _selects_given_items(
-    slicer: Slicer, case: _Case, answer: Callable[[list[ScoredItem]], list[ContextItem]]
+    slicer: Slicer, case: Case, answer: Callable[[list[ScoredItem]], list[ContextItem]]
 ) -> list[ContextItem]:
     with _unchanged(slicer, case) as given:
         chosen = answer(given)
@@ -202,14 +184,14 @@ def _selects_given_items(
     return chosen
 
 
-def _stays_within_the_target(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
+def _stays_within_the_target(slicer: Slicer, case: Case, chosen: list[ContextItem]) -> None:
     tokens, target = sum(item.tokens for item in chosen), case.budget.target_tokens
     if tokens > target:
         found = f"{_referred(case.given, returned=chosen)}\nthat is {tokens} tokens for a target of {target}"
         raise _violation(slicer, "the selection stays within the target", case, found)
 
 
-def _prepares_as_it_slices(slicer: Slicer, case: _Case, chosen: list[ContextItem]) -> None:
+def _prepares_as_it_slices(slicer: Slicer, case: Case, chosen: list[ContextItem]) -> None:
     candidates = Candidates.of(case.given)
     choose = _attempt(slicer, case, lambda: slicer.prepare(candidates))
     _attempt(slicer, case, lambda: choose(case.other_budget))
@@ -227,7 +209,7 @@ def _prepares_as_it_slices(slicer: Slicer, case: _Case, chosen: list[ContextItem
     _same_at(slicer, case, choose, prepared, case.budget.target_tokens + _FAR if span.stop is None else span.stop - 1)
 
 
-def _same_at(slicer: Slicer, case: _Case, choose: Chooser, prepared: list[ContextItem], target: int) -> None:
+def _same_at(slicer: Slicer, case: Case, choose: Chooser, prepared: list[ContextItem], target: int) -> None:
     budget = ContextBudget(max(case.budget.max_tokens, target), target)
     there = [case.given[position].item for position in _attempt(slicer, case, lambda: choose(budget)).chosen]
     if not _same(prepared, there):
@@ -235,7 +217,7 @@ def _same_at(slicer: Slicer, case: _Case, choose: Chooser, prepared: list[Contex
         raise _violation(slicer, "all targets of a span give the same selection", case, found)
 
 
-def _keeps_to_relations(slicer: Slicer, case: _Case) -> None:
+def check_related_case(slicer: Slicer, case: Case) -> None:
     """Raise if a pipeline's selection breaks a relation; the metadata is read independently of the slicer."""
     candidates = Candidates.of(case.given)
     choose = _attempt(slicer, case, lambda: enforce_relations(slicer.prepare(candidates), candidates.relations))
@@ -253,47 +235,41 @@ def _breaches(items: list[ContextItem], chosen: list[ContextItem]) -> Iterator[s
         yield "part of a group without the rest"
 
 
-def search_placer(
-    placer: Placer,
-    items: SearchStrategy[ContextItem] | None,
-    *,
-    non_finite_scores: bool,
-    max_examples: int | None,
-) -> None:
-    """Search for a case in which a placer breaks a law."""
+def placer_cases(items: SearchStrategy[ContextItem] | None, *, non_finite_scores: bool) -> SearchStrategy[Case]:
+    """Draw the input of a placer as the pipeline merges it: pinned items with a score of 1, then the selected ones."""
     pinned = strategies.items(pinned=st.just(value=True)).map(lambda item: ScoredItem(item, 1.0))
     scores = strategies.scores(non_finite=non_finite_scores)
-    # As the pipeline merges them: pinned items with a score of 1, then the selected ones.
     merged = st.tuples(st.lists(pinned, max_size=2), strategies.scored_lists(items, scores=scores, max_size=6)).map(
         lambda parts: parts[0] + parts[1]
     )
-    cases = st.builds(_Case, st.just("scored"), merged, strategies.scored_lists(items, scores=scores, max_size=3))
+    return st.builds(Case, st.just("scored"), merged, strategies.scored_lists(items, scores=scores, max_size=3))
 
-    def laws(case: _Case) -> None:
-        def answer(scored: list[ScoredItem]) -> list[ContextItem]:
-            return _as_items(placer, case, "place", _attempt(placer, case, lambda: placer.place(scored)))
 
-        with _unchanged(placer, case) as given:
-            placed = answer(given)
-        if Counter(map(id, placed)) != Counter(id(entry.item) for entry in case.given):
-            found = _referred(case.given, returned=placed)
-            raise _violation(placer, "it returns exactly the items it was given, in another order", case, found)
-        law = "the same case always gives the same order"
-        _repeats_itself(placer, case, law, placed, answer=answer, disturb=lambda: answer(list(case.others)))
-        if type(placer).arrange is not Placer.arrange:
-            candidates = Candidates.of(case.given)
-            order = _attempt(placer, case, lambda: placer.arrange(candidates))
-            arranged = [candidates.items[position] for position in order]
-            if not _same(placed, arranged):
-                found = _referred(case.given, place_returned=placed, arrange_gives=arranged)
-                raise _violation(placer, "arrange gives the order that place returns", case, found)
+def check_placer_case(placer: Placer, case: Case) -> None:
+    """Raise if a placer breaks a law."""
 
-    _search(cases, laws, placer, max_examples)
+    def answer(scored: list[ScoredItem]) -> list[ContextItem]:
+        return _as_items(placer, case, "place", _attempt(placer, case, lambda: placer.place(scored)))
+
+    with _unchanged(placer, case) as given:
+        placed = answer(given)
+    if Counter(map(id, placed)) != Counter(id(entry.item) for entry in case.given):
+        found = _referred(case.given, returned=placed)
+        raise _violation(placer, "it returns exactly the items it was given, in another order", case, found)
+    law = "the same case always gives the same order"
+    _repeats_itself(placer, case, law, placed, answer=answer, disturb=lambda: answer(list(case.others)))
+    if type(placer).arrange is not Placer.arrange:
+        candidates = Candidates.of(case.given)
+        order = _attempt(placer, case, lambda: placer.arrange(candidates))
+        arranged = [candidates.items[position] for position in order]
+        if not _same(placed, arranged):
+            found = _referred(case.given, place_returned=placed, arrange_gives=arranged)
+            raise _violation(placer, "arrange gives the order that place returns", case, found)
 
 
 def _repeats_itself(
     strategy: object,
-    case: _Case,
+    case: Case,
     law: str,
     first: list[ContextItem],
     *,
@@ -320,14 +296,14 @@ def _repeats_itself(
     return reused
 
 
-def _search(
-    cases: SearchStrategy[_Case], laws: Callable[[_Case], None], strategy: object, max_examples: int | None
+def search(
+    strategy: object, cases: SearchStrategy[Case], laws: Callable[[Case], None], max_examples: int | None
 ) -> None:
     """Try the laws on many cases; raise for the smallest case that Hypothesis finds to break one."""
     refused = answered = 0
 
     @given(cases)
-    def hold(case: _Case) -> None:
+    def hold(case: Case) -> None:
         nonlocal refused, answered
         try:
             laws(case)
@@ -357,12 +333,12 @@ def _search(
         raise _broken(strategy, "it answers some cases", f"all {refused} cases that matter were refused")
 
 
-def _violation(strategy: object, law: str, case: _Case, found: str = "") -> ContractViolation:
+def _violation(strategy: object, law: str, case: Case, found: str = "") -> ContractViolation:
     """Return the error for a law that a strategy breaks: the case, and the finding."""
     return _broken(strategy, law, f"{case}\n{found}" if found else str(case))
 
 
-def _attempt(strategy: object, case: _Case, call: Callable[[], R]) -> R:
+def _attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
     """Call the strategy; a `SelectionError` ends the case, any other error breaks a law."""
     try:
         return call()
@@ -375,7 +351,7 @@ def _attempt(strategy: object, case: _Case, call: Callable[[], R]) -> R:
 
 
 @contextmanager
-def _unchanged(strategy: object, case: _Case) -> Generator[list[Any]]:
+def _unchanged(strategy: object, case: Case) -> Generator[list[Any]]:
     """Yield a copy of the list for a strategy; raise if it changed the copy or the items."""
     kept = case.given
     given, before = list(kept), repr(kept)
@@ -425,7 +401,7 @@ def _referred(scored: Sequence[ScoredItem], **returned: Iterable[ContextItem]) -
     )
 
 
-def _as_items(strategy: object, case: _Case, method: str, returned: object) -> list[ContextItem]:
+def _as_items(strategy: object, case: Case, method: str, returned: object) -> list[ContextItem]:
     """Return a strategy's answer as a list."""
     try:
         return list(returned)  # type: ignore[call-overload,no-any-return]
