@@ -139,7 +139,7 @@ class Usage(NamedTuple):
 
 
 def read_usage(usage: object) -> Usage:
-    """Read the `usage` of a response: an SDK's object or a mapping, of Anthropic, OpenAI, Gemini or DeepSeek.
+    """Read the `usage` of a response: an SDK's object or a mapping, of Anthropic, Bedrock, OpenAI, Gemini or DeepSeek.
 
     >>> read_usage({"input_tokens": 12, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 88})
     Usage(sent=1000, read=900)

@@ -89,13 +89,14 @@ def fit(
     note lists them: `[cupel: 2 earlier steps omitted here: …]`. If mandatory messages do not fit, an error names them.
 
     Args:
-        messages: chat-completions messages, Responses items or Anthropic messages, as dicts or as SDK objects.
+        messages: chat-completions messages, Responses items, Anthropic messages, Converse messages of Bedrock or
+            contents of Gemini, as dicts or as SDK objects.
         budget: the tokens of the request, or a budget with a reserve for the answer.
         policy: how the other messages are ranked and chosen; without one, the newest win.
         counter: how tokens are counted; without one, by `cupel.tokens.default_counter()`.
         tools: the tools of the request, which are counted.
         provider: the format of the messages, recognised unless it is named.
-        system: Anthropic's system prompt, which is counted.
+        system: the system prompt that is a separate parameter, as Anthropic's, which is counted.
         pin: a function of a message that returns True for those to keep.
         image_tokens: the cost of an image: a number, or a function of its size; without it, the rules published for
             GPT-4o and for Claude 4.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cupel._checks import wrong_type
 from cupel.errors import ConfigurationError
-from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, Placed, detect_format
+from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage, detect_format
 from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._memory import Memory, ParsedMessage, message_tokens
 from cupel.messages._notes import Slot, with_note
@@ -148,7 +148,7 @@ class History:
         positions: Iterable[int],
         shorter: Mapping[int, Shorter] | None = None,
         notes: Mapping[Slot, str] | None = None,
-    ) -> list[Placed]:
+    ) -> list[SentMessage]:
         """Return messages as they are sent.
 
         Args:
@@ -156,12 +156,12 @@ class History:
             shorter: those of them that are sent with shorter texts.
             notes: the notes on omitted steps.
         """
-        placed: list[Placed] = []
+        placed: list[SentMessage] = []
         shorter, notes = shorter or {}, notes or {}
         for at in positions:
             if before := notes.get(Slot(at, in_result=False)):
-                placed.append(Placed(self.format.user_message(before), ()))
-            placed.append(Placed(self._sent(at, shorter.get(at), notes.get(Slot(at, in_result=True))), (at,)))
+                placed.append(SentMessage(self.format.user_message(before), ()))
+            placed.append(SentMessage(self._sent(at, shorter.get(at), notes.get(Slot(at, in_result=True))), (at,)))
         return placed if self.framework is not None else self.format.joined(placed, alternate=self.alternate)
 
     def _sent(self, position: int, shorter: Shorter | None, note: str | None) -> Any:

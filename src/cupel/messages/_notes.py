@@ -109,8 +109,8 @@ def note_text(steps: int, words: str) -> str:
 
 def with_note(view: JSON, note: str, fmt: Format) -> JSON:
     """Return a copy of a tool result or a message of the user that begins with a note."""
-    opening = fmt.opening(view)
-    return view if opening is None else opening.write(view, _with_note(opening.read(view), note, fmt))
+    place = fmt.note_place(view)
+    return view if place is None else place.write(view, _with_note(place.read(view), note, fmt))
 
 
 def _with_note(content: Any, note: str, fmt: Format) -> Any:
@@ -131,8 +131,8 @@ def _first_text(content: Sequence[Any]) -> int | None:
 
 def can_hold_note(view: JSON, fmt: Format) -> bool:
     """Return whether a message holds tool results to which text can be added."""
-    opening = fmt.opening(view)
-    return opening is not None and opening.in_result
+    place = fmt.note_place(view)
+    return place is not None and place.in_result
 
 
 def cleaned(view: JSON, fmt: Format, *, is_output: bool = False) -> JSON | None:
@@ -145,11 +145,11 @@ def cleaned(view: JSON, fmt: Format, *, is_output: bool = False) -> JSON | None:
         fmt: its format.
         is_output: whether a message of the user is a tool's output.
     """
-    opening = fmt.opening(view)
-    content: object = None if opening is None else opening.read(view)
-    if opening is not None and (bare := _without_note(content)) is not content:
-        view = opening.write(view, bare)
-        if not opening.in_result:
+    place = fmt.note_place(view)
+    content: object = None if place is None else place.read(view)
+    if place is not None and (bare := _without_note(content)) is not content:
+        view = place.write(view, bare)
+        if not place.in_result:
             return cleaned(view, fmt, is_output=is_output) if bare else None
     parts = ("outputs", "prose") if is_output else OUTPUTS
     texts = fmt.texts_in(view, parts)

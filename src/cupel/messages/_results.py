@@ -143,8 +143,8 @@ class Turn(Fitted[M]):
     def marked(self) -> list[Any]:
         """Return the messages with cache breakpoints set, in copies.
 
-        For Anthropic this is how a request is cached. OpenAI caches prefixes by itself: there breakpoints are set only
-        if the session's prices ask for them (`prices=Prices.marked()`), for models that take them.
+        For Anthropic and Bedrock this is how a request is cached. OpenAI caches prefixes by itself: there breakpoints
+        are set only if the session's prices ask for them (`prices=Prices.marked()`), for models that take them.
         Breakpoints that the messages brought along are removed: a request may carry only a few. One of them is left for
         the caller where `tools` or `system` were given to the session: it belongs after those.
         """

@@ -1,6 +1,6 @@
 """The formats of chat histories: one module each, and one entry in the table."""
 
-from cupel.messages._formats.format import Format, Placed
+from cupel.messages._formats.format import Format, SentMessage
 from cupel.messages._formats.table import (
     FORMATS,
     FRAMEWORK,
@@ -20,8 +20,8 @@ __all__ = [
     "REPLY_FRAME",
     "Format",
     "Part",
-    "Placed",
     "Provider",
+    "SentMessage",
     "checked_parts",
     "detect_format",
     "provider_of",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._planning import Prices
 from cupel.messages._formats import media
 from cupel.messages._formats.chat import block_list, spoken_role
-from cupel.messages._formats.format import Format, Opening
+from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._formats.texts import Form, change_content, change_strings, change_text, has_fixed_blocks
@@ -290,13 +290,13 @@ def calls(message: JSON) -> list[tuple[str, Any]]:
     ]
 
 
-def opening(message: JSON) -> Opening | None:
+def note_place(message: JSON) -> NotePlace | None:
     """Return where a note goes: into the first result, or else into a message of the user."""
     if message.get("role") != "user":
         return None
     blocks = block_list(message.get("content"))
     in_result = bool(blocks) and fields(blocks[0]).get("type") == "tool_result"
-    return Opening(("content", 0, "content") if in_result else ("content",), in_result)
+    return NotePlace(("content", 0, "content") if in_result else ("content",), in_result)
 
 
 def _recognises(message: JSON) -> bool:
@@ -315,7 +315,7 @@ FORMAT: Final = Format(
     prices=Prices.marked(),
     change_texts=change_texts,
     calls=calls,
-    opening=opening,
+    note_place=note_place,
     strict_ends=True,
     thinking=True,
     results_are_user=True,

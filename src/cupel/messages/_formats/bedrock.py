@@ -11,7 +11,7 @@ from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.anthropic import add_call, add_result, add_text
 from cupel.messages._formats.chat import block_list, spoken_role
-from cupel.messages._formats.format import Format, Opening
+from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.texts import Form, change_object, change_strings
 from cupel.messages._plain import JSON, check_keys, compact_json, fields, has_models, is_sequence, objects, plain
 from cupel.messages._units import EMPTY_CONTENT, MessageInfo, Role
@@ -160,12 +160,12 @@ def _calls(message: JSON) -> list[tuple[str, Any]]:
     return [(str(use.get("name") or "tool"), use.get("input")) for use in uses if use]
 
 
-def _opening(message: JSON) -> Opening | None:
+def _note_place(message: JSON) -> NotePlace | None:
     if message.get("role") != "user":
         return None
     blocks = block_list(message.get("content"))
     in_result = bool(blocks) and "toolResult" in fields(blocks[0])
-    return Opening(("content", 0, "toolResult", "content") if in_result else ("content",), in_result)
+    return NotePlace(("content", 0, "toolResult", "content") if in_result else ("content",), in_result)
 
 
 class _CachePoint:
@@ -216,7 +216,7 @@ FORMAT: Final = Format(
     prices=Prices.marked(),
     change_texts=change_texts,
     calls=_calls,
-    opening=_opening,
+    note_place=_note_place,
     text_block=lambda text: {"text": text},
     user_message=lambda text: {"role": "user", "content": [{"text": text}]},
     canonical=lambda message: MARK.marked(message, here=False),

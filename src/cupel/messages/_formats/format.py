@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cupel.tokens import TokenCounter
 
 
-class Opening(NamedTuple):
+class NotePlace(NamedTuple):
     """Where the content is that a note goes into: that of a message's first tool result, or else the user's words."""
 
     path: tuple[str | int, ...]
@@ -46,7 +46,7 @@ def _replaced(value: Any, path: Sequence[str | int], new: Any) -> Any:
     return {**fields(value), step: _replaced(fields(value).get(step), rest, new)}
 
 
-class Placed(NamedTuple):
+class SentMessage(NamedTuple):
     """A message to send, and the positions of its content in the history; a note has none."""
 
     message: Any
@@ -88,7 +88,7 @@ class Format:
     """Return a copy of a message whose texts of some parts are replaced by a function of them."""
     calls: Callable[[JSON], list[tuple[str, Any]]]
     """Return the name and the arguments of each tool call in a message, calls of the provider's own tools too."""
-    opening: Callable[[JSON], Opening | None]
+    note_place: Callable[[JSON], NotePlace | None]
     """Return where a note goes; None for a message that can hold none."""
     said: Callable[[JSON], tuple[str, str]] = chat.said
     """Return the role and the words of a message without calls, for a line of a note."""
@@ -133,16 +133,16 @@ class Format:
         following = iter(texts)
         return self.change_texts(view, parts, lambda _: next(following))
 
-    def joined(self, placed: Sequence[Placed], *, alternate: bool) -> list[Placed]:
+    def joined(self, placed: Sequence[SentMessage], *, alternate: bool) -> list[SentMessage]:
         """Return messages, neighbours joined that must be one; with `alternate`, steps may be between them."""
-        found: list[Placed] = []
+        found: list[SentMessage] = []
         for message, positions in placed:
             at = len(found) - 1
             while alternate and at > 0 and chat.is_step(found[at].message):
                 at -= 1
             one = self.join(found[at].message, message, alternate=alternate) if found else None
             if one is None:
-                found.append(Placed(message, positions))
+                found.append(SentMessage(message, positions))
             else:
-                found[at] = Placed(one, (*found[at].positions, *positions))
+                found[at] = SentMessage(one, (*found[at].positions, *positions))
         return found

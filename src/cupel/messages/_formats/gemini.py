@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from cupel._planning import Prices
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
-from cupel.messages._formats.format import Format, Opening
+from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.texts import Form, change_object, change_strings
 from cupel.messages._plain import JSON, compact_json, fields, is_model, is_sequence, objects, plain_message
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, MessageInfo, Role, Unit
@@ -179,12 +179,12 @@ def _calls(message: JSON) -> list[tuple[str, Any]]:
     return [(str(call.get("name") or call.get("toolType") or "tool"), call.get("args")) for call in found if call]
 
 
-def _opening(message: JSON) -> Opening | None:
+def _note_place(message: JSON) -> NotePlace | None:
     if message.get("role", "user") != "user":
         return None
     parts = block_list(message.get("parts"))
     in_result = bool(parts) and "functionResponse" in fields(parts[0])
-    return Opening(("parts", 0, "functionResponse", "response") if in_result else ("parts",), in_result)
+    return NotePlace(("parts", 0, "functionResponse", "response") if in_result else ("parts",), in_result)
 
 
 def _said(message: JSON) -> tuple[str, str]:
@@ -241,7 +241,7 @@ FORMAT: Final = Format(
     prices=Prices.automatic(minimum=4096, step=1),
     change_texts=change_texts,
     calls=_calls,
-    opening=_opening,
+    note_place=_note_place,
     said=_said,
     text_block=lambda text: {"text": text},
     user_message=lambda text: {"role": "user", "parts": [{"text": text}]},

@@ -8,7 +8,7 @@ from cupel._checks import wrong_type
 from cupel._planning import Prices
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import block_list
-from cupel.messages._formats.format import Format, Opening
+from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
@@ -269,10 +269,10 @@ def calls(message: JSON) -> list[tuple[str, Any]]:
     return [*own, *anthropic.calls(message)]
 
 
-def opening(message: JSON) -> Opening | None:
+def note_place(message: JSON) -> NotePlace | None:
     """Return where a note goes: into a result or a message of the user."""
     role = message.get("role")
-    return Opening(("content",), in_result=role != "user") if role in ("user", "tool", "function") else None
+    return NotePlace(("content",), in_result=role != "user") if role in ("user", "tool", "function") else None
 
 
 def _recognises(message: JSON) -> bool:
@@ -294,6 +294,6 @@ FORMAT: Final = Format(
     prices=Prices.automatic(),
     change_texts=change_texts,
     calls=calls,
-    opening=opening,
+    note_place=note_place,
     mark=FieldMark(field=BREAKPOINT, text="text", blocks=frozenset(("text", "image_url", "input_audio"))),
 )

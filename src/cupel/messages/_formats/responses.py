@@ -9,7 +9,7 @@ from cupel._checks import shown
 from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
-from cupel.messages._formats.format import Format, Opening
+from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.openai import BREAKPOINT, CALL_FRAME, MESSAGE_FRAME, tool_tokens
 from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
@@ -290,13 +290,13 @@ def calls(item: JSON) -> list[tuple[str, Any]]:
     return [(str(item.get("name") or item["type"].removesuffix("_call")), arguments)]
 
 
-def opening(item: JSON) -> Opening | None:
+def note_place(item: JSON) -> NotePlace | None:
     """Return where a note goes: into an output that can hold text, or a message of the user."""
     if item.get("role") == "user":
-        return Opening(("content",), in_result=False)
+        return NotePlace(("content",), in_result=False)
     kind = str(item.get("type"))
     holds_text = kind in _TEXT_OUTPUTS or (kind.endswith("_call_output") and isinstance(item.get("output"), str))
-    return Opening(("output",), in_result=True) if holds_text else None
+    return NotePlace(("output",), in_result=True) if holds_text else None
 
 
 def _recognises(item: JSON) -> bool:
@@ -317,7 +317,7 @@ FORMAT: Final = Format(
     prices=Prices.automatic(),
     change_texts=change_texts,
     calls=calls,
-    opening=opening,
+    note_place=note_place,
     text_block=lambda text: {"type": "input_text", "text": text},
     mark=FieldMark(field=BREAKPOINT, text="input_text", blocks=frozenset(("input_text", "input_image", "input_file"))),
 )
