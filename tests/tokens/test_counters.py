@@ -249,7 +249,7 @@ def test_a_rank_file_that_cannot_be_read_is_refused(tmp_path: Path, content: byt
     ],
 )
 def test_models_have_encodings(model: str, encoding: str):
-    assert TiktokenCounter.for_model(model) == TiktokenCounter.for_encoding(encoding)
+    assert TiktokenCounter.for_model(model) == TiktokenCounter(encoding)
 
 
 @pytest.mark.parametrize("model", ["", "llama-3", "davinci"])
@@ -261,7 +261,7 @@ def test_a_model_without_a_bundled_encoding_is_refused(model: str):
 @pytest.mark.parametrize("name", ["", " ", "p50k_base", "O200K_BASE"])
 def test_an_unknown_encoding_is_refused(name: str):
     with pytest.raises(ConfigurationError, match="encoding must be one of cl100k_base, o200k_base, got"):
-        TiktokenCounter.for_encoding(name)
+        TiktokenCounter(name)
 
 
 def test_an_encoding_is_a_name():

@@ -34,7 +34,7 @@ from cupel.batch._source import (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Where requests come from, how they are answered, and where the parts of the answer go."""
+    """The source of the requests, the selector that answers them, and the directory of the parts."""
 
     id: str
     requests: Path

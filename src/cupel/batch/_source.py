@@ -107,7 +107,7 @@ class Source:
         return cls(path.absolute(), packed)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether a path leads to the input, by whatever name."""
+        """Return whether a path leads to the input, by any name."""
         return self.path is not None and path.exists() and path.samefile(self.path)
 
     def readable(self, parts: Path) -> Path:
@@ -145,7 +145,7 @@ def _spool(stream: BinaryIO, parts: Path) -> None:
 
 
 class FileGuard:
-    """Notices when a file no longer holds what it held when the guard was made."""
+    """Notices when the contents of a file have changed since the guard was made."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -23,7 +23,7 @@ from cupel.errors import CupelError, MissingExtraError
 
 _log = logging.getLogger("cupel")
 _ATTEMPTS: Final = 3
-"""How often dying processes are replaced without a shard finished in between."""
+"""The most processes in a row that may die without a shard finished in between."""
 _AHEAD: Final = 2
 """Shards a worker has at a time: one to work on and the next."""
 _PATIENCE: Final = 5.0

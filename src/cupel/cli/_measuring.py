@@ -306,7 +306,7 @@ def _broken_limits(figures: Mapping[str, Figures], most: float | None, least: fl
 
 
 REPLAY: Final = Command(
-    """Replay recorded conversations with other windows: what they would have cost, and kept of what the next step used.
+    """Replay recorded conversations with other windows: their cost, and the share of the used facts that each kept.
 
 SESSIONS are histories of Chat Completions, the Responses API or Anthropic, or OpenTelemetry's GenAI spans. Only turns
 whose whole history exceeds the budget count. Prices are per turn, in uncached input tokens. Facts are the exact words

@@ -177,8 +177,8 @@ INSPECT: Final = Command(
     """Write the interactive page: one HTML file with the window, excluded items, a budget slider and a policy switch.
 
 The file needs neither network nor server. Unless you name several policies, the page can switch to the presets. If
-ITEMS is a conversation, the page also shows it turn by turn: what each request would have cost, and what entered and
-left. With --serve, the page opens in the browser and asks Python about any budget, other weights and pins.
+ITEMS is a conversation, the page also shows it turn by turn: the cost of each request, and the messages that entered
+and left. With --serve, the page opens in the browser and asks Python about any budget, other weights and pins.
 """,
     _configure_inspect,
     _inspect,

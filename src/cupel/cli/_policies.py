@@ -340,7 +340,7 @@ def _about(name: str) -> str:
 
 
 PRESETS: Final = Command(
-    "List the presets: what each is for, and when it hurts.",
+    "List the presets with their purpose, measured results and weaknesses.",
     add_format,
     _list_presets,
     """\

@@ -296,7 +296,7 @@ def _compare_document(found: PolicySensitivityReport, budget: ContextBudget) -> 
 
 
 COMPARE: Final = Command(
-    "Compare policies on the same items and budget: what each selects, and the items on which they disagree.",
+    "Compare policies on the same items and budget: the size of each selection, and the items on which they disagree.",
     _configure_compare,
     _compare,
     """\

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_integer, as_list, as_tuple, shown, wrong_type
+from cupel._checks import as_list, as_tuple, shown, wrong_type
 from cupel._documents import ITEM, budget_of, decode_json, is_list, is_object
 from cupel._files import MAX_UNPACKED, read_bytes
 from cupel.errors import CupelError
@@ -106,20 +106,13 @@ class Case:
             raise EvaluationError(f"{called}needed is empty; list the items that the answer needs, or drop the case")
         for part, value in (
             ("items", items),
-            ("budget", _window(budget)),
+            ("budget", ContextBudget.of(budget)),
             ("needed", positions),
             ("query", query),
             ("group", group),
             ("name", name),
         ):
             object.__setattr__(self, part, value)
-
-
-def _window(budget: ContextBudget | int) -> ContextBudget:
-    if not isinstance(budget, ContextBudget):
-        whole = as_integer("budget", budget, error=EvaluationError, expected="an integer or a ContextBudget")
-        budget = ContextBudget(whole, whole)
-    return budget
 
 
 def _positions(items: Sequence[ContextItem], needed: Iterable[str | int | ContextItem], called: str) -> tuple[int, ...]:

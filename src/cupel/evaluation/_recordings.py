@@ -92,7 +92,7 @@ def is_trace(document: object) -> bool:
 
 
 def conversations(documents: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the longest history of each conversation: later calls repeat what was said before."""
+    """Return the longest history of each conversation: later calls repeat the messages of earlier ones."""
     found: dict[str, list[dict[str, Any]]] = {}
     for document in documents:
         for span in _spans(document):

@@ -1,4 +1,4 @@
-"""Measure, without labels, whether the window still held what the next step used.
+"""Measure, without labels, whether the window still held the facts that the next step used.
 
 A *fact* is a word of five or more characters (letters, digits, `_ . / @ -`) in the arguments of the step's calls that
 an earlier tool or user message contains, and neither the system prompt nor the first user message. Words are compared

@@ -119,7 +119,7 @@ class _Remembered(Scorer):
         return bound.score(item, all_items)
 
     def score_all(self, items: Any) -> list[float]:
-        """Score every item, or repeat what was said of them."""
+        """Score every item, or return the remembered scores."""
         scores = self._memo.get(id(self._leaf))
         if scores is None:
             bound = self._leaf if self._query is None else self._leaf.bind(self._query)
@@ -293,7 +293,7 @@ def _judged(
     groups: int,
     seed: int,
 ) -> Tuning:
-    """Choose on all folds but one, and read what the choice keeps on that one."""
+    """Choose on all folds but one, and measure the choice on that one."""
     everywhere = range(len(cases))
     best = _leaders(kept, everywhere)
     chosen = [_leaders(kept, sorted(set(everywhere).difference(part))) for part in parts]

@@ -24,9 +24,9 @@ M = TypeVar("M")
 PLACE: Final = f"store['{STATE_KEY}:…']"
 """Where a state is stored, as errors name it."""
 _ENTRIES: Final = 256
-"""How many states are kept in memory: two for each conversation."""
+"""The most states in memory: two for each conversation."""
 _LOOKED_UP: Final = 100
-"""How many prefixes are looked for in the store, the longest first: a turn adds few messages."""
+"""The most prefixes that are looked up in the store, the longest first: a turn adds few messages."""
 _MARKS: Final = (b"cache_control", b"prompt_cache_breakpoint")
 """Fields that callers move from message to message while the conversation stays the same."""
 

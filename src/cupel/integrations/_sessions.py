@@ -26,7 +26,7 @@ M = TypeVar("M")
 STATE_KEY: Final = "cupel_session"
 """The name under which frameworks store a session's state."""
 _KEPT: Final = 64
-"""How many sessions stay in memory; others are read from their state."""
+"""The most sessions in memory; others are read from their state."""
 _log = logging.getLogger("cupel")
 
 
@@ -55,7 +55,7 @@ class OpenSession(Generic[M]):
     """The session of one conversation, from one state to the next."""
 
     session: MessageSession[M]
-    beside: tuple[object, ...]
+    parameters: tuple[object, ...]
     """The budget, tools and system prompt it was opened with."""
     on_turn: Callable[[Turn[M]], object] | None
 
@@ -119,15 +119,15 @@ class Sessions(Generic[M]):
         budget: int | ContextBudget | None = None,
     ) -> OpenSession[M]:
         """Return the conversation that continues from a state, or a new one for None; `budget` is for this turn."""
-        beside = (self._budget if budget is None else budget, list(tools or ()), system)
+        parameters = (self._budget if budget is None else budget, list(tools or ()), system)
         if state is None:
-            return self._conversation(None, *beside)
+            return self._conversation(None, *parameters)
         state = as_text(self._place, state)
         kept = self._kept.take(state)
-        if kept is not None and kept.beside == beside:
+        if kept is not None and kept.parameters == parameters:
             return kept
         try:
-            return self._conversation(state, *beside)
+            return self._conversation(state, *parameters)
         except ConfigurationError as error:
             msg = f"{self._place}: {error}"
             raise ConfigurationError(msg) from error

@@ -30,7 +30,7 @@ except ImportError:
 __all__ = ["SessionCallback"]
 
 _UNANSWERED: Final = 1024
-"""How many requests wait for their usage; calls that fail or stream report none."""
+"""The most requests that wait for their usage; calls that fail or stream report none."""
 
 
 class SessionCallback(CustomLogger):  # type: ignore[misc, unused-ignore]

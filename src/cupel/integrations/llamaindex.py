@@ -283,12 +283,12 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
             self._kept = Sessions(LLAMAINDEX, _PLACE, self.budget, self.policy, **options)
         return self._kept
 
-    def _opened(self, state: str | None, beside: int = 0) -> OpenSession[ChatMessage]:
-        budget = max(0, self.budget - beside)
+    def _opened(self, state: str | None, used: int = 0) -> OpenSession[ChatMessage]:
+        budget = max(0, self.budget - used)
         return self._sessions.open(state, tools=self.tools, system=self.system, budget=budget)
 
     def _next(
-        self, stored: Sequence[ChatMessage], messages: list[ChatMessage], beside: int, asked: str | None
+        self, stored: Sequence[ChatMessage], messages: list[ChatMessage], used: int, asked: str | None
     ) -> tuple[list[ChatMessage], ChatMessage | None]:
         """Return the next request, and the message to store for it, if any."""
         if not messages:
@@ -296,7 +296,7 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
         last, history = _StoredRequest.read(stored), _mark(messages)
         again = last is not None and last.history == history
         before = None if last is None else last.before if again else last.after
-        conversation = self._opened(before, beside)
+        conversation = self._opened(before, used)
         if again or (asked is None and messages[-1].role == MessageRole.ASSISTANT):
             return conversation.session.fit(messages).messages, None
         chosen = conversation.fit(messages)

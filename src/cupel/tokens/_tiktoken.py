@@ -149,11 +149,6 @@ class TiktokenCounter:
             raise ConfigurationError(msg)
 
     @classmethod
-    def for_encoding(cls, encoding: str) -> Self:
-        """Return the counter of an encoding, by name."""
-        return cls(encoding)
-
-    @classmethod
     def for_model(cls, model: str) -> Self:
         """Return the counter of the encoding that a model uses, by tiktoken's own table."""
         try:
