@@ -78,9 +78,10 @@ measure: $(VENV)/.stamp-bench
 bench-check: $(VENV)/.stamp-dev ## Count the instructions of small scenarios under valgrind and refuse 5 % more than the committed figures
 	$(RUN) benchmarks.instructions
 
-test-integrations: $(VENV)/.stamp-dev ## Run the tests and pages of each framework against the real package, in its own environment
-	@for name in $(FRAMEWORKS); do PATH="$(abspath $(BIN)):$$PATH" $(MAKE) --no-print-directory \
-	  integration-$$name VENV=.venvs/$$name EXTRAS=testing,tokens || exit 1; done
+test-integrations: $(addprefix framework-,$(FRAMEWORKS)) ## Run the tests and pages of each framework against the real package, in its own environment
+
+framework-%: $(VENV)/.stamp-dev
+	@PATH="$(abspath $(BIN)):$$PATH" $(MAKE) --no-print-directory integration-$* VENV=.venvs/$* EXTRAS=testing,tokens
 
 integration-%: $(VENV)/.stamp-integration-%
 	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/integrations/test_$(subst -,_,$*)_sessions.py tests/batch/test_$*.py tests/messages/test_$*.py tests/watch/test_$*.py) \
