@@ -147,6 +147,15 @@ def test_memory_is_bounded():
     assert placed.turn.number == 2099
 
 
+def test_the_title_is_what_the_user_said_first():
+    reminder = {"type": "text", "text": "<reminder>be kind</reminder>"}
+    seen = Seen()
+    seen(
+        [user([reminder]), user([reminder, {"type": "text", "text": "Fix the parser"}]), user("and more")], "anthropic"
+    )
+    assert seen.store.conversations[0].title == "Fix the parser"
+
+
 def test_names_are_unique():
     seen = Seen()
     seen.clock = 5

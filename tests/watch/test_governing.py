@@ -269,6 +269,21 @@ def test_an_edited_message_becomes_a_branch_that_continues_from_the_state():
         assert one[:3] == two[:3]
 
 
+def test_sessions_that_were_put_aside_continue_as_before(monkeypatch):
+    def run():
+        with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+            for count in range(8, 15):
+                for opening in ("one", "two", "three"):
+                    messages = history("openai", count, opening)
+                    httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
+            proxy.turns(21)
+            return [request.body for request in upstream.received]
+
+    kept = run()
+    monkeypatch.setattr("cupel.watch._watcher._MOST_SESSIONS", 1)
+    assert run() == kept
+
+
 def test_usage_calibrates_the_counter():
     """A provider that counts twice as much gets requests of half the size."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _LEAST_RUN: Final = 2
 """A single message that two histories share in their middle, such as "continue", says nothing."""
+_TITLED: Final = 10
+"""Messages in which a title is looked for."""
 _MOST_BRANCHES: Final = 128
 _MOST_TURNS: Final = 2_000
 MEMORY: Final = 64_000_000
@@ -156,12 +159,11 @@ def _leading_system(messages: Sequence[Any]) -> int:
 
 
 def _title(read: ReadRequest) -> str:
-    for message in read.messages[_leading_system(read.messages) :]:
-        try:
-            texts = [text for text in read_message(message, read.call.provider).texts if text.strip()]
-        except (CupelError, TypeError):
-            break
-        said = [text for text in texts if not text.lstrip().startswith("<")] or texts
-        if said:
-            return preview(said[-1])
-    return "(no text)"
+    """Return the beginning of the user's first words; agents put their own in front, in angle brackets."""
+    texts: list[str] = []
+    for message in read.messages[_leading_system(read.messages) :][:_TITLED]:
+        with suppress(CupelError, TypeError):
+            info = read_message(message, read.call.provider)
+            texts += [text for text in info.texts if info.role == "user" and text.strip()]
+    said = [text for text in texts if not text.lstrip().startswith("<")]
+    return preview((said or texts or ["(no text)"])[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel.messages import MessageSession
@@ -38,10 +38,9 @@ class Thread:
             self.session, self.beside = opened(read, budget, self.state), beside
         return self.session
 
-    def step(self) -> None:
+    def step(self, session: MessageSession[Any]) -> None:
         """Remember the state after a request."""
-        self.before = self.state
-        self.state = None if self.session is None else self.session.to_json()
+        self.before, self.state = self.state, session.to_json()
 
     def back(self) -> None:
         """Return to the state before the last request, which was not sent."""
@@ -67,6 +66,10 @@ class Ledger:
             return cls(Thread(), Thread())
         return cls(Thread(source.governed.state), Thread(source.everything.state))
 
+    def rest(self) -> None:
+        """Forget the sessions; they are restored from their states."""
+        self.governed.session = self.everything.session = None
+
     @property
     def _start(self) -> str | None:
         """The state to govern from; before the first governed request, the provider has seen everything."""
@@ -85,11 +88,12 @@ class Ledger:
             watched.notes.append(f"not governed: {obstacle}")
             return None
         self.governed.state = self._start
-        turn = self.governed.open(read, budget).fit(read.messages, idle=idle)
+        session = self.governed.open(read, budget)
+        turn = session.fit(read.messages, idle=idle)
         if not _is_same(turn.messages, read.messages):
             self.body = read.with_messages(turn.messages if read.marks is None else turn.marked())
             watched.send(turn.messages, turn.positions, last)
-        self.governed.step()
+        self.governed.step(session)
         self.active = True
         watched.action, watched.tokens, watched.bill = turn.action, turn.total_tokens, turn.bill
         watched.explain = turn.explain()
@@ -129,7 +133,7 @@ class Ledger:
         else:
             watched.tokens = turn.total_tokens
             watched.bill = (session.observe(watched.usage) if watched.usage else None) or turn.bill
-        self.everything.step()
+        self.everything.step(session)
 
 
 def opened(read: ReadRequest, budget: int, state: str | None) -> MessageSession[Any]:
@@ -151,8 +155,6 @@ def _is_same(messages: list[Any], own: list[Any]) -> bool:
 
 def _scaled(bill: Bill, ratio: float) -> Bill:
     """Return a bill in the provider's tokens."""
-    numbers = {
-        one.name: getattr(bill, one.name) * ratio for one in fields(Bill) if one.name not in ("settled", "mistake")
-    }
-    counts = {name: round(numbers[name]) for name in ("read", "rewritten", "new")}
-    return Bill(**{**numbers, **counts, "sent": sum(counts.values())}, settled=False)
+    read, rewritten, new = (round(tokens * ratio) for tokens in (bill.read, bill.rewritten, bill.new))
+    prices = {name: getattr(bill, name) * ratio for name in ("price", "without_cache", "reselecting")}
+    return replace(bill, sent=read + rewritten + new, read=read, rewritten=rewritten, new=new, **prices)

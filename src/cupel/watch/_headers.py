@@ -11,8 +11,8 @@ Headers = list[tuple[bytes, bytes]]
 """Names in lower case and values, in their order."""
 
 _HOP: Final = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
-    b"upgrade".split()
+    b"connection expect keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade".split()
 )
 """Headers of one connection, which a proxy must not forward."""
 _HARMLESS: Final = frozenset(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -30,6 +31,7 @@ _UPSTREAMS: Final = {
     "ANTHROPIC_BASE_URL": ("/anthropic", "https://api.anthropic.com"),
 }
 """For each variable that points clients at a provider, the prefix under which it is forwarded, and the default."""
+_MOST_WARNINGS: Final = 100
 SERVER: Final[dict[str, Any]] = {
     "http": "h11",
     "ws": "none",
@@ -38,6 +40,7 @@ SERVER: Final[dict[str, Any]] = {
     "date_header": False,
     "proxy_headers": False,
     "h11_max_incomplete_event_size": 1 << 20,
+    "timeout_keep_alive": 75,
     "timeout_graceful_shutdown": 5,
 }
 """Options of uvicorn under which answers pass unchanged."""
@@ -121,8 +124,9 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     app = WatchApp(watcher, upstreams, hosts=(options.host, *options.allow_hosts), any_address=not options.is_loopback)
     config = uvicorn.Config(app, lifespan="on", **SERVER)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    address = (options.host, options.port)
     try:
-        with socket.create_server((options.host, options.port), family=family, backlog=1024) as listener:
+        with _warnings(say, later=bool(options.command)), socket.create_server(address, family=family) as listener:
             variables = options.variables(listener.getsockname()[1])
             if not options.is_loopback:
                 say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation")
@@ -136,6 +140,26 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
         watcher.close()
     say(f"{plural(watcher.seen, 'call')} seen{'' if options.folder is None else f', recorded in {options.folder}'}")
     return code
+
+
+@contextmanager
+def _warnings(say: Callable[[str], object], *, later: bool) -> Generator[None, None, None]:
+    """Show the watcher's warnings; `later`, after a command has ended whose screen they would disturb."""
+    waiting: list[str] = []
+
+    def emit(record: logging.LogRecord) -> None:
+        (waiting.append if later else say)(f"warning: {record.getMessage()}")
+
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = emit  # type: ignore[method-assign]
+    logger = logging.getLogger("cupel")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        for line in dict.fromkeys(waiting[:_MOST_WARNINGS]):
+            say(line)
 
 
 def _origin(variables: Mapping[str, str]) -> str:
@@ -153,8 +177,9 @@ async def _serve(
         return 0
     arguments, environment = prepared(command, environment)
     child = await asyncio.create_subprocess_exec(*arguments, env=environment)
+    server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
     with _signals_for(child):
-        serving = asyncio.create_task(server._serve([listener]))  # noqa: SLF001  (the command gets the signals)  # pyright: ignore[reportPrivateUsage]
+        serving = asyncio.create_task(server.serve([listener]))
         code = await child.wait()
         server.should_exit = True
         await serving

@@ -35,7 +35,7 @@ class Recordings:
         if not folder.exists():
             folder.mkdir(mode=0o700, parents=True)
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-        elif folder.stat().st_mode & 0o077:
+        elif os.name == "posix" and folder.stat().st_mode & 0o077:
             msg = f"{folder} is open to other users: run chmod 700 {folder}, or record to another folder"
             raise ConfigurationError(msg)
 

@@ -114,7 +114,7 @@ class WatchApp:
         self._page = Starlette(routes=[Mount(PAGE, routes=page_routes(watcher.store))])
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=30),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30),
             follow_redirects=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10.0
 """Seconds after which a request is sent as it is, because governing takes too long."""
 _REFUSED: Final = 400
+_MOST_SESSIONS: Final = 32
+"""Branches whose sessions stay in memory; others are restored from their states."""
 _LONGEST: Final = 500
 _log = logging.getLogger("cupel.watch")
 
@@ -68,6 +71,7 @@ class Watcher:
         self._reader = ThreadPoolExecutor(1, "cupel-read")
         self._keeper = ThreadPoolExecutor(1, "cupel-keep")
         self._open: set[WatchedCall] = set()
+        self._recent: OrderedDict[int, Ledger] = OrderedDict()
         self.seen = 0
         """Calls that were answered."""
         if recordings is not None:
@@ -140,6 +144,10 @@ class Watcher:
             place.turn.notes, place.turn.headers = exchange.notes, harmless(exchange.headers)
             if place.branch.ledger is None:
                 place.branch.ledger = Ledger.of(None if place.source is None else place.source.ledger)
+            self._recent[id(place.branch)] = place.branch.ledger
+            self._recent.move_to_end(id(place.branch))
+            if len(self._recent) > _MOST_SESSIONS:
+                self._recent.popitem(last=False)[1].rest()
             self.store.publish(Event(place.conversation.name, place.branch.name, place.turn.number, "began"))
         return read
 
