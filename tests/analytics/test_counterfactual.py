@@ -25,8 +25,8 @@ from cupel import (
 from cupel.analytics import counterfactual, counterfactuals, find_min_budget_for
 from cupel.slicers import _knapsack
 from tests.analytics.counting import CountingScorer
-from tests.analytics.pools import FarAway, small_items, small_slicers
 from tests.oracle.generators import law
+from tests.pools import FarAway, small_items, small_slicers
 
 FAR = 400  # beyond anything that could change for the small pools
 

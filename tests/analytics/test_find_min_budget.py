@@ -35,8 +35,8 @@ from cupel import (
 from cupel.analytics import _search, find_min_budget_for
 from cupel.slicers import Chooser
 from tests.analytics.counting import CountingScorer
-from tests.analytics.pools import FarAway, knapsacks, small_items, small_slicers
 from tests.oracle.generators import law
+from tests.pools import FarAway, knapsacks, small_items, small_slicers
 
 GUARD = (
     "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and CountQuotaSlice produce non-monotonic "

@@ -23,7 +23,7 @@ from cupel import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-from tests.pipeline.pools import REFLEXIVE, budget, contents, hinted
+from tests.pools import REFLEXIVE, budget, contents, hinted
 
 
 class TestOverflow:

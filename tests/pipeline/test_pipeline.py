@@ -38,7 +38,7 @@ from cupel.pipeline import effective_budget
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-from tests.pipeline.pools import REFLEXIVE, START, budget, contents, hinted
+from tests.pools import REFLEXIVE, START, budget, contents, hinted
 
 
 class TestInput:

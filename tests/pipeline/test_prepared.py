@@ -26,7 +26,7 @@ from cupel import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-from tests.pipeline.pools import REFLEXIVE, START, budget, contents, hinted
+from tests.pools import REFLEXIVE, START, budget, contents, hinted
 
 
 class TestPrepared:

@@ -31,7 +31,7 @@ from cupel.analytics import counterfactual
 from cupel.slicers import Chooser, Selection
 from tests.oracle.generators import law
 from tests.oracle.relations import best_value, breaches, greedy, value
-from tests.relations.pools import related_items
+from tests.pools import related_items
 
 
 class Everything(Slicer):

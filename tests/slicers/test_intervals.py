@@ -15,7 +15,7 @@ from cupel import (
     _intervals,
 )
 from cupel._intervals import BackwardFill, IntervalSet, TooMuchWork, Work
-from tests.analytics.pools import Alternating, small_items
+from tests.pools import Alternating, small_items
 
 LOTS = 10**12
 

@@ -16,8 +16,6 @@ from cupel.pipeline import effective_budget
 from cupel.slicers import CountConstrainedKnapsackSlice, CountQuotaSlice, QuotaSlice, Slicer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from cupel.diagnostics import Certificate, ExcludedItem, IncludedItem
     from cupel.model import ContextKind
 
@@ -162,10 +160,9 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget | int) -> Opti
     capacity = max(target, sum(e.item.tokens for e in chosen))
     if report.certificate is not None:
         return _certified(report.certificate, capacity)
-    values = [(_worth(_score(e)), e.item.tokens) for e in chosen]
-    values += [(_worth(_score(e)), e.item.tokens) for e in passed]
+    values = [(max(0.0, _score(e)), e.item.tokens) for e in (*chosen, *passed)]
     bound = _fractional_bound(values, capacity) if target > 0 else Fraction(0)
-    return _compare([_number(_score(e)) for e in chosen], bound, capacity)
+    return _compare([_score(e) for e in chosen], bound, capacity)
 
 
 def _fractional_bound(values: list[tuple[float, int]], capacity: int) -> Fraction | None:
@@ -206,7 +203,10 @@ def _upwards(exact: Fraction) -> float:
 
 def _compare(scores: list[float], bound: Fraction | None, capacity: int) -> OptimalityGap:
     """Compare exactly; only the reported figures are rounded, the bound and the gap upwards."""
-    selected = _total(scores)
+    try:
+        selected = math.fsum(scores)
+    except (OverflowError, ValueError):  # sums beyond the floats, or inf and -inf together
+        selected = math.inf
     if bound is None or not all(map(math.isfinite, scores)):
         upper = math.inf if bound is None else max(_upwards(bound), selected)
         gap = 0.0 if upper == selected else upper - selected
@@ -218,20 +218,7 @@ def _compare(scores: list[float], bound: Fraction | None, capacity: int) -> Opti
 
 
 def _score(entry: IncludedItem | ExcludedItem) -> float:
+    """Return the share of an item's score that its form keeps; NaN counts as 0."""
     worth = relation_of(entry.item).worth
-    return entry.score * worth if worth else 0.0
-
-
-def _worth(score: float) -> float:
-    return max(0.0, score)  # in this order NaN gives 0.0 as well
-
-
-def _number(score: float) -> float:
+    score = entry.score * worth if worth else 0.0
     return 0.0 if math.isnan(score) else score
-
-
-def _total(values: Iterable[float]) -> float:
-    try:
-        return math.fsum(values)
-    except (OverflowError, ValueError):  # sums beyond the floats, or inf and -inf together
-        return math.inf

@@ -55,10 +55,7 @@ def count_cells(values: Sequence[int], weights: Sequence[int], capacity: int) ->
 
 def find_core(values: Sequence[int], weights: Sequence[int], capacity: int) -> tuple[Relaxation, Array]:
     """The relaxation and the positions that it leaves undecided, ascending."""
-    return _find_core(_relax(values, weights, capacity))
-
-
-def _find_core(relaxation: Relaxation) -> tuple[Relaxation, Array]:
+    relaxation = _relax(values, weights, capacity)
     core = np.flatnonzero(relaxation.loss <= relaxation.gap)
     if len(core) > _SMALL_CORE and relaxation.gap > relaxation.least:
         # The items closest to the break density make a good subset, whose smaller gap decides many others.

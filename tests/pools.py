@@ -1,18 +1,44 @@
-"""Small random pools and slicers, on which every budget can be tried."""
+"""Items, budgets, slicers and pipelines that tests of several packages share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
 
 from hypothesis import strategies as st
 
 from cupel import (
+    ContextBudget,
     ContextItem,
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
     GreedySlice,
     KnapsackSlice,
+    Pipeline,
     QuotaEntry,
     QuotaSlice,
+    ReflexiveScorer,
     Slicer,
 )
+
+REFLEXIVE = Pipeline(scorer=ReflexiveScorer())
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def hinted(content: str, tokens: int, hint: float, **fields: Any) -> ContextItem:
+    return ContextItem(content, tokens, future_relevance_hint=hint, **fields)
+
+
+def budget(target: int, **fields: Any) -> ContextBudget:
+    return ContextBudget(fields.pop("max_tokens", target), target, **fields)
+
+
+def contents(items: list[ContextItem]) -> list[str]:
+    return [item.content for item in items]
+
+
+# --- for questions about every budget ---
 
 
 class Alternating(Slicer):
@@ -71,3 +97,35 @@ small_slicers = st.one_of(
     st.builds(QuotaSlice, _shares, st.builds(CountQuotaSlice, _counts)),
     st.builds(CountQuotaSlice, _counts, st.builds(CountConstrainedKnapsackSlice, _caps, knapsacks)),
 )
+
+
+# --- with forms and groups, many ties among them ---
+
+SCORES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0)
+WORTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+KINDS = ("Message", "ToolOutput")
+
+
+@st.composite
+def related_items(draw, *, pinned=False, max_size=9):
+    """Items of up to six entities, with forms, groups and, if wanted, pins."""
+    items = []
+    count = draw(st.integers(1, 6))
+    for number in range(count):
+        shared = {"cupel:id": f"entity {number}"}
+        if draw(st.integers(0, 2)) == 0:
+            shared["cupel:group"] = draw(st.sampled_from(("g", "h")))
+        kind, hint = draw(st.sampled_from(KINDS)), draw(st.sampled_from(SCORES))
+        for form in range(draw(st.integers(1, 3)) if len(items) < max_size - count else 1):
+            worth = {"cupel:worth": draw(st.sampled_from(WORTHS))} if form else {}
+            items.append(
+                ContextItem(
+                    f"{number}.{form}",
+                    draw(st.integers(0, 12)),
+                    kind=kind,
+                    metadata={**shared, **worth},
+                    future_relevance_hint=hint,
+                    pinned=pinned and form == 0 and draw(st.integers(0, 4)) == 0,
+                )
+            )
+    return draw(st.permutations(items))
