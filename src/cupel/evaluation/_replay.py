@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -12,7 +11,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_function, as_instance, as_integer, as_mapping, as_text, as_tuple
-from cupel._documents import is_object
+from cupel._digests import message_digest
 from cupel._notebook import table
 from cupel._text import plural
 from cupel.errors import CupelError, SelectionError
@@ -271,11 +270,11 @@ class _Conversation(Reader):
         super().__init__(recording, counter)
         self.sizes = list(accumulate(map(self.cost, self.messages), initial=sum(map(self.cost, self.opening))))
         """Tokens of the history before each message."""
-        self._keys = {id(message): _key(message) for message in recording.messages}
+        self._keys = {id(message): message_digest(message) for message in recording.messages}
 
-    def keys(self, messages: Iterable[Any]) -> list[str]:
+    def keys(self, messages: Iterable[Any]) -> list[bytes]:
         """Return a key for each message: equal messages have equal keys."""
-        return [self._keys.get(id(message)) or _key(message) for message in messages]
+        return [self._keys.get(id(message)) or message_digest(message) for message in messages]
 
     def retention(self, step: RecordedStep, window: Sequence[MessageInfo]) -> Retention | None:
         """Measure how many of a step's facts a window contains."""
@@ -293,7 +292,7 @@ class _Meter:
 
     def turns(self, conversation: _Conversation, fill: Fill) -> Iterator[ReplayedTurn]:
         """Yield the turns of one conversation."""
-        before: list[str] = []
+        before: list[bytes] = []
         last: SentRequest | None = None
         start = 0
         for step in conversation.steps:
@@ -343,12 +342,7 @@ class _Meter:
         )
 
 
-def _key(message: Any) -> str:
-    plain = message if is_object(message) else message.model_dump(mode="json", exclude_none=True)
-    return json.dumps(plain, sort_keys=True, default=str)
-
-
-def _common(before: Sequence[str], now: Sequence[str]) -> int:
+def _common(before: Sequence[bytes], now: Sequence[bytes]) -> int:
     """Return the length of the common prefix of two requests."""
     pairs = zip(before, now, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
 from cupel._checks import as_instance, as_text
+from cupel._digests import message_json
 from cupel.errors import ConfigurationError
 from cupel.integrations._adapters import Recent
 from cupel.integrations._sessions import STATE_KEY
@@ -27,8 +28,6 @@ _ENTRIES: Final = 256
 """The most states in memory: two for each conversation."""
 _LOOKED_UP: Final = 100
 """The most prefixes that are looked up in the store, the longest first: a turn adds few messages."""
-_MARKS: Final = (b"cache_control", b"prompt_cache_breakpoint")
-"""Fields that callers move from message to message while the conversation stays the same."""
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -125,43 +124,9 @@ def _keys(history: Sequence[object]) -> list[str]:
     digest, found = blake2b(digest_size=16), list[str]()
     first = max(0, len(history) - _LOOKED_UP)
     for at, message in enumerate(history):
-        text = _written(message)
+        text = message_json(message)
         digest.update(b"%d:" % len(text))
         digest.update(text)
         if at >= first:
             found.append(f"{STATE_KEY}:{digest.hexdigest()}")
     return found
-
-
-def _written(message: object) -> bytes:
-    """Return a message as JSON, without cache breakpoints."""
-    try:
-        text = _ENCODER.encode(message)
-        if any(mark in text for mark in _MARKS):
-            text = _ENCODER.encode(_unmarked(msgspec.json.decode(text)))
-    except (
-        OverflowError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ):  # large integers, broken text, messages in themselves
-        return repr(message).encode("utf-8", "surrogatepass")
-    return text
-
-
-def _unmarked(value: object) -> object:
-    if isinstance(value, dict):
-        entries = cast("dict[str, object]", value)
-        return {key: _unmarked(inner) for key, inner in entries.items() if key.encode() not in _MARKS}
-    if isinstance(value, list):
-        return [_unmarked(inner) for inner in cast("list[object]", value)]
-    return value
-
-
-def _dumped(value: Any) -> Any:
-    """Return an SDK's object as plain data; the session refuses other objects."""
-    dump = getattr(value, "model_dump", None)
-    return dump(mode="json", exclude_none=True) if callable(dump) else type(value).__qualname__
-
-
-_ENCODER: Final = msgspec.json.Encoder(order="sorted", enc_hook=_dumped)

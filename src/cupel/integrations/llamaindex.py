@@ -11,12 +11,12 @@ Needs `cupel-context[llamaindex]`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, Final, Self
 
 import msgspec
 
 from cupel._checks import shown
+from cupel._digests import message_digest
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
@@ -148,7 +148,7 @@ class _StoredRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: str
     """The session's state after it."""
     history: str
-    """The mark of the history that it was selected from."""
+    """The length of the history that it was selected from, and a digest of the newest message."""
 
     def written(self) -> ChatMessage:
         """Return it as a message."""
@@ -165,12 +165,6 @@ class _StoredRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except msgspec.DecodeError as error:
             msg = f"{_PLACE} must be a request that SessionMemory stored, got {shown(text)}: {error}"
             raise ConfigurationError(msg) from error
-
-
-def _mark(messages: Sequence[ChatMessage]) -> str:
-    """Return a short mark of a history: its length, and a digest of its newest message."""
-    newest = f"{messages[-1].role.value}: {messages[-1].content}"
-    return f"{len(messages)}:{blake2b(newest.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
 
 
 class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
@@ -293,7 +287,8 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
         """Return the next request, and the message to store for it, if any."""
         if not messages:
             return [], None
-        last, history = _StoredRequest.read(stored), _mark(messages)
+        last = _StoredRequest.read(stored)
+        history = f"{len(messages)}:{message_digest(messages[-1]).hex()}"
         again = last is not None and last.history == history
         before = None if last is None else last.before if again else last.after
         conversation = self._opened(before, used)

@@ -6,11 +6,11 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
+from cupel._digests import message_digest
 from cupel._documents import is_list, is_object
 from cupel.messages import Provider
 
@@ -21,7 +21,6 @@ _BILLING: Final = "x-anthropic-billing-header"
 _MARK: Final = b'"cache_control"'
 _RAW_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_SORTED: Final = msgspec.json.Encoder(order="sorted")
 
 
 class ModelCall(NamedTuple):
@@ -140,29 +139,13 @@ def _without_billing(system: Any) -> Any:
 
 
 def digests_of(messages: Sequence[Any]) -> list[bytes]:
-    """Return a digest of each message, the same whatever its cache marks."""
-    return [_digest(message) for message in messages]
+    """Return a digest of each message."""
+    return list(map(message_digest, messages))
 
 
 def opening_of(system: Any, tools: Any) -> tuple[bytes, bytes]:
     """Return digests of the system prompt and of the tools."""
-    return _digest(system), _digest(tools)
-
-
-def _digest(value: Any) -> bytes:
-    try:
-        text = _SORTED.encode(value)
-        if _MARK in text:
-            text = _SORTED.encode(_unmarked(value))
-    except (ValueError, OverflowError, RecursionError):
-        text = json.dumps(value, sort_keys=True).encode()
-    return blake2b(text, digest_size=12).digest()
-
-
-def _unmarked(value: Any) -> Any:
-    if is_object(value):
-        return {key: _unmarked(inner) for key, inner in value.items() if key != "cache_control"}
-    return [_unmarked(inner) for inner in value] if is_list(value) else value
+    return message_digest(system), message_digest(tools)
 
 
 def unpacked_body(body: bytes, encoding: str) -> bytes:
