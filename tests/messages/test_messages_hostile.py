@@ -112,7 +112,11 @@ def test_only_errors_of_ours_escape(messages: list[Message], provider: Any, tool
         ),
         ([{"role": "user", "contnet": "hi"}], {"provider": "anthropic"}, "did you mean 'content'?"),
         ([{"type": "message", "role": "user", "text": "hi"}], {}, "messages[0] has no content but 'text'"),
-        ([{"role": "user", "parts": [{"text": "hi"}]}], {}, "messages[0].parts belongs to Gemini's format"),
+        (
+            [{"role": "user", "parts": [{"text": "hi"}]}],
+            {"provider": "openai"},
+            "messages[0].parts belongs to Gemini's format",
+        ),
         (
             [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
             {"provider": "anthropic"},
