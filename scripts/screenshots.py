@@ -1,38 +1,109 @@
 """Takes the pictures of the page that README.md and the site show, from the demonstration's session.
 
-Run it after changing the page: python scripts/screenshots.py. Needs the dependency group `pages` and Chromium.
+Run it after changing the page: python scripts/screenshots.py. Needs the extra `watch`, the dependency group `pages` and
+Chromium.
 """
 
 import contextlib
+import json
 import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
-from playwright.sync_api import sync_playwright
+import httpx
+from playwright.sync_api import Browser, sync_playwright
 
 from cupel.cli import main as cupel
+from cupel.demo import conversation
 
 ASSETS = Path(__file__).parents[1] / "docs/assets"
 WIDTH, HEIGHT = 1280, 1000
+BUDGET, TURNS = 6000, 46
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), sync_playwright() as session:
         cupel(["demo", "--format", "json"])
         browser = session.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
-            for view, name in (("turns&turn=46", "turns"), ("selection", "page")):
-                page.goto(f"{Path(folder, 'cupel-demo/page.html').as_uri()}#view={view}")
-                page.wait_for_timeout(500)
-                if (name, scheme) != ("turns", "dark"):
-                    page.screenshot(path=ASSETS / f"{name}-{scheme}.png")
-        page.locator("#policies input").nth(6).check(force=True)
-        page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 240)")
-        page.wait_for_timeout(500)
-        page.screenshot(path=ASSETS / "swings-dark.png")
+        take_page(browser, Path(folder, "cupel-demo/page.html").as_uri())
+        take_watch(browser)
         browser.close()
     print(*(f"wrote docs/assets/{file.name}" for file in sorted(ASSETS.glob("*.png"))), sep="\n")
+
+
+def take_page(browser: Browser, address: str) -> None:
+    """A window in both themes, a conversation, and a comparison of policies."""
+    for scheme in ("light", "dark"):
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
+        for view, name in (("turns&turn=46", "turns"), ("selection", "page")):
+            page.goto(f"{address}#view={view}")
+            page.wait_for_timeout(500)
+            if (name, scheme) != ("turns", "dark"):
+                page.screenshot(path=ASSETS / f"{name}-{scheme}.png")
+    page.locator("#policies input").nth(6).check(force=True)
+    page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 240)")
+    page.wait_for_timeout(500)
+    page.screenshot(path=ASSETS / "swings-dark.png")
+
+
+def take_watch(browser: Browser) -> None:
+    """The conversation of an agent that runs through the proxy."""
+    with provider() as upstream, watched(upstream) as address:
+        history = conversation()
+        answers = [at for at, message in enumerate(history) if message["role"] == "assistant" and at > 1]
+        for at in answers[:TURNS]:
+            body = {"model": "gpt-5", "messages": history[:at]}
+            httpx.post(f"{address}/v1/chat/completions", json=body)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        page.goto(f"{address}/_cupel/")
+        page.wait_for_timeout(3000)
+        page.evaluate("setTurn({ turn: turnsNow().findLastIndex((turn) => rewrittenOf(turn) > turn.sent / 2) })")
+        page.wait_for_timeout(500)
+        page.screenshot(path=ASSETS / "watch-light.png")
+
+
+@contextlib.contextmanager
+def provider() -> Iterator[str]:
+    """A provider on this machine that caches prefixes, and counts four bytes as a token."""
+    last = b""
+
+    class Provider(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            nonlocal last
+            body = self.rfile.read(int(self.headers["content-length"]))
+            pairs = enumerate(zip(body, last, strict=False))
+            same = next((at for at, (one, other) in pairs if one != other), len(last))
+            cached = same // 4 // 128 * 128
+            last = body
+            usage = {"prompt_tokens": len(body) // 4, "prompt_tokens_details": {"cached_tokens": cached}}
+            answer = {"choices": [{"message": {"role": "assistant", "content": "Done."}}], "usage": usage}
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@contextlib.contextmanager
+def watched(upstream: str) -> Iterator[str]:
+    """The address of a proxy in front of it, which keeps requests under a budget."""
+    command = [sys.executable, "-m", "cupel", "watch", "--upstream", upstream, "--budget", str(BUDGET), "--no-record"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        line = next(line for line in process.stderr or () if "/_cupel/" in line)
+        yield line.split()[-1].removesuffix("/_cupel/")
+        process.terminate()
 
 
 if __name__ == "__main__":

@@ -291,7 +291,7 @@ def test_relations_are_words_and_lead_to_the_others(open_page):
     page.wait_for_selector("#out-rows[data-searched]")
     assert "Is in at 315." in page.inner_text("#out-rows")
     assert page.locator('#out-rows button.row[data-position="0"]').count() == 0
-    assert "and 1 other form of what is in" in page.inner_text("#out-note")
+    assert "and 1 other form of selected items" in page.inner_text("#out-note")
     page.check("#forms")
     settle(page)
     assert page.locator('#out-rows button.row[data-position="0"]').count() == 1

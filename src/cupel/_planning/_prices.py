@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from cupel._checks import as_finite, as_integer, shown
+from cupel._notebook import bar
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ AMOUNTS: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", 
 _THOUSAND: Final = 1000
 _PRINTABLE: Final = 2**53
 _ROWS: Final = 8
-_COLOURS: Final = {"read from the cache": "#93a6c4", "written again": "#c8641c", "new": "#2f7d4a"}
-_SHELL: Final = "display:flex;height:12px;max-width:720px;background:#8883;border-radius:4px;overflow:hidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,21 +152,14 @@ def turn_html(bill: Bill, reason: str, changes: Sequence[Change]) -> str:
     >>> "<b>" in turn_html(Bill(sent=3, new=3), "<b>", ())
     False
     """
-    parts = dict(zip(_COLOURS, (bill.read, bill.rewritten, bill.new), strict=True))
-    bar = "".join(
-        f'<span style="width:{100 * tokens / max(bill.sent, 1):.2f}%;background:{_COLOURS[name]}"></span>'
-        for name, tokens in parts.items()
-    )
-    names = " &nbsp; ".join(
-        f'<span style="color:{_COLOURS[name]}">■</span> {name} {tokens:,}' for name, tokens in parts.items()
-    )
+    parts = {"read from the cache": bill.read, "written again": bill.rewritten, "new": bill.new}
     said = "".join(f"<li>{escape(str(change))}</li>" for change in changes[:_ROWS])
     more = f"<li>… and {len(changes) - _ROWS:,} more</li>" if len(changes) > _ROWS else ""
     listed = f"<ul>{said}{more}</ul>" if said else ""
     suffix = "" if bill.settled else ", estimated"
     return (
         f"<div><p><strong>{bill.sent:,} tokens sent for {bill.price:,.0f}{suffix}</strong>: {escape(reason)}</p>"
-        f'<div style="{_SHELL}">{bar}</div><p>{names}</p>{listed}</div>'
+        f"{bar(parts, bill.sent)}{listed}</div>"
     )
 
 

@@ -173,6 +173,15 @@ def conversation_strategies(
     }
 
 
+_MEANINGS: Final = {
+    "dropping nothing": "sends every message; requests over the window would be refused",
+    "keeping the newest": "drops the oldest messages, whatever they say",
+    "a new selection every turn": "selects the best messages each time, and loses the cache",
+    "a session": "keeps the last request in the cache, and repacks it when that pays",
+}
+"""The strategies of the demonstration in words."""
+
+
 INSPECT: Final = Command(
     """Write the interactive page: one HTML file with the window, excluded items, a budget slider and a policy switch.
 
@@ -267,7 +276,7 @@ def _print_replay(found: Replay, chat: Path) -> None:
     requests = max(map(len, found.strategies.values()))
     say(f"A coding agent's conversation of {requests} requests, in a window of {found.budget:,} tokens.")
     say(f"On {turns} of them not everything fits. This is the average of those; prices are in uncached input tokens:\n")
-    columns = ("tokens sent", "cached", "price", "steps with all they use", "over the window")
+    columns = ("tokens sent", "cached", "price", "steps that have all they use", "over the window")
     table = Table([Column("strategy"), *(Column(name, number=True) for name in columns)])
     for name, one in found.figures.items():
         table.add(
@@ -280,8 +289,10 @@ def _print_replay(found: Replay, chat: Path) -> None:
         )
     print_table(table)
     steps = max(one.steps for one in found.figures.values())
-    say("\nA request over the window could not be sent at all: the first row is there for comparison.")
-    say(f"One conversation with {plural(steps, 'step')} that use earlier outputs is an example, not a measurement.")
+    say()
+    for name in found.figures:
+        say(f"{name:<28}{_MEANINGS[name]}")
+    say(f"\nOne conversation with {plural(steps, 'step')} that use earlier outputs is an example, not a measurement.")
     say(f"Try also:  {_command()} replay {chat} --budget {found.budget}\n")
 
 
@@ -326,7 +337,7 @@ def _by_kind(report: SelectionReport) -> Table:
             f"{sum(inside):,}",
             f"{len(outside):,}",
             f"{sum(max(0, entry.item.tokens) for entry in outside):,}",
-            Cell(", ".join(f"{count} {reason_name(name)}" for name, count in reasons.most_common()), "dim"),
+            Cell(", ".join(f"{count} {reason_name(name)}" for name, count in reasons.most_common()) or "all in", "dim"),
         )
     return table
 

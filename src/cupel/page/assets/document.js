@@ -1,4 +1,4 @@
-// What all views share: the data, making elements, the address, themes and the clipboard.
+// Shared by all views: the data, making elements, the address, themes and the clipboard.
 
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("payload").textContent);
@@ -24,7 +24,7 @@ function written(tag, attributes, text) {
   return element;
 }
 
-// A text as it is, with a note of what the page does not carry of its `whole` length.
+// A text as it is, with a note if the page carries only a part of its `whole` length.
 function textBlock(text, whole) {
   const body = written("pre", { dir: "auto" }, text);
   if (whole) body.append(make("span", { class: "cut", text: ` … ${number(whole - text.length)} more characters` }));
@@ -88,7 +88,7 @@ async function copy(button, text, shown) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-// The button for what a list does not show yet.
+// The button that shows more of a list.
 function offerMore(button, hidden) {
   button.hidden = hidden <= 0;
   button.textContent = `Show ${number(Math.min(hidden, 5 * PAGE))} more of ${number(Math.max(hidden, 0))}`;

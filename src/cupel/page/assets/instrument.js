@@ -1,6 +1,6 @@
-// The budget: figures, bar, legend, command line, and the curve behind the slider.
+// The budget: figures, bar, legend, command line, and the curve above the slider.
 
-// What the bar is made of, and how many tokens of the budget are free.
+// The parts of the bar, and the free tokens of the budget.
 function segments(answer) {
   const budget = budgetAt(state.budget);
   const filled = [

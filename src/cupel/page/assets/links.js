@@ -14,7 +14,7 @@ function writeLink() {
   });
 }
 
-// What an address asks for, as far as this page has it.
+// The parts of an address that this page can show.
 function readLink() {
   const parts = address.read();
   const found = {};
@@ -37,7 +37,7 @@ function showAsFarAs(position, answer) {
   }
 }
 
-// Brings what a link names onto the screen.
+// Shows the item that a link names.
 function followLink() {
   const found = readLink();
   Object.assign(state, { notice: "" }, found);

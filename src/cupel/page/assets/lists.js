@@ -57,7 +57,7 @@ function swingBadge(position, inside) {
   return inside ? make("span", { class: "badge enter", text: "comes in" }) : make("span", { class: "badge leave", text: "drops out" });
 }
 
-// The rows of a list as far as it goes, each with what is unfolded below it; a row has an item's position.
+// The first rows of a list, each with the part that is unfolded below it.
 function fill(list, rows, columns, drawRow, emptyText) {
   const limit = state.limits[list];
   const drawn = rows.slice(0, limit).flatMap((row) => (state.open.has(row.position) ? [drawRow(row), detailRow(row, columns)] : [drawRow(row)]));
@@ -88,9 +88,9 @@ function sentence(row) {
 
 function drawOut(answer) {
   const found = answer.excluded.filter((row) => matches(row.position) && (!state.reason || row.reason === state.reason));
-  // The other forms of what is in are there on demand: nothing is missing for want of them.
+  // Other forms of selected items are listed on demand only.
   const rows = state.forms || state.reason || state.query ? found : found.filter((row) => row.reason !== "Superseded");
-  const forms = rows.length < found.length ? ` and ${plural(found.length - rows.length, "other form")} of what is in` : "";
+  const forms = rows.length < found.length ? ` and ${plural(found.length - rows.length, "other form")} of selected items` : "";
   $("out-note").textContent = found.length === answer.excluded.length
     ? `${plural(rows.length, "item")}${forms}, best score first`
     : `${number(rows.length)} of ${plural(answer.excluded.length, "item")} shown`;

@@ -1,4 +1,5 @@
-// The questions that Python answers on a page that is served: other budgets, weights and pins, and what lets an item in.
+// The questions that Python answers on a page that is served: other budgets, weights and pins, and the
+// smallest budget that lets an item in.
 
 live = {
   key: "", // the question that was answered last

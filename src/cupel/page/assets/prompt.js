@@ -1,4 +1,4 @@
-// The window as text, as the model reads it, with what was left out marked where it would have stood.
+// The window as text, as the model reads it, with marks where items were left out.
 
 // For each item in the window the excluded ones that followed it in the input; those before all of it come under null.
 function gaps(answer) {

@@ -49,7 +49,7 @@ function relatedList(title, positions) {
   return make("details", { class: "related" }, written("summary", {}, title), list);
 }
 
-// What an item has to do with others, each with its name, whether it is in, and a way there.
+// The other forms and group members of an item, each with its verdict and a link.
 function relationLists(position) {
   const item = items[position];
   const lists = [];

@@ -1,4 +1,4 @@
-// What the view of a selection knows: the reader's choices, and the answers at the present budget.
+// The state of the view of a selection: the reader's choices, and the answers at the present budget.
 
 const { items, policies, kinds } = data;
 const { stops } = data.slider;
@@ -20,13 +20,13 @@ const state = {
   budget: data.budget.target,
   weights: new Map(), // by policy, where they are not its own
   pins: new Map(), // by position, where it is not as the item says
-  notice: "", // what the last step has to say
+  notice: "", // the message of the last step
   query: "",
   hidden: new Set(),
   reason: "",
   show: "both",
   swingsOnly: false,
-  forms: false, // whether the other forms of what is in are listed among the left out
+  forms: false, // whether other forms of selected items are listed among the excluded ones
   limits: { in: PAGE, out: PAGE, prompt: PAGE, swing: SWING_PAGE },
   open: new Set(),
 };

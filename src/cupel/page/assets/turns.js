@@ -55,7 +55,7 @@ function drawStrategies() {
     card.querySelector("input").checked = current;
     choose(shownTurn.turn);
     writeText(card.querySelector(".price"), bill.requests ? `costs ${rounded(bill.price)}${current ? "" : beside(bill, chosen)}` : "sends nothing");
-    const kept = bill.facts ? ` · holds ${shareOf(bill.kept, bill.facts)} of the words that later steps use` : "";
+    const kept = bill.facts ? ` · holds ${shareOf(bill.kept, bill.facts)} of the words used later` : "";
     card.querySelector(".shares").textContent =
       `${plural(bill.requests, "request")}, ${rounded(bill.sent)} tokens · ${shareOf(bill.read, bill.sent)} cached, ` +
       `${shareOf(bill.rewritten, bill.sent)} written again, ${shareOf(bill.new, bill.sent)} new${kept}`;
@@ -107,7 +107,7 @@ function readouts(turn) {
   ];
 }
 
-// A turn in sentences: its tokens, why its request looks as it does, and whether the next step found what it used.
+// A turn in sentences: its tokens, why its request looks as it does, and whether it held the words that the next step used.
 function turnWords(turn) {
   if (turn.waiting) return ["The provider is still answering."];
   const again = rewrittenOf(turn);
