@@ -48,7 +48,7 @@ def unseen(provider: str, messages: list[Message]) -> list[Message]:
     for message in reversed(messages):
         if is_models(provider, message):
             break
-        if _has_results(provider, message):
+        if has_results(provider, message):
             results.append(message)
     return newest + results
 
@@ -58,7 +58,8 @@ def has_words(provider: str, message: Message) -> bool:
     return _is_users(provider, message) and any(not result for result in _are_results(provider, message))
 
 
-def _has_results(provider: str, message: Message) -> bool:
+def has_results(provider: str, message: Message) -> bool:
+    """Whether a message holds tool results."""
     if provider.startswith("openai"):
         return message.get("role") in ("tool", "function") or str(message.get("type")) in ANSWERED.values()
     return _is_users(provider, message) and any(_are_results(provider, message))

@@ -12,12 +12,15 @@ from cupel.messages._formats import FORMATS, REPLY_FRAME
 from cupel.messages._formats.media import ImageRule
 from cupel.messages._memory import message_tokens
 from cupel.tokens import CharacterEstimate
-from tests.messages.provider_rules import Message, alternation, has_words, unseen, violations
+from tests.messages.provider_rules import Message, alternation, has_results, has_words, is_models, unseen, violations
 
 COUNTER = CharacterEstimate()
+TOOLS = {"bedrock": [{"toolSpec": {"name": "search", "inputSchema": {"json": {"type": "object"}}}}]}
+"""The tools of requests, where a provider demands them."""
 USERS_SHARE, PRESENT_SHARE = 0.3, 0.5
-"""All messages of the user must be sent while they, and all after the newest, take no more of the budget than this."""
+"""All messages of the user must be sent while they, and the newest messages, take no more of the budget than this."""
 _NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted here: [^\]]*\]\n?")
+_ESCAPED = re.compile(r"\\+u([0-9a-f]{4})")
 _SHORTER = re.compile(r"\[cupel: |…")
 
 
@@ -44,10 +47,11 @@ class Request:
 
 
 def weigh(provider: str, messages: list[Message]) -> int:
-    """Return the tokens of a request, notes included."""
+    """Return the tokens of a request with its tools."""
     format_ = FORMATS[provider]
     infos = [format_.read(format_.normal(message), "message", ImageRule()) for message in messages]
-    return REPLY_FRAME + sum(message_tokens(info, COUNTER) for info in infos)
+    tools = format_.tool_tokens(TOOLS[provider], COUNTER) if provider in TOOLS else 0
+    return REPLY_FRAME + tools + sum(message_tokens(info, COUNTER) for info in infos)
 
 
 def not_accepted(request: Request) -> str | None:
@@ -59,7 +63,10 @@ def not_accepted(request: Request) -> str | None:
 
 def over_budget(request: Request) -> str | None:
     """The request takes no more than the budget, as it is counted and counted again."""
-    taken = max(request.made.total_tokens, weigh(request.provider, request.made.messages))
+    messages = [message for message in map(bare, request.made.messages) if message is not None]
+    notes = sum(map(COUNTER.count, request.made.notes))
+    again = min(weigh(request.provider, messages) + notes, weigh(request.provider, request.made.messages))
+    taken = max(request.made.total_tokens, again)
     return f"{taken} tokens of {request.budget}" if taken > request.budget else None
 
 
@@ -81,12 +88,18 @@ def without_the_users_words(request: Request) -> str | None:
     """The messages of the user are in the request while they take a small part of it."""
     start = max((at for at, message in enumerate(request.history) if _is_compaction(message)), default=0)
     spoken = [at for at in range(start, len(request.history)) if has_words(request.provider, request.history[at])]
-    tokens = weigh(request.provider, [request.history[at] for at in spoken])
-    present = weigh(request.provider, request.history[max(spoken, default=0) :])
+    tokens = weigh(request.provider, [request.history[one] for at in spoken for one in _belonging(request, at)])
+    answers = [at for at, message in enumerate(request.history) if is_models(request.provider, message)]
+    present = weigh(request.provider, request.history[min([*answers[-2:], *spoken[-1:]], default=0) :])
     if request.by_policy or tokens > USERS_SHARE * request.budget or present > PRESENT_SHARE * request.budget:
         return None
     lost = [at for at in spoken if at not in request.kept]
     return f"messages {lost} of the user are missing" if lost else None
+
+
+def _belonging(request: Request, at: int) -> list[int]:
+    """The positions of a message, and of the calls that it answers."""
+    return [at - 1, at] if at and has_results(request.provider, request.history[at]) else [at]
 
 
 def _is_compaction(message: Message) -> bool:
@@ -99,48 +112,79 @@ def not_a_part(request: Request) -> str | None:
     """The request is a part of the history, in order, besides notes and shorter texts."""
     placed = list(zip(request.made.positions, request.made.messages, strict=True))
     positions = [at for at, _ in placed if at is not None]
-    if any(one >= other for one, other in pairwise(positions)):
+    if not request.alternate and any(one >= other for one, other in pairwise(positions)):
         return f"out of order: {positions}"
+    ends = dict(pairwise([*positions, len(request.history)]))
     for at, message in placed:
-        if at is None and not _is_note(message):
+        if at is None and bare(message) is not None:
             return f"neither a note nor a message of the history: {message}"
-        if at is not None and not request.alternate and not derived(message, request.history[at]):
+        own = [request.history[one] for one in range(at or 0, ends.get(at, 0)) if one in request.kept]
+        if at is not None and not request.alternate and not derived(_joined([bare(message)]), _joined(own)):
             return f"not made of message {at}: {message}"
     return None
 
 
-def _is_note(message: Message) -> bool:
-    text = message.get("content", message.get("parts"))
-    while isinstance(text, list | dict):
-        text = next(iter(text), None) if isinstance(text, list) else text.get("text")
-    return isinstance(text, str) and _NOTE.fullmatch(text) is not None
+def _joined(messages: list[Message]) -> Message:
+    """Return messages of one role as one."""
+    first = {"role": "user", **messages[0]} if "parts" in messages[0] else messages[0]
+    if len(messages) == 1:
+        return first
+    name = "parts" if "parts" in first else "content"
+    return {**first, name: [part for message in messages for part in message[name]]}
+
+
+def bare(value: Any) -> Any:
+    """Return a value without the notes in it; None for one that is a note."""
+    if isinstance(value, str):
+        return _NOTE.sub("", value) or (None if _NOTE.match(value) else value)
+    if isinstance(value, list):
+        kept = [inner for inner in map(bare, value) if inner is not None]
+        return kept if kept or not value else None
+    if not isinstance(value, dict):
+        return value
+    kept = {key: inner for key, given in value.items() if (inner := bare(given)) is not None or given is None}
+    return kept if kept.keys() - {"role", "type"} or kept == value else None
 
 
 def derived(sent: Any, own: Any) -> bool:
-    """Whether a value is one of the history's, but for a note in front of it and texts that say they are shorter."""
-    if sent == own:
-        return True
-    if isinstance(sent, str):
-        bare = _NOTE.sub("", sent)
-        return bare == (own or "") or (isinstance(own, str) and (bool(_SHORTER.search(bare)) or _same_json(bare, own)))
-    if isinstance(sent, list):
-        bare = [inner for inner in sent if not (isinstance(inner, dict) and _is_note({"content": [inner]}))]
-        if not isinstance(own, list) or len(bare) != len(own):
-            return bare == [] and not own
-        return all(map(derived, bare, own))
-    if isinstance(sent, dict) and isinstance(own, dict):
-        added = {key for key in sent.keys() - own.keys() if _NOTE.fullmatch(str(sent[key]))}
-        return sent.keys() - added == own.keys() and all(derived(sent[key], own[key]) for key in own)
-    return False
+    """Whether a value without notes is one of the history's, but for texts that say they are shorter."""
+    if isinstance(sent, str) and sent != own:
+        return _SHORTER.search(sent) is not None or _same_json(sent, own)
+    if isinstance(sent, list) and isinstance(own, list):
+        return len(sent) == len(own) and all(map(derived, sent, own))
+    if isinstance(sent, dict) and isinstance(own, dict) and sent.keys() <= own.keys():
+        return all(derived(sent[key], own[key]) if key in sent else not own[key] for key in own)
+    if isinstance(sent, dict) and len(sent) == 1:  # an object, written as a text
+        return derived(str(*sent.values()), own)
+    return bool(sent == own)
 
 
-def _same_json(sent: str, own: str) -> bool:
-    """Whether a text is the same JSON, escaped in another way, or the text that it wraps."""
+def _same_json(sent: str, own: Any) -> bool:
+    """Whether a text is the same JSON, escaped in another way, or a string that it wraps."""
+    given = _read(own)
+    inner = given.values() if isinstance(given, dict) else ()
+    whole = [json.dumps(value) for value in (given, {"output": given}, *inner)]
+    return any(_unescaped(sent) == _unescaped(text) for text in (*whole, *_strings(given)))
+
+
+def _read(value: Any) -> Any:
     try:
-        given = json.loads(own)
-        return (isinstance(given, dict) and given.get("text") == sent) or bool(json.loads(sent) == given)
+        return json.loads(value) if isinstance(value, str) else value
     except ValueError:
-        return False
+        return value
+
+
+def _strings(value: Any) -> list[str]:
+    """Return the strings in a value, and those in JSON that they hold."""
+    given = _read(value)
+    inner = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+    return [*([value] if isinstance(value, str) else []), *(text for one in inner for text in _strings(one))]
+
+
+def _unescaped(text: str) -> str:
+    """Return a text without spaces and escapes."""
+    pairs = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text).encode("utf-16", "surrogatepass")
+    return re.sub(r"[\\\s]", "", pairs.decode("utf-16", "replace"))
 
 
 def altered(request: Request) -> str | None:

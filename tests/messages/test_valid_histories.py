@@ -19,7 +19,7 @@ from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from tests.messages.generators import anthropic, bedrock, gemini, openai, responses
 from tests.messages.generators.chance import Chance
 from tests.messages.provider_rules import Message, has_words, is_models, violations
-from tests.messages.request_checks import CHECKS, COUNTER, Request, weigh
+from tests.messages.request_checks import CHECKS, COUNTER, TOOLS, Request, weigh
 
 FITS = int(os.environ.get("CUPEL_FUZZ_COUNT", "80"))
 CONVERSATIONS = FITS // 10
@@ -34,7 +34,7 @@ GENERATORS = {
     "openai": openai.history,
     "openai-responses": responses.history,
 }
-PROVIDERS: list[Any] = ["anthropic", "openai", "openai-responses"]
+PROVIDERS: list[Any] = sorted(GENERATORS)
 POLICIES = (
     None,
     None,
@@ -53,6 +53,11 @@ def history_of(provider: str, seed: int) -> tuple[Chance, list[Message]]:
     """Return the history of a seed, and the source of further choices."""
     chance = Chance(seed)
     return chance, GENERATORS[provider](chance, chance.randint(1, LONGEST))
+
+
+def alternates(provider: str, chance: Chance) -> bool:
+    """Whether roles must alternate; Gemini's never do, as words of the user come after results in their own content."""
+    return chance.happens(0.1) and provider != "gemini"
 
 
 def problems(request: Request) -> Iterator[str]:
@@ -80,7 +85,8 @@ def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
                 "policy": chance.choice(POLICIES),
                 "forms": chance.choice((None, True, False)),
                 "notes": chance.happens(0.9),
-                "alternate": chance.happens(0.1),
+                "alternate": alternates(provider, chance),
+                "tools": TOOLS.get(provider),
             }
             fits += 1
             try:
@@ -101,9 +107,10 @@ class Conversation:
     def __init__(self, provider: Any, seed: int) -> None:
         self.provider = provider
         self.chance, self.history = history_of(provider, seed)
-        self.alternate = self.chance.happens(0.05)
+        self.alternate = alternates(provider, self.chance)
         self.budget = weigh(provider, self.history) * self.chance.randint(10, 110) // 100
         self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "alternate": self.alternate}
+        self.options["tools"] = TOOLS.get(provider)
         self.session = MessageSession[Any](self.budget, **self.options)
         self.seen = 0
         self.last: list[Message] = []
