@@ -160,7 +160,8 @@ def optimality_gap(report: SelectionReport, budget: ContextBudget | int) -> Opti
     capacity = max(target, sum(e.item.tokens for e in chosen))
     if report.certificate is not None:
         return _certified(report.certificate, capacity)
-    values = [(max(0.0, _score(e)), e.item.tokens) for e in (*chosen, *passed)]
+    candidates: list[IncludedItem | ExcludedItem] = [*chosen, *passed]
+    values = [(max(0.0, _score(entry)), entry.item.tokens) for entry in candidates]
     bound = _fractional_bound(values, capacity) if target > 0 else Fraction(0)
     return _compare([_score(e) for e in chosen], bound, capacity)
 
