@@ -41,6 +41,8 @@ ELSEWHERE = {
     "cupel.pipeline.PreparedSelection.run": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.select": "prepared for one; with_query goes on to others",
     "cupel.page.LivePage": "its policies are bound already",
+    "cupel.watch.Store": "holds conversations",
+    "cupel.watch.WatchOptions": "governs conversations, whose messages are the query",
     "cupel.page.page_payload": "its policies are bound already",
     "cupel.sessions.Session": "select has it, turn by turn",
     # Parts of a selection that come after the scores, and what describes a selection that has been made.
@@ -161,7 +163,7 @@ def test_every_command_that_selects_takes_a_query():
         options = {option for action in parser_of(name)._actions for option in action.option_strings}
         if "--budget" in options and "--query" not in options:
             without.add(name)
-    assert without == {"batch", "demo", "evaluate", "replay", "tune"}
+    assert without == {"batch", "demo", "evaluate", "replay", "tune", "watch"}
 
 
 @pytest.mark.parametrize(("query", "expected"), [("parser", ITEMS[0]), ("lunch", ITEMS[1])])

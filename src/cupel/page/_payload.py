@@ -141,7 +141,7 @@ def scoring(prepared: PreparedSelection, positions: Positions) -> dict[str, Any]
     return {
         "pinned": positions.all(prepared.pinned),
         "scores": [plain_number(found[position]) for position in range(len(positions.items))],
-        "scorers": next(([described for described, _ in row] for row in rows if row is not None), []),
+        "scorers": [described for described, _ in next((row for row in rows if row is not None), ())],
         "parts": [None if row is None else [score for _, score in row] for row in rows],
     }
 

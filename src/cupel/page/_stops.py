@@ -215,6 +215,6 @@ def _fields(
         fields["actual"] -= item.tokens
     known = {"item_tokens": item.tokens, "tokens": item.tokens, "kind": item.kind.value}
     kept = {name: value for name, value in fields.items() if name not in known or known[name] != value}
-    numbers = {name: value for name, value in kept.items() if isinstance(value, (int, float))}
+    numbers: dict[str, float] = {name: value for name, value in kept.items() if isinstance(value, (int, float))}
     texts = {name: value for name, value in kept.items() if name not in numbers}
     return {name: value[:_TEXT] if isinstance(value, str) else value for name, value in texts.items()}, numbers

@@ -107,7 +107,8 @@ def page_routes(store: Store) -> list[BaseRoute]:
         return json_response(data)
 
     async def page_of(request: Request) -> LivePage | None:
-        key = (request.path_params["conversation"], request.path_params["branch"], request.path_params["turn"])
+        asked = request.path_params
+        key = str(asked["conversation"]), str(asked["branch"]), int(asked["turn"])
         branch = store.branch(key[0], key[1])
         if key not in windows and branch is not None and key[2] < len(branch.turns):
             windows[key] = await run_in_threadpool(window_page, store, branch, branch.turns[key[2]])
