@@ -67,8 +67,8 @@ class JobRun:
         try:
             with self._kept():
                 found = self._finished()
-                for result in found.values():
-                    self._add(result, max_errors)
+                for earlier in found.values():
+                    self._add(earlier, max_errors)
             left = [shard for shard in shards if shard.index not in found]
             before = sum(result.rows for result in found.values())
             progress = BatchProgress(before, sum(shard.rows for shard in shards), before)

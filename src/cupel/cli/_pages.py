@@ -39,7 +39,7 @@ from cupel.cli._output import (
     write_whole,
 )
 from cupel.cli._policies import policies_to_compare, preset_names, read_policy
-from cupel.cli._reading import NamedCounter, read_input, read_items, reading_flags
+from cupel.cli._reading import named_counter, read_input, read_items, reading_flags
 from cupel.cli._records import title_of
 from cupel.demo import BUDGET, conversation, policy_text, session_text
 from cupel.diagnostics import SelectionReport
@@ -59,7 +59,7 @@ from cupel.evaluation import (
 from cupel.model import ContextBudget
 from cupel.page import LivePage, page_payload, reason_name, render_page, summary
 from cupel.pipeline import Pipeline
-from cupel.tokens import TokenCounter
+from cupel.tokens import TokenCounter, default_counter
 
 _Page = TypeVar("_Page")
 _MOST_MESSAGES: Final = 2_000
@@ -154,7 +154,7 @@ def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, An
         say(f"left out the turns of {len(messages):,} messages; for a page of them: {command}", error=True)
         return None
     policy = read_policy(args.policy[0], args.overrides).policy if args.policy else None
-    counter = NamedCounter(args.tokens) if args.tokens else None
+    counter = named_counter(args.tokens) if args.tokens else None
     strategies, recording = conversation_strategies(policy, counter), Recording(messages)
     with progress_bar("replaying", "turns") as show, suppress(EvaluationError):
         return replay(recording, strategies, args.budget, counter=counter, on_progress=show).page_payload()
@@ -229,7 +229,7 @@ def _demo(args: argparse.Namespace) -> int:
     files.write_sources()
     budget = ContextBudget(args.budget, args.budget)
     replayed = replay(read_recordings(files.chat), conversation_strategies(), _WINDOW)
-    items = read_items([str(files.session)], NamedCounter()).items
+    items = read_items([str(files.session)], default_counter()).items
     start = read_policy(str(files.policy), ())
     report = start.policy.dry_run(items, budget)
     payload = page_payload(

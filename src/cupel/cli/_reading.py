@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from msgspec import structs
 
@@ -20,10 +20,7 @@ from cupel.cli._output import say
 from cupel.cli._records import Fault, FileRecord, Found, records_of
 from cupel.errors import ConfigurationError, CupelError, InvalidItemError
 from cupel.model import ContextItem
-
-if TYPE_CHECKING:
-    from cupel.tokens import TokenCounter
-
+from cupel.tokens import CharacterEstimate, TiktokenCounter, TokenCounter, default_counter
 
 _METADATA: Final = "metadata."
 
@@ -152,7 +149,7 @@ class Input:
 
 def read_input(args: argparse.Namespace) -> Input:
     """Read ITEMS as the arguments say; report skipped and counted records on standard error."""
-    counter = NamedCounter(args.tokens)
+    counter = named_counter(args.tokens)
     found = read_items(
         args.items,
         counter,
@@ -164,7 +161,8 @@ def read_input(args: argparse.Namespace) -> Input:
     if found.skipped:
         say(f"skipped {plural(found.skipped, 'bad record')}", error=True)
     if found.counted:
-        say(f"counted the tokens of {plural(found.counted, 'item')} with {counter}", error=True)
+        name = f"tiktoken:{counter.encoding}" if isinstance(counter, TiktokenCounter) else args.tokens
+        say(f"counted the tokens of {plural(found.counted, 'item')} with {name or 'chars, an estimate'}", error=True)
     pins: list[tuple[int, bool]] = args.pins
     for number, pinned in pins:
         if not 1 <= number <= len(found.items):
@@ -187,32 +185,16 @@ def reading_flags(args: argparse.Namespace) -> list[str]:
     return flags if args.query is None else [*flags, "--query", args.query]
 
 
-class NamedCounter:
-    """The counter that `--tokens` names, or the best one installed; loaded for the first count."""
-
-    def __init__(self, name: str | None = None) -> None:
-        if name is not None and name != "chars" and not name.startswith("tiktoken:"):
-            *others, last = _COUNTERS
-            likely = did_you_mean(name, _COUNTERS)
-            raise ConfigurationError(f"--tokens {name}: expected {', '.join(others)} or {last}{likely}")
-        self._name = name
-
-    @cached_property
-    def _counter(self) -> TokenCounter:
-        from cupel import tokens
-
-        if self._name is None:
-            return tokens.default_counter()
-        _, _, encoding = self._name.partition(":")
-        return tokens.TiktokenCounter(encoding) if encoding else tokens.CharacterEstimate()
-
-    def count(self, text: str, /) -> int:
-        """Count the tokens of a text."""
-        return self._counter.count(text)
-
-    def __str__(self) -> str:
-        encoding = getattr(self._counter, "encoding", None)
-        return self._name or (f"tiktoken:{encoding}" if encoding else "chars, an estimate")
+def named_counter(name: str | None) -> TokenCounter:
+    """Return the counter that `--tokens` names, or the best one installed."""
+    if name is None:
+        return default_counter()
+    if name == "chars":
+        return CharacterEstimate()
+    if name.startswith("tiktoken:"):
+        return TiktokenCounter(name.removeprefix("tiktoken:"))
+    *others, last = _COUNTERS
+    raise ConfigurationError(f"--tokens {name}: expected {', '.join(others)} or {last}{did_you_mean(name, _COUNTERS)}")
 
 
 def read_items(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from cupel._checks import as_text, as_tuple, shown
 from cupel._documents import is_list, is_object
@@ -77,13 +77,6 @@ _EVENTS: Final = {
 }
 
 
-class Exchange(NamedTuple):
-    """One call of a model: the conversation it belongs to, and every message up to its answer."""
-
-    conversation: str
-    messages: list[dict[str, Any]]
-
-
 def is_trace(document: object) -> bool:
     """Return whether a document holds spans."""
     if not is_object(document):
@@ -96,9 +89,9 @@ def conversations(documents: Iterable[Mapping[str, Any]]) -> dict[str, list[dict
     found: dict[str, list[dict[str, Any]]] = {}
     for document in documents:
         for span in _spans(document):
-            exchange = _exchange(span)
-            if exchange is not None and len(exchange.messages) > len(found.get(exchange.conversation, ())):
-                found[exchange.conversation] = exchange.messages
+            conversation, messages = _exchange(span)
+            if len(messages) > len(found.get(conversation, ())):
+                found[conversation] = messages
     return found
 
 
@@ -110,18 +103,17 @@ def _spans(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from scope.get("spans") or ()
 
 
-def _exchange(span: Mapping[str, Any]) -> Exchange | None:
+def _exchange(span: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """Return the conversation that a call of a model belongs to, and every message up to its answer."""
     attributes = _attributes(span.get("attributes"))
     events = [(str(event.get("name")), _attributes(event.get("attributes"))) for event in span.get("events") or ()]
     for name, details in events:
         if name == _DETAILS:
             attributes = {**attributes, **details}
     messages = _from_attributes(attributes) or [message for event in events for message in _from_event(*event)]
-    if not messages:
-        return None
     context: Any = span.get("context") or {}
     trace = span.get("traceId") or context.get("trace_id") or ""
-    return Exchange(str(attributes.get("gen_ai.conversation.id") or trace), messages)
+    return str(attributes.get("gen_ai.conversation.id") or trace), messages
 
 
 def _attributes(found: Any) -> dict[str, Any]:
