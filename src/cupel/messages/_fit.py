@@ -27,7 +27,7 @@ from cupel.messages._history import Options, read_history
 from cupel.messages._notes import NOTES_SHARE
 from cupel.messages._present import MESSAGE_FRAME, Present
 from cupel.messages._results import Fitted, dropped_from, too_large
-from cupel.messages._segments import Segments, shortening_of
+from cupel.messages._segments import Segments
 from cupel.model import ContextBudget, ContextItem, ContextKind, OverflowStrategy
 from cupel.pipeline import Pipeline, effective_budget
 from cupel.scorers import RecencyScorer
@@ -174,7 +174,7 @@ def fit_history(
 ) -> Fitted[Any]:
     """Return the part of a history that fits a budget."""
     writes = history.framework is None or history.framework.with_outputs is not None
-    source = Segments(shortening_of(None if forms is True else forms) if writes else None, joined=False)
+    source = Segments((None if forms is True else forms) if writes else False, joined=False)
     task = FitTask(history, ContextBudget.of(budget), source, has_notes=as_flag("notes", notes) and writes)
     pipeline = Pipeline.of(newest_first() if policy is None else policy).bind(
         history.asked() if query is None else query

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -92,38 +92,6 @@ class Segment:
         )
 
 
-class Shortening(NamedTuple):
-    """How texts are shortened."""
-
-    shortener: Shortener | None
-    """The caller's shortener; None for the built-in one."""
-
-    def form(
-        self, history: History, segment: Segment, limit: int, parts: Mapping[int, Collection[Part]]
-    ) -> MessageForm | None:
-        """Return a segment with texts of at most `limit` tokens; None if none is shorter, or it cannot be sent."""
-        query = _asked_before(history, segment.positions[0])
-        messages: dict[int, Shorter] = {}
-        tokens = segment.tokens
-        for position, which in parts.items():
-            texts = history.format.texts_in(history.parsed[position].view, which)
-            forms = [self._text(text, limit, history.counter, query) for text in texts]
-            if forms == texts:
-                continue
-            shorter = history.with_texts(position, forms, which)
-            if shorter is not None and shorter.tokens < history.parsed[position].tokens:
-                tokens -= history.parsed[position].tokens - shorter.tokens
-                messages[position] = shorter
-        return MessageForm(tokens, messages) if messages else None
-
-    def _text(self, text: str, limit: int, counter: TokenCounter, query: str | None) -> str:
-        if self.shortener is not None:
-            form = as_text("what forms returned", self.shortener(text, limit))
-            if counter.count(form) <= limit:
-                return form or text
-        return shorten(text, limit, counter=counter, query=query) or text
-
-
 def _asked_before(history: History, position: int) -> str | None:
     """Return the newest question of the user before a message: later ones must not change a form that was sent."""
     for at in range(position - 1, -1, -1):
@@ -134,19 +102,16 @@ def _asked_before(history: History, position: int) -> str | None:
     return None
 
 
-def shortening_of(forms: object) -> Shortening | None:
-    """Return the shortener for a caller's `forms`: none if False, the built-in one if None, or the given one."""
-    return None if forms is False else Shortening(None if forms is None else as_function("forms", forms))
-
-
 class Segments:
     """Follows a history from turn to turn: its segments, their values, and their shorter forms.
 
     Everything here is a function of the history, so another process finds the same.
     """
 
-    def __init__(self, shortening: Shortening | None, *, joined: bool = True) -> None:
-        self.shortening = shortening
+    def __init__(self, forms: object, *, joined: bool = True) -> None:
+        self._shortener: Shortener | None = None if forms is None or forms is False else as_function("forms", forms)
+        """The caller's shortener; None for the built-in one."""
+        self._shortens = forms is not False
         self.archived: list[OmittedStep] = []
         """Segments that no request will contain again, in order."""
         self._joined = joined
@@ -167,22 +132,20 @@ class Segments:
             SelectionError: the archived segments do not belong to this history.
         """
         segments = self.split(history, origin)
-        order = sorted(
-            [*((one.position, one.key, None) for one in self.archived), *_numbered(segments)],
-            key=lambda entry: entry[0],
-        )
+        known = {segment.key: segment for segment in segments}
+        order = sorted([*self.archived, *(segment.trace for segment in segments)])
         count = len(self._tracker.keys)
-        if [key for _, key, _ in order[:count]] != self._tracker.keys:
+        if [step.key for step in order[:count]] != self._tracker.keys:
             if self.archived:
                 msg = "the history is not a continuation of the one before"
                 raise SelectionError(msg)
             self._tracker, count = UsageTracker(), 0
-        for _, key, segment in order[count:]:
-            if segment is not None:
-                shown, asked = _texts(segment, history)
-                self._tracker.add(key, segment.tokens, shown=shown, asked=asked)
-        self._order = [number for number, (_, _, segment) in enumerate(order) if segment is not None]
-        self._known = {segment.key: segment for segment in segments}
+        for step in order[count:]:
+            if step.key in known:
+                shown, asked = _texts(known[step.key], history)
+                self._tracker.add(step.key, known[step.key].tokens, shown=shown, asked=asked)
+        self._order = [number for number, step in enumerate(order) if step.key in known]
+        self._known = known
         return segments
 
     def values(self) -> list[float]:
@@ -199,8 +162,7 @@ class Segments:
 
     def archive(self, segments: Sequence[Segment], renumbered: Mapping[int, int]) -> None:
         """Archive some segments; the messages of the others have new positions from now on."""
-        self.archived += [segment.trace for segment in segments]
-        self.archived.sort(key=lambda one: one.position)
+        self.archived = sorted([*self.archived, *(segment.trace for segment in segments)])
         gone = {segment.key for segment in segments}
         self._known = {key: one.renumbered(renumbered) for key, one in self._known.items() if key not in gone}
 
@@ -217,11 +179,36 @@ class Segments:
             which = dict.fromkeys(segment.positions, PROSE)
         elif parts in (None, OUTPUTS) and max(segment.all_sizes, default=0) <= limit:
             return WHOLE
-        form = None if self.shortening is None else self.shortening.form(history, segment, limit, which)
+        form = self._form(history, segment, limit, which) if self._shortens else None
         if form is None:
             return WHOLE
         segment.forms[name] = form
         return name
+
+    def _form(
+        self, history: History, segment: Segment, limit: int, parts: Mapping[int, Collection[Part]]
+    ) -> MessageForm | None:
+        """Return a segment with texts of at most `limit` tokens; None if none is shorter, or it cannot be sent."""
+        query = _asked_before(history, segment.positions[0])
+        messages: dict[int, Shorter] = {}
+        tokens = segment.tokens
+        for position, which in parts.items():
+            texts = history.format.texts_in(history.parsed[position].view, which)
+            forms = [self._text(text, limit, history.counter, query) for text in texts]
+            if forms == texts:
+                continue
+            shorter = history.with_texts(position, forms, which)
+            if shorter is not None and shorter.tokens < history.parsed[position].tokens:
+                tokens -= history.parsed[position].tokens - shorter.tokens
+                messages[position] = shorter
+        return MessageForm(tokens, messages) if messages else None
+
+    def _text(self, text: str, limit: int, counter: TokenCounter, query: str | None) -> str:
+        if self._shortener is not None:
+            form = as_text("what forms returned", self._shortener(text, limit))
+            if counter.count(form) <= limit:
+                return form or text
+        return shorten(text, limit, counter=counter, query=query) or text
 
     def restore(self, segment: Segment, history: History, entry: Entry) -> bool:
         """Return whether the form that an entry names can be made again, with the same tokens."""
@@ -252,10 +239,6 @@ class Segments:
                 known = _segment(key, units, positions, history, origin[positions[0]])
             found.append(known if known.units == units else replace(known, units=units))
         return found
-
-
-def _numbered(segments: Sequence[Segment]) -> Iterator[tuple[int, str, Segment | None]]:
-    return ((segment.trace.position, segment.key, segment) for segment in segments)
 
 
 def _segment(key: str, units: tuple[int, ...], positions: tuple[int, ...], history: History, origin: int) -> Segment:

@@ -20,7 +20,7 @@ from cupel.messages._history import Options, read_history
 from cupel.messages._memory import PLACEHOLDER, Active, Archive, Memory
 from cupel.messages._plain import is_sequence
 from cupel.messages._results import PinnedMessagesExceedBudgetError
-from cupel.messages._segments import Segments, grown, shortening_of
+from cupel.messages._segments import Segments, grown
 from cupel.messages._turns import TurnBuilder, Whole
 from cupel.messages._window import ANSWER_SHARE, PlannedRequest, TurnPlanner
 from cupel.model import ContextBudget
@@ -123,7 +123,7 @@ class MessageSession(BaseSession, Generic[M]):
         if provider is not None:
             detect_format((), provider, system=None, tools=None)  # raises if there is no such format
         self._writes = framework is None or framework.with_outputs is not None
-        self._shortening = shortening_of(forms) if self._writes else None
+        self._forms = forms if self._writes else False
         self._options = Options(
             provider=provider,
             counter=counter,
@@ -138,7 +138,7 @@ class MessageSession(BaseSession, Generic[M]):
         self._begin()
 
     def _begin(self) -> None:
-        self._segments = Segments(self._shortening)
+        self._segments = Segments(self._forms)
         self._memory = Memory(observation=self._observation)
         self._archive = Archive()
 
@@ -195,7 +195,7 @@ class MessageSession(BaseSession, Generic[M]):
             if self._archive or all(len(segment.units) == 1 for segment in planner.segments):
                 raise
         # Units that are interleaved can be sent without each other, if there is no room for all of them.
-        planner = self._planner(history, Segments(self._shortening, joined=False), active, idle)
+        planner = self._planner(history, Segments(self._forms, joined=False), active, idle)
         return planner, planner.plan()
 
     def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
@@ -269,7 +269,7 @@ class MessageSession(BaseSession, Generic[M]):
             if len(active.messages) == len(messages):
                 return replace(planner.history, memory=Memory()), planner.segments
             history = read_history(messages, self._options, Memory(observation=self._observation))
-            return history, Segments(self._shortening).split(history, range(len(messages)))
+            return history, Segments(self._forms).split(history, range(len(messages)))
 
         turn = TurnBuilder(
             planner=planner,

@@ -278,7 +278,7 @@ class TurnPlanner:
     ) -> PlannedRequest:
         """Return a request that begins with `kept` entries of the last one."""
         order = [self.index[entry.key] for entry in entries]
-        earlier = self._reusable[1] if kept else {}
+        earlier: Mapping[int, PlacedNote] = self._reusable[1] if kept else {}
         notes = {at: earlier[at] for at in order[:kept] if at in earlier}
         return PlannedRequest(
             entries=entries,
