@@ -50,53 +50,29 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
     return fields
 
 
-def is_message(record: FileRecord) -> bool:
-    """Return whether a record is a message of a chat history: no item has a role or a type."""
+def kind_of(record: FileRecord) -> str | None:
+    """Tell a message, which has a role or a type, a conversation and an item apart; None if it is none of them."""
     fields = record.fields
-    if not is_object(fields) or record.textual or "tokens" in fields:
-        return False
-    return "role" in fields or "type" in fields
+    if is_list(fields):
+        return "conversation"
+    if not is_object(fields):
+        return None
+    if not record.textual and "tokens" not in fields:
+        if "role" in fields or "type" in fields:
+            return "message"
+        if "messages" in fields:
+            return "conversation"
+    return "item" if "content" in fields else None
 
 
-def message_of(record: FileRecord) -> object:
-    """Return the record as a message."""
-    if not is_message(record):
-        raise BadRecordError("expected a message")
-    return record.fields
+def expected(record: FileRecord, kind: str) -> FileRecord:
+    """Return a record that is a message or a conversation, as all others of its file."""
+    if kind_of(record) != kind:
+        raise BadRecordError(f"expected a {kind}")
+    return record
 
 
-@dataclass(frozen=True, slots=True)
-class NamedConversation:
-    """One of many conversations in a file, and its id."""
-
-    where: str
-    messages: Any
-    id: object = None
-
-
-def is_conversation(record: FileRecord) -> bool:
-    """Return whether a record is a list of messages, or an object that has one under `messages`."""
-    fields = record.fields
-    is_named = is_object(fields) and not record.textual and "tokens" not in fields and "messages" in fields
-    return is_named or is_list(fields)
-
-
-def is_item(record: FileRecord) -> bool:
-    """Return whether a record is meant to be an item: it has a content."""
-    return is_object(record.fields) and "content" in record.fields
-
-
-def conversation_of(record: FileRecord) -> NamedConversation:
-    """Return the record as a conversation."""
-    if not is_conversation(record):
-        raise BadRecordError("expected a conversation")
-    fields = record.fields
-    if is_object(fields):
-        return NamedConversation(record.where, fields["messages"], fields.get("id"))
-    return NamedConversation(record.where, fields)
-
-
-def chosen_of(conversations: Sequence[NamedConversation], wanted: str | None) -> NamedConversation:
+def chosen_of(conversations: Sequence[FileRecord], wanted: str | None) -> FileRecord:
     """Return the wanted conversation, or the only one."""
     count = len(conversations)
     if not count:
@@ -108,7 +84,8 @@ def chosen_of(conversations: Sequence[NamedConversation], wanted: str | None) ->
                 "or select for all of them with cupel batch"
             )
         return conversations[0]
-    by_id = [one for one in conversations if one.id is not None and str(one.id) == wanted]
+    ids = [one.fields.get("id") if is_object(one.fields) else None for one in conversations]
+    by_id = [one for one, name in zip(conversations, ids, strict=True) if name is not None and str(name) == wanted]
     if len(by_id) > 1:
         raise ConfigurationError(f"--conversation {shown(wanted)}: {len(by_id)} conversations have this id")
     by_number = [one for number, one in enumerate(conversations, 1) if str(number) == wanted]
@@ -214,20 +191,19 @@ def read_items(
     result = Input()
     records = records_of(sources, input_format, max_unpacked)
     leading: list[Found] = []
-    first = None
-    for record in records:
+    kind = None
+    while kind is None and (record := next(records, None)) is not None:
         leading.append(record)
-        if isinstance(record, FileRecord) and (is_message(record) or is_conversation(record) or is_item(record)):
-            first = record
-            break
+        kind = None if isinstance(record, Fault) else kind_of(record)
     every = chain(leading, records)
-    if first is not None and is_message(first):
-        messages = _read_all(every, message_of, result, skip_bad=skip_bad)
+    if kind == "message":
+        messages = _read_all(every, partial(expected, kind=kind), result, skip_bad=skip_bad)
         _refuse_choice(conversation, "one conversation")
-        return _history(first.where.partition(":")[0], messages, counter, result)
-    if first is not None and is_conversation(first):
-        one = chosen_of(_read_all(every, conversation_of, result, skip_bad=skip_bad), conversation)
-        return _history(one.where, one.messages, counter, result)
+        return _history(messages[0].where.partition(":")[0], [one.fields for one in messages], counter, result)
+    if kind == "conversation":
+        one = chosen_of(_read_all(every, partial(expected, kind=kind), result, skip_bad=skip_bad), conversation)
+        history = one.fields["messages"] if is_object(one.fields) else one.fields
+        return _history(one.where, history, counter, result)
 
     def count(text: str) -> int:
         result.counted += 1
