@@ -82,15 +82,16 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """The tokens of one request, or of several, and their price in uncached input tokens.
+    r"""The tokens of one request, or of several, and their price in uncached input tokens.
 
     `read + rewritten + new == sent`. Bills add up with `+`.
 
     >>> bill = Bill(sent=100, read=80, rewritten=5, new=15, price=33.0, without_cache=100.0, reselecting=125.0)
     >>> (bill + bill).price
     66.0
-    >>> print(bill)
-    100 tokens sent: 80 read from the cache, 5 written again, 15 new; price 33 (100 without a cache, 125 if reselected)
+    >>> print(str(bill).replace("; ", "\n"))
+    100 tokens sent: 80 read from the cache, 5 written again, 15 new
+    price 33 uncached tokens (100 without a cache, 125 if reselected)
     """
 
     sent: int = 0
@@ -119,7 +120,8 @@ class Bill:
         beside = f"{_k(self.without_cache)} without a cache, {_k(self.reselecting)} if reselected"
         estimated = "" if self.settled else ", estimated"
         mistake = f"; the estimate was wrong: {self.mistake}" if self.mistake else ""
-        return f"{_k(self.sent)} tokens sent: {parts}; price {_k(self.price)}{estimated} ({beside}){mistake}"
+        price = f"price {_k(self.price)} uncached tokens{estimated} ({beside})"
+        return f"{_k(self.sent)} tokens sent: {parts}; {price}{mistake}"
 
 
 def billed(prices: Prices, *, sent: int, read: int, new: int, reselecting: float, settled: bool) -> Bill:
