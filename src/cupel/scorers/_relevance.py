@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 from math import log
 from operator import is_
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from unicodedata import normalize
 
 from cupel._checks import as_finite, as_flag, as_text, as_tuple, shown, wrong_type
@@ -108,20 +108,10 @@ def _shape(character: str) -> str:
     return "0" if character.isdigit() else "U" if character.isupper() else "l"
 
 
-def stop_words(words: frozenset[str]) -> frozenset[str]:
-    """Return stop words in the spelling that words are compared in."""
-    return frozenset(normalize("NFKC", word).lower() for word in words)
-
-
 @cache
 def terms_for(language: str | None, stop: frozenset[str]) -> Terms:
     """Return the one collection of terms for a language and its stop words."""
     return Terms(_plain if language is None else _stemmer(language), stop)
-
-
-def check_language(language: str) -> None:
-    """Raise when words of this language cannot be stemmed."""
-    terms_for(language, frozenset[str]())
 
 
 def _plain(word: str) -> str:
@@ -147,14 +137,6 @@ _MONTHS: Final = (
 )
 
 
-class Weighting(NamedTuple):
-    """The parameters that turn an index into scores."""
-
-    k1: float
-    b: float
-    neighbours: float
-
-
 class Index:
     """Term counts of each item in a pool.
 
@@ -176,14 +158,14 @@ class Index:
         self._norms: tuple[float, float, list[float]] | None = None
         self._lock = Lock()
 
-    def scores(self, items: Sequence[ContextItem], query: str, weighting: Weighting) -> list[float] | None:
+    def scores(self, items: Sequence[ContextItem], query: str, scorer: RelevanceScorer) -> list[float] | None:
         """Score a pool, the best item 1; return None if it shares too little with the pool that was indexed last."""
         with self._lock:
             if not self._follow(items):
                 return None
-            scores = self._own(query, weighting.k1, weighting.b)
-            if weighting.neighbours:
-                scores = self._spread(scores, weighting.neighbours)
+            scores = self._own(query, scorer.k1, scorer.b)
+            if scorer.neighbours:
+                scores = self._spread(scores, scorer.neighbours)
         best = max(scores, default=0.0)
         return [score / best for score in scores] if best > 0.0 else scores
 
@@ -303,15 +285,13 @@ class LastIndex:
     def __init__(self) -> None:
         self._index: Index | None = None
 
-    def scores(
-        self, items: Sequence[ContextItem], query: str, weighting: Weighting, terms: Terms, *, dates: bool
-    ) -> list[float]:
+    def scores(self, items: Sequence[ContextItem], query: str, scorer: RelevanceScorer, terms: Terms) -> list[float]:
         """Score a pool with the index if that fits it, or with a new one."""
         index = self._index
-        scores = None if index is None else index.scores(items, query, weighting)
+        scores = None if index is None else index.scores(items, query, scorer)
         if scores is None:
-            index = self._index = Index(terms, dates=dates)
-            scores = index.scores(items, query, weighting) or []  # a new index takes any pool
+            index = self._index = Index(terms, dates=scorer.dates)
+            scores = index.scores(items, query, scorer) or []  # a new index takes any pool
         return scores
 
     def __reduce__(self) -> tuple[type[LastIndex], tuple[()]]:
@@ -380,25 +360,23 @@ class RelevanceScorer(PassScorer):
             raise ScorerConfigError("neighbours must be below 1, or scores would not fade with distance, got 1.0")
         if not isinstance(self.stem, (bool, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("stem", "True, False or the name of a language", self.stem)
-        words = as_tuple("stop", self.stop, str, expected="an iterable of strings")
+        stop = as_tuple("stop", self.stop, str, expected="an iterable of strings")
+        words = (normalize("NFKC", word).lower() for word in stop)  # as words are compared
         as_flag("dates", self.dates)
         as_flag("optional", self.optional)
         for name, value in (
             ("neighbours", neighbours),
             ("k1", as_finite("k1", self.k1, error=ScorerConfigError, least=0.0, most=_LARGEST_K1)),
             ("b", as_finite("b", self.b, error=ScorerConfigError, least=0.0, most=1.0)),
-            ("stop", self.stop if self.stop is ENGLISH else stop_words(frozenset(words))),
+            ("stop", self.stop if self.stop is ENGLISH else frozenset(words)),
             ("query", None if self.query is None else checked_query(self.query)),
         ):
             object.__setattr__(self, name, value)
-        if self._language is not None:
-            check_language(self._language)
+        self._terms()  # raises when words of this language cannot be stemmed
 
-    @property
-    def _language(self) -> str | None:
-        if isinstance(self.stem, str):
-            return self.stem
-        return "english" if self.stem else None
+    def _terms(self) -> Terms:
+        english = "english" if self.stem else None
+        return terms_for(self.stem if isinstance(self.stem, str) else english, self.stop)
 
     @property
     def abstains(self) -> bool:
@@ -414,7 +392,4 @@ class RelevanceScorer(PassScorer):
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         if self.abstains:
             return [0.0] * len(items)
-        query = required_query(self, self.query)
-        terms = terms_for(self._language, self.stop)
-        weighting = Weighting(self.k1, self.b, self.neighbours)
-        return self._last.scores(items, query, weighting, terms, dates=self.dates)
+        return self._last.scores(items, required_query(self, self.query), self, self._terms())
