@@ -60,22 +60,22 @@ def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
 
 
 def read_json(name: str, text: str) -> Iterator[Found]:
-    """Read a list of items or messages, or an object with it under `items` or `messages`; name each by its place."""
+    """Read a list of items or messages, or an object: one with the list under `items`, a conversation, or an item."""
     try:
         document = strict_decoder().decode(text)
     except (ValueError, RecursionError) as error:
         where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
         yield Fault(where, _json_message(error))
         return
-    key = ""
-    if is_object(document):
-        key = "messages" if "messages" in document else "items"
-        document = document.get(key)
-    if not is_list(document):
+    if is_object(document) and ("content" in document or "messages" in document):
+        yield FileRecord(name, document)
+        return
+    items = document.get("items") if is_object(document) else document
+    if not is_list(items):
         yield Fault(name, "expected a list of items, or an object with the list under 'items' or 'messages'")
         return
-    for number, value in enumerate(document):
-        yield FileRecord(f"{name}: {key}[{number}]", value)
+    for number, value in enumerate(items):
+        yield FileRecord(f"{name}: [{number}]", value)
 
 
 def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
@@ -220,16 +220,10 @@ def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
 
 
 def _guessed(name: str, text: str) -> Iterator[Found]:
-    """Tell JSON lines from one JSON document.
-
-    A first line that is a whole record, or a whole list with lines after it, means JSON lines. So do lines of which
-    at least half are whole records or lists, in a text that is no JSON document: its first line may be a bad record.
-    """
-    first, _, rest = text.lstrip().partition("\n")
-    found = _decoded_line(first) if first[:1] == "{" or (first[:1] == "[" and rest.strip()) else None
-    is_lines = isinstance(found, list) or (isinstance(found, dict) and ("content" in found or "messages" in found))
-    if not is_lines and rest.strip() and _decoded_line(text) is None:
-        lines = [line for line in text.split("\n") if line.strip()]
+    """Tell JSON lines from one JSON document: at least half of the lines are records, of which the first may be bad."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    is_lines = False
+    if len(lines) > 1 and _decoded_line(text) is None:
         is_lines = 2 * sum(isinstance(_decoded_line(line), (dict, list)) for line in lines) >= len(lines)
     yield from read_jsonl(name, text.split("\n")) if is_lines else read_json(name, text)
 
