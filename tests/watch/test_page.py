@@ -2,7 +2,11 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from itertools import islice
+from time import monotonic
 
 import httpx
 import pytest
@@ -177,3 +181,17 @@ def test_every_change_is_told():
 
 def _data(lines):
     return (line for line in lines if line.startswith("data: "))
+
+
+def test_an_open_page_does_not_hold_up_the_end():
+    command = [sys.executable, "-m", "cupel", "watch", "--upstream", "http://127.0.0.1:9", "--no-record"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, httpx.Client(timeout=20) as client:
+        page = next(line for line in process.stderr if PAGE in line).split()[-1]
+        with client.stream("GET", f"{page}events") as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == ": watching"
+            process.send_signal(signal.SIGINT)
+            begun = monotonic()
+            assert list(lines) == [""]
+            process.wait(20)
+        assert monotonic() - begun < 4

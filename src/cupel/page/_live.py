@@ -40,7 +40,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LivePage:
-    """The data of a page, and the answers to its questions.
+    """The data of a page, and the answers to its questions, which may come from several threads.
 
     >>> from cupel import presets
     >>> variants = [Variant(presets.chat(), "chat", "--policy chat")]
@@ -129,17 +129,18 @@ class LivePage:
         """Return a policy prepared with the weights and pins of a question; the last ones are kept."""
         weights, pins = question.weights.get(number), sorted(question.pins.items())
         key = f"{number} {weights} {pins}"
-        if key not in self._prepared:
-            if len(self._prepared) >= _KEPT:
-                self._prepared.clear()
-            policy = self._variants[number].policy
+        found = self._prepared.get(key)
+        if found is None:
+            policy, items = self._variants[number].policy, list(self._items)
             if weights is not None:
                 policy = _weighted(policy, self._places[number], weights)
-            items = list(self._items)
             for at, pinned in pins:
                 items[at] = structs.replace(items[at], pinned=pinned)
-            self._prepared[key] = _Prepared(policy.prepare(items), Positions(items))
-        return self._prepared[key]
+            found = _Prepared(policy.prepare(items), Positions(items))
+            if len(self._prepared) >= _KEPT:
+                self._prepared.clear()
+            self._prepared[key] = found
+        return found
 
 
 class _Prepared:

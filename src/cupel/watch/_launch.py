@@ -135,7 +135,7 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
             for name, value in variables.items() if not options.command else ():
                 say(f"export {name}={value}")
             watcher.warm_up()
-            code = asyncio.run(_serve(config, listener, options.command, {**os.environ, **variables}))
+            code = asyncio.run(_serve(config, store, listener, options.command, {**os.environ, **variables}))
     finally:
         watcher.close()
     say(f"{plural(watcher.seen, 'call')} seen{'' if options.folder is None else f', recorded in {options.folder}'}")
@@ -167,11 +167,16 @@ def _origin(variables: Mapping[str, str]) -> str:
 
 
 async def _serve(
-    config: uvicorn.Config, listener: socket.socket, command: Sequence[str], environment: dict[str, str]
+    config: uvicorn.Config, store: Store, listener: socket.socket, command: Sequence[str], environment: dict[str, str]
 ) -> int:
     import uvicorn
 
-    server = uvicorn.Server(config)
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            store.publish(None)  # an open page would be waited for
+            await super().shutdown(sockets)
+
+    server = Server(config)
     if not command:
         await server.serve(sockets=[listener])
         return 0

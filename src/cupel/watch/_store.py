@@ -196,7 +196,7 @@ class Store:
         """The tokens of a governed request; None for a watcher that only looks."""
         self.upstream = upstream
         self._conversations: OrderedDict[str, Conversation] = OrderedDict()
-        self._subscribers: dict[asyncio.Queue[Event], asyncio.AbstractEventLoop] = {}
+        self._subscribers: dict[asyncio.Queue[Event | None], asyncio.AbstractEventLoop] = {}
 
     @property
     def conversations(self) -> list[Conversation]:
@@ -214,16 +214,16 @@ class Store:
 
     async def subscribe(self) -> AsyncIterator[Event]:
         """Yield events as they happen; a subscriber that is too slow misses the oldest ones."""
-        queue: asyncio.Queue[Event] = asyncio.Queue()
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._subscribers[queue] = asyncio.get_running_loop()
         try:
-            while True:
-                yield await queue.get()
+            while (event := await queue.get()) is not None:
+                yield event
         finally:
             del self._subscribers[queue]
 
-    def publish(self, event: Event) -> None:
-        """Send an event to every subscriber, from any thread."""
+    def publish(self, event: Event | None) -> None:
+        """Send an event to every subscriber, from any thread; None is the last one."""
         for queue, loop in list(self._subscribers.items()):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_put, queue, event)
@@ -238,7 +238,7 @@ class Store:
         self._conversations.pop(name, None)
 
 
-def _put(queue: asyncio.Queue[Event], event: Event) -> None:
+def _put(queue: asyncio.Queue[Event | None], event: Event | None) -> None:
     if queue.qsize() >= _WAITING:
         queue.get_nowait()
     queue.put_nowait(event)

@@ -119,12 +119,17 @@ function admissionsByStops(positions) {
   return found;
 }
 
+// Waits until the reader has stopped moving things, if Python is to answer.
 let admitting = 0;
-async function drawAdmissions() {
+function drawAdmissions() {
+  clearTimeout(admitting);
+  delete $("out-rows").dataset.searched;
+  admitting = setTimeout(fillAdmissions, live ? 250 : 0);
+}
+
+async function fillAdmissions() {
   const slots = [...$("out-rows").querySelectorAll("[data-admit]")];
   const positions = [...new Set(slots.filter(({ dataset }) => !isEarly(dataset.reason)).map(({ dataset }) => Number(dataset.admit)))];
-  delete $("out-rows").dataset.searched;
-  admitting += 1;
   const asked = admitting;
   const found = live ? await live.admissions(positions) : admissionsByStops(positions);
   if (asked !== admitting || !found) return;
