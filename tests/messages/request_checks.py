@@ -38,6 +38,8 @@ class Request:
     alternate: bool = False
     by_policy: bool = False
     """Whether a policy decided what is in it."""
+    cuts: bool = True
+    """Whether outputs may be shortened."""
 
     @property
     def kept(self) -> set[int]:
@@ -65,7 +67,9 @@ def over_budget(request: Request) -> str | None:
     """The request takes no more than the budget, as it is counted and counted again."""
     messages = [message for message in map(bare, request.made.messages) if message is not None]
     notes = sum(map(COUNTER.count, request.made.notes))
-    again = min(weigh(request.provider, messages) + notes, weigh(request.provider, request.made.messages))
+    again = weigh(request.provider, messages) + notes
+    if again > request.budget:  # a note may be in the middle of joined messages
+        again = weigh(request.provider, request.made.messages)
     taken = max(request.made.total_tokens, again)
     return f"{taken} tokens of {request.budget}" if taken > request.budget else None
 
@@ -91,7 +95,12 @@ def without_the_users_words(request: Request) -> str | None:
     tokens = weigh(request.provider, [request.history[one] for at in spoken for one in _belonging(request, at)])
     answers = [at for at, message in enumerate(request.history) if is_models(request.provider, message)]
     present = weigh(request.provider, request.history[min([*answers[-2:], *spoken[-1:]], default=0) :])
-    if request.by_policy or tokens > USERS_SHARE * request.budget or present > PRESENT_SHARE * request.budget:
+    if (
+        request.by_policy
+        or not request.cuts
+        or tokens > USERS_SHARE * request.budget
+        or present > PRESENT_SHARE * request.budget
+    ):
         return None
     lost = [at for at in spoken if at not in request.kept]
     return f"messages {lost} of the user are missing" if lost else None

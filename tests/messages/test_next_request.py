@@ -432,3 +432,16 @@ def test_options_of_the_wrong_type_are_named(options: dict[str, Any], message: s
 def test_odd_but_valid_json_is_counted():
     odd = {**use("a"), "input": {"big": 2**70, "half": "\ud800"}}
     assert kept([user("Hi"), assistant([THINKING, odd]), user([used("a")])]) == [0, 1, 2]
+
+
+def test_the_step_that_the_newest_one_needs_is_the_one_that_fits():
+    """A loop must begin with thinking: where the nearest step that thinks is too long, an older one does as well."""
+
+    def step(key: str, output: str, *blocks: Any) -> list[Any]:
+        return [assistant([*blocks, use(key)]), user([used(key, output)])]
+
+    steps = [*step("a", "fine", THINKING), *step("b", "long " * 200, THINKING), *step("c", "fine")]
+    history = [user("Please " * 50), assistant("Yes?"), user("Look " * 50), *steps]
+    fitted = fit(history, 400, counter=COUNTER, forms=False)
+    assert fitted.positions[-4:] == (3, 4, 7, 8)
+    assert violations("anthropic", fitted.messages, history) == []

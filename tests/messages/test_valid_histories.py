@@ -94,8 +94,16 @@ def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
             except PinnedMessagesExceedBudgetError:
                 raised += 1
                 continue
-            chosen = {"alternate": options["alternate"], "by_policy": bool(options["policy"])}
-            request = Request(provider, history, before, budget, fitted, **chosen)
+            request = Request(
+                provider,
+                history,
+                before,
+                budget,
+                fitted,
+                alternate=options["alternate"],
+                by_policy=options["policy"] is not None,
+                cuts=options["forms"] is not False,
+            )
             found += [f"seed {seed}, fit {number}, {budget} tokens: {problem}" for problem in problems(request)]
     print(f"{provider}: {fits} fits, {raised} too small, {len(found)} problems")
     assert found == []

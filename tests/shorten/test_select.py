@@ -216,3 +216,8 @@ def test_weights_add_up_to_the_same_in_any_order():
     shuffled = Random(1)
     orders = [shuffled.sample(names, len(names)) for _ in range(50)]
     assert len({sum(weights[name] for name in order) for order in orders}) == 1
+
+
+def test_a_form_that_is_only_a_marker_is_a_plain_text() -> None:
+    rows = "\n".join(f'{{"id": {number}, "status": "ok"}}' for number in range(12))
+    assert type(shorten(rows, 8, counter=CharacterEstimate())) is str

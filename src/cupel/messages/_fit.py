@@ -297,12 +297,12 @@ class FitTask:
         return found
 
     def shortened(self, items: Sequence[ContextItem], forms: Held, held: AbstractSet[int]) -> list[ContextItem]:
-        """Return the items with the sizes of shorter segments, and held ones pinned."""
+        """Return the items with the sizes of shorter segments; those that are held are pinned, and no others."""
         found = list(items)
         for at, name in forms.items():
             (unit,) = self.segments[at].units
             found[unit] = self._shortened_item(items[unit], at, name)
-        return [msgspec.structs.replace(item, pinned=item.pinned or unit in held) for unit, item in enumerate(found)]
+        return [msgspec.structs.replace(item, pinned=unit in held) for unit, item in enumerate(found)]
 
     def _shortened_item(self, item: ContextItem, at: int, name: str) -> ContextItem:
         segment = self.segments[at]

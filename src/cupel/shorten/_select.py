@@ -75,7 +75,7 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
         request = request.with_text(plain)
         if request.is_met:
             return plain
-    return request.longest(_form(plain, query).build) or least(request)
+    return str(request.longest(_form(plain, query).build) or least(request))  # no subclass, such as a marker
 
 
 def _form(text: str, query: str) -> Page | Document:

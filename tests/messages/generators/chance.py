@@ -54,22 +54,32 @@ class Chance(Random):
 
     def output(self) -> str:
         """Return the output of a tool: a log, JSON of some shape, one long line, a wrapped text; never blank."""
-        size = self.choice((1, 3, 12, 60, 200))
-        rows = [
+        size = self.choice((1, 1, 3, 12, 30, 100))
+        form = self.choice((self._line, self._log, self._rows, self._row_lines, self._object, self._wrapped))
+        return form(size)
+
+    def _line(self, size: int) -> str:
+        return "x" * (10 * size) if self.happens(0.5) else self.words(8)
+
+    def _log(self, size: int) -> str:
+        return "".join(f"[INFO] {number} {self.words(8)}\n" for number in range(size)) + "Error: disk full"
+
+    def _table(self, size: int) -> list[dict[str, Any]]:
+        return [
             {"id": number, "status": self.choice(("ok", "failed")), "note": self.words(3)} for number in range(size)
         ]
-        lines = [f"[INFO] {number} {self.words(8)}" for number in range(size)]
-        return self.choice(
-            (
-                lines[0],
-                "x" * (10 * size),
-                "\n".join([*lines, "Error: disk full"]),
-                "\n".join(map(json.dumps, rows)),
-                json.dumps(rows),
-                json.dumps({"rows": rows, "next": None, "errors": []}, indent=2),
-                json.dumps({"type": "text", "text": "\n".join(lines)}),
-            )
-        )
+
+    def _rows(self, size: int) -> str:
+        return json.dumps(self._table(size))
+
+    def _row_lines(self, size: int) -> str:
+        return "\n".join(map(json.dumps, self._table(size)))
+
+    def _object(self, size: int) -> str:
+        return json.dumps({"rows": self._table(size), "next": None, "errors": []}, indent=2)
+
+    def _wrapped(self, size: int) -> str:
+        return json.dumps({"type": "text", "text": self._log(size)})
 
     def data(self) -> bytes:
         """Return the beginning of a PNG of some size."""
