@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from cupel.shorten import head_tail, key_lines, matching, outline
+from cupel.shorten import head_tail, key_lines, matching, outline, shorten
 from cupel.shorten._select import token_weights
 from cupel.shorten._text import boundary
 from cupel.tokens import CharacterEstimate
