@@ -269,27 +269,26 @@ def _prepared(
     parts = Parts(outputs)
     manifest = parts.take_up(resume=resume, restart=restart)
     with parts.removed_without_manifest():
-        guard = source.guard(parts.path)
+        requests = source.readable(parts.path)
+        guard = FileGuard(requests)
         asked = structs.replace(asked, input=guard.fingerprint)
         if manifest is not None:
             asked.check_same(manifest, parts.path)
         elif resume and (finished := outputs.finished(asked)) is not None:
             return finished
         else:
-            source.unpack(parts.path)
-            job = _job(source, parts, asked)
+            job = _job(requests, parts, asked)
             job.check()
             manifest = structs.replace(asked, shards=job.plan(shard_rows))
             guard.check()
             parts.begin(manifest)
-        job = _job(source, parts, manifest)
-        return JobRun(job, manifest, parts, FileGuard(job.requests) if source.packed else guard)
+        return JobRun(_job(requests, parts, manifest), manifest, parts, guard)
 
 
-def _job(source: Source, parts: Parts, manifest: Manifest) -> Job:
+def _job(requests: Path, parts: Parts, manifest: Manifest) -> Job:
     # Absolute paths, because a worker on a cluster has another working directory.
-    requests, selector = source.readable(parts.path), manifest.selector()
-    return Job(manifest.id, requests, parts.path, selector, manifest.output_format, manifest.max_row_bytes)
+    selector, output_format, most = manifest.selector(), manifest.output_format, manifest.max_row_bytes
+    return Job(manifest.id, requests, parts.path, selector, output_format, most)
 
 
 def _check_options(engine: object, scheduler: str | None, workers: int | None) -> None:

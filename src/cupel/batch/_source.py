@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import file_digest
 from importlib import import_module
@@ -111,37 +112,26 @@ class Source:
         return self.path is not None and path.exists() and path.samefile(self.path)
 
     def readable(self, parts: Path) -> Path:
-        """Return the file to read the requests from: the input itself, or its unpacked copy among the parts."""
-        return parts / _SPOOLED if self.packed or self.path is None else self.path
-
-    def guard(self, parts: Path) -> FileGuard:
-        """Return a guard of the input; standard input can be read only once, so it is copied to the parts first."""
-        if self.path is None:
-            _spool(standard_input(), parts)
-        return FileGuard(self.path or self.readable(parts))
-
-    def unpack(self, parts: Path) -> None:
-        """Write the lines of a compressed file to a file among the parts."""
-        if self.path is None or not self.packed:
-            return
+        """Return the file to read the requests from: the input itself, or a copy of its lines among the parts."""
+        if self.path is not None and not self.packed:
+            return self.path
+        copy = parts / _SPOOLED
         try:
-            with self._opened(self.path) as stream:
-                _spool(stream, parts)
+            with self._opened() as stream, whole(copy) as draft, draft.open("wb") as target:
+                copyfileobj(stream, target)
         except (OSError, EOFError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno is not None:  # pyarrow's and gzip's own have no number
                 raise
             raise BatchError(f"{self.path}: cannot be unpacked: {error}") from None
+        return copy
 
-    def _opened(self, path: Path) -> BinaryIO:
-        if path.suffix.lower() == ".gz":
-            return cast("BinaryIO", gzip.open(path))
+    def _opened(self) -> AbstractContextManager[BinaryIO]:
+        if self.path is None:
+            return nullcontext(standard_input())
+        if self.path.suffix.lower() == ".gz":
+            return cast("BinaryIO", gzip.open(self.path))
         pa: Any = arrow()
-        return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))
-
-
-def _spool(stream: BinaryIO, parts: Path) -> None:
-    with whole(parts / _SPOOLED) as draft, draft.open("wb") as target:
-        copyfileobj(stream, target)
+        return cast("BinaryIO", pa.input_stream(str(self.path), compression="zstd"))
 
 
 class FileGuard:
