@@ -180,6 +180,7 @@ def test_tool_blocks_need_tools() -> None:
         ([{"role": "user", "content": "Hi"}, assistant("Yes.")], TypeError, r"content must be a list of blocks"),
         ([user("Hi", {"text": "a", "image": {}})], InvalidItemError, "one key that names its kind"),
         ([{"role": "system", "content": "Be kind."}, user("Hi")], InvalidItemError, "pass the prompt as system="),
+        ([user("Hi"), {"role": "system", "content": [{"text": "a"}]}], InvalidItemError, "pass the prompt as system="),
         ([{"role": "model", "content": [{"text": "a"}]}], InvalidItemError, "role must be one of user, assistant"),
     ],
 )

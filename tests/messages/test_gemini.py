@@ -124,6 +124,13 @@ def test_neighbours_that_must_be_one_content_are_joined() -> None:
     assert violations("gemini", fitted.messages, history) == []
 
 
+def test_words_beside_results_are_a_second_content() -> None:
+    history = [user("Hi"), model(call(1)), user(response("a"), "And?"), user("Well?")]
+    fitted = fit(history, 10**6, **OPTIONS)
+    assert fitted.messages == [*history[:2], user(response("a")), user("And?"), user("Well?")]
+    assert fitted.positions == (0, 1, 2, 2, 3)
+
+
 def test_alternating_users_are_joined_but_not_to_results() -> None:
     history = [user("One."), user("Two."), model(call(1)), user(response("a")), user("And?")]
     fitted = fit(history, 10**6, **OPTIONS, alternate=True)

@@ -63,6 +63,13 @@ def test_neighbours_are_joined_as_contents() -> None:
     assert fit(history, 10**6).messages == [history[0], types.Content(role="model", parts=[text, text]), history[3]]
 
 
+def test_users_are_joined_where_they_must_alternate_and_no_further() -> None:
+    roles = ("user", "user", "model", "user")
+    history = [types.Content(role=role, parts=[types.Part(text=str(at))]) for at, role in enumerate(roles)]
+    sent = fit(history, 10**6, alternate=True).messages
+    assert [[part.text for part in content.parts] for content in sent] == [["0", "1"], ["2"], ["3"]]
+
+
 def test_a_dict_may_hold_parts() -> None:
     history = [{"role": "user", "parts": [types.Part(text="Hi")]}]
     assert fit(history, 10**6, provider="gemini").messages == history

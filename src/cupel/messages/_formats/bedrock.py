@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 CACHE_POINT: Final = "cachePoint"
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
 _THINKING = "reasoningContent"
 _OPEN = frozenset(("text", "toolUse", CACHE_POINT))
 """Blocks beside which the words and calls of the model may be changed."""
@@ -47,7 +47,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     """Read one message."""
     role = spoken_role(message, path, _ROLES)
     check_keys(message, path)
-    info = MessageInfo(role, speaks=role != "system", extra=anthropic.MESSAGE_FRAME)
+    info = MessageInfo(role, speaks=True, extra=anthropic.MESSAGE_FRAME)
     content = message.get("content")
     if isinstance(content, str):
         raise wrong_type(f"{path}.content", "a list of blocks such as {'text': …}", content)

@@ -30,6 +30,11 @@ def same(message: JSON) -> JSON:
     return message
 
 
+def unsplit(message: Any) -> tuple[Any]:
+    """Return a message as the only one."""
+    return (message,)
+
+
 def text_block(text: str) -> JSON:
     """Return a block of content that holds a text."""
     return {"type": "text", "text": text}
@@ -122,7 +127,7 @@ def is_step(message: Any) -> bool:
     body = fields(message)
     if body.get("role") == "assistant":
         return bool(body.get("tool_calls") or body.get("function_call"))
-    return body.get("role") not in ("user", "model")
+    return body.get("role") != "user"
 
 
 def _joined_content(one: Any, other: Any) -> Any:

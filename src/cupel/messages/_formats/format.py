@@ -100,6 +100,8 @@ class Format:
     """Return a message in the spelling that the other functions read."""
     sendable: Callable[[Any, JSON | None, str], Any] = chat.sendable
     """Return a message of the caller's, or its changed view, as it can be sent; the string is its path, for errors."""
+    split: Callable[[Any], Sequence[Any]] = chat.unsplit
+    """Return a message as those that it must be sent as."""
     join: Join = chat.join
     """Return two neighbouring messages as one; None if they stay two."""
     mark: Mark | None = None
@@ -134,11 +136,14 @@ class Format:
         return self.change_texts(view, parts, lambda _: next(following))
 
     def joined(self, placed: Sequence[SentMessage], *, alternate: bool) -> list[SentMessage]:
-        """Return messages, neighbours joined that must be one; with `alternate`, steps may be between them."""
+        """Return messages, those split that must be several, and neighbours joined that must be one.
+
+        With `alternate`, calls and results in separate messages may be between messages that are joined.
+        """
         found: list[SentMessage] = []
-        for message, positions in placed:
+        for message, positions in ((piece, one.positions) for one in placed for piece in self.split(one.message)):
             at = len(found) - 1
-            while alternate and at > 0 and chat.is_step(found[at].message):
+            while alternate and not self.results_are_user and at > 0 and chat.is_step(found[at].message):
                 at -= 1
             one = self.join(found[at].message, message, alternate=alternate) if found else None
             if one is None:

@@ -208,13 +208,27 @@ def _like(view: JSON, *contents: object) -> Any:
     return view if model is None else cast("Any", model).model_validate(view)
 
 
+def _split(message: Any) -> Sequence[Any]:
+    """Return words beside results as a second content: Gemini reads them as the model's."""
+    parts = block_list(_field(message, "parts"))
+    answers = [part for part in parts if _is_answer(part)]
+    if not answers or len(answers) == len(parts):
+        return (message,)
+    words = [part for part in parts if not _is_answer(part)]
+    return [_like({"role": "user", "parts": some}, message) for some in (answers, words)]
+
+
+def _is_answer(part: Any) -> bool:
+    return _field(part, "functionResponse", "function_response") is not None
+
+
 def _join(message: Any, other: Any, *, alternate: bool) -> Any:
     """Return two contents of the model as one, two that hold results, or two of the user that must be one."""
     role = _field(message, "role") or "user"
     if role != (_field(other, "role") or "user"):
         return None
     parts = [block_list(_field(message, "parts")), block_list(_field(other, "parts"))]
-    answers = [any(_field(part, "functionResponse", "function_response") for part in some) for some in parts]
+    answers = [any(map(_is_answer, some)) for some in parts]
     if role == "user" and not all(answers) and (any(answers) or not alternate):
         return None
     return _like({"role": role, "parts": [*parts[0], *parts[1]]}, message, other)
@@ -248,6 +262,7 @@ FORMAT: Final = Format(
     normal=normal,
     canonical=normal,
     sendable=_sendable,
+    split=_split,
     join=_join,
     strict_ends=True,
     ends_with_user=True,
