@@ -53,7 +53,7 @@ def histories(provider: str, turns: int) -> list[list[Message]]:
 def test_a_session_that_archives_sends_the_requests_of_one_that_reads_everything(provider: str) -> None:
     options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
     session = MessageSession[Message](900, **options)
-    for number, history in enumerate(histories(provider, 130)):
+    for number, history in enumerate(histories(provider, 110)):
         if number % 5:  # a restart reads everything
             session.fit(history)
             continue
@@ -74,7 +74,7 @@ def test_a_session_that_archives_sends_the_requests_of_one_that_reads_everything
 
 def test_an_edit_of_an_archived_message_is_noticed() -> None:
     session = MessageSession[Message](900, provider="openai", counter=COUNTER)
-    for history in histories("openai", 130):
+    for history in histories("openai", 80):
         session.fit(history)
     assert session._archive
     edited = [*history[:4], {**history[4], "content": "other"}, *history[5:]]
@@ -88,7 +88,7 @@ def test_an_edit_of_an_archived_message_is_noticed() -> None:
 
 def test_errors_name_positions_in_the_whole_history() -> None:
     session = MessageSession[Message](900, provider="openai", counter=COUNTER)
-    for history in histories("openai", 130):
+    for history in histories("openai", 80):
         session.fit(history)
     with pytest.raises(Exception, match=rf"messages\[{len(history)}\]"):
         session.fit([*history, {"role": "nobody", "content": "?"}])
