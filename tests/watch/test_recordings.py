@@ -14,6 +14,7 @@ import pytest
 from cupel.errors import ConfigurationError
 from cupel.evaluation import read_recordings
 from cupel.watch._recordings import Recordings
+from cupel.watch._store import Branch, Conversation
 from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, says
 from tests.watch.upstream import answer, proxied, running
 
@@ -95,13 +96,12 @@ def test_no_secret_is_written(tmp_path):
 
 
 def test_the_oldest_recordings_are_deleted(tmp_path):
-    folder = tmp_path / "windows"
-    recordings = Recordings(folder, most_bytes=5_000)
+    recordings = Recordings(tmp_path / "windows", most_bytes=5_000)
     for number in range(9):
-        (folder / f"{number}.0.json").write_text("x" * 1000)
-        os.utime(folder / f"{number}.0.json", (number, number))
-    recordings._rotate(folder / "8.0.json")
-    assert [path.name[0] for path in files(folder)] == ["4", "5", "6", "7", "8"]
+        branch = Branch("0", "openai", messages=[{"role": "user", "content": "x" * 700}])
+        recordings.write(Conversation(str(number), ""), branch, ())
+        os.utime(tmp_path / "windows" / f"{number}.0.json", (number, number))
+    assert [path.name[0] for path in files(tmp_path / "windows")] == ["4", "5", "6", "7", "8"]
 
 
 def test_a_recording_that_is_too_long_is_left_out(tmp_path, monkeypatch):
@@ -142,6 +142,21 @@ def test_a_watcher_continues_where_another_ended(tmp_path):
                 known = [_figures(turn) for turn in proxy.turns(start - 6)]
                 assert len(proxy.branches) == 1
         assert [request.body for request in upstream.received] == whole
+
+
+def test_governing_begins_with_what_looking_has_learned(tmp_path):
+    """The provider counts twice as much as cupel; the first governed request is within the budget all the same."""
+
+    def reply(request):
+        return answer(says("openai", "Done.", len(request.body) // 2))
+
+    with running(reply) as upstream:
+        for budget, steps in ((None, range(8, 14)), (3000, [14])):
+            with proxied(upstream.url, budget=budget, folder=tmp_path / "windows") as proxy:
+                for count in steps:
+                    httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", count)))
+                turns = proxy.turns(6 if budget is None else 7)
+        assert turns[-1].bill.sent <= 3000
 
 
 def test_the_same_request_after_a_restart_is_governed(tmp_path):

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Final
 
 from cupel.errors import MissingExtraError
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 PAGE: Final = "/_cupel"
 _REFUSALS: Final = (400, 422)
 """Statuses of a governed request after which the original one is sent."""
-_MOST_HELD: Final = 512_000_000
+_MOST_HELD: Final = 256_000_000
 """Bytes of bodies that are held at once; calls on top of that are forwarded without being read."""
 _LONGEST: Final = 500
 
@@ -116,7 +115,6 @@ class WatchApp:
             timeout=httpx.Timeout(None, connect=30),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30),
             follow_redirects=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
