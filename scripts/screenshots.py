@@ -22,7 +22,7 @@ from cupel.cli import main as cupel
 from cupel.demo import conversation
 
 ASSETS = Path(__file__).parents[1] / "docs/assets"
-WIDTH, HEIGHT = 1280, 1000
+WIDTH, HEIGHT, TALL = 1280, 1000, 1400
 BUDGET, TURNS = 6000, 46
 
 
@@ -59,7 +59,7 @@ def take_watch(browser: Browser) -> None:
         for at in answers[:TURNS]:
             body = {"model": "gpt-5", "messages": history[:at]}
             httpx.post(f"{address}/v1/chat/completions", json=body)
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+        page = browser.new_page(viewport={"width": WIDTH, "height": TALL}, color_scheme="light")
         page.goto(f"{address}/_cupel/")
         page.wait_for_timeout(3000)
         page.evaluate("setTurn({ turn: turnsNow().findLastIndex((turn) => rewrittenOf(turn) > turn.sent / 2) })")

@@ -77,12 +77,15 @@ def test_requests_are_the_messages_that_were_sent(governed):
     (branch,) = governed.branches
     _, story = story_of(governed)
     (talk,) = story["conversations"]
-    shortened = 0
+    shortened, before = 0, []
     for turn, shown in zip(branch.turns, talk["strategies"][-1], strict=True):
         numbers = expanded(shown["request"])
         assert [n if n < talk["messages"] else talk["texts"][n]["of"] for n in numbers] == turn.positions
         shortened += sum(n >= talk["messages"] for n in numbers)
         assert any("are sent" in words for words in shown["told"])
+        left = set(before) - set(turn.positions)
+        assert left <= {at for note in shown["notes"] for at in note["at"]}
+        before = [at for at in turn.positions if at is not None]
     assert shortened
     assert talk["steps"] == [turn.count for turn in branch.turns]
     assert "function_9_0" not in json.dumps(talk["texts"])

@@ -97,6 +97,7 @@ class Ledger:
         self.active = True
         watched.action, watched.tokens, watched.bill = turn.action, turn.total_tokens, turn.bill
         watched.explain = turn.explain()
+        watched.changes = [(change.positions, str(change)) for change in turn.changes]
         return self.body
 
     def count(self, read: ReadRequest, budget: int) -> bytes | None:
@@ -114,6 +115,7 @@ class Ledger:
         self.body, self.active = None, False
         self.refusals += refused
         watched.action, watched.window, watched.bill, watched.explain = "original", None, None, ""
+        watched.changes = []
         watched.notes.append(note)
 
     def observe(self, watched: WatchedTurn) -> None:

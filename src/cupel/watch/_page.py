@@ -209,7 +209,8 @@ def _turn(turn: WatchedTurn, bill: Bill | None, request: list[int]) -> dict[str,
     )
     told = [f"{counted}{took}", *(_governed(turn) if bill is turn.bill else []), *turn.notes]
     numbers = {"sent": bill.sent, "read": bill.read, "new": bill.new, "price": bill.price}
-    return row | numbers | {"told": told}
+    notes = [{"at": positions, "words": words} for positions, words in turn.changes] if bill is turn.bill else []
+    return row | numbers | {"told": told, "notes": notes}
 
 
 def _governed(turn: WatchedTurn) -> list[str]:
@@ -218,7 +219,8 @@ def _governed(turn: WatchedTurn) -> list[str]:
         return []
     shortened = f", {len(turn.shortened):,} of them shortened or with a note" if turn.shortened else ""
     sent = f"{len(turn.positions):,} of {plural(turn.count, 'message')} are sent{shortened}."
-    return [sent, *turn.explain.splitlines()[1:]]  # its first line says the same in short
+    lines = turn.explain.splitlines()[1:]  # the first one says the same in short
+    return [sent, *(lines[:1] if turn.changes else lines)]
 
 
 def _opening(content: Any) -> MessageInfo | None:

@@ -72,6 +72,8 @@ class WatchedTurn:
     """The bill of sending everything; None where that is what happened."""
     explain: str = ""
     """`turn.explain()` of the session; empty where nothing was governed."""
+    changes: list[tuple[tuple[int, ...], str]] = field(default_factory=list[tuple[tuple[int, ...], str]])
+    """Positions of messages that left, came back or changed their length, and why; not recorded."""
     notes: list[str] = field(default_factory=list[str])
     """Errors and remarks: a refused request, an interrupted stream."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
