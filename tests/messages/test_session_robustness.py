@@ -185,3 +185,19 @@ def test_equal_results_are_told_apart() -> None:
         history += [*step(0, lines=8)[:1], result("c0", "the same output\n" * 30)]
     turn = MessageSession[Message](900, **OPTIONS).fit(history)
     assert violations("openai", turn.messages, history) == []
+
+
+def test_words_typed_while_a_tool_runs_stay_without_the_step_that_is_left_out() -> None:
+    def call(key: str) -> dict[str, Any]:
+        return {"type": "function_call", "call_id": key, "name": "read", "arguments": "{}"}
+
+    def output(key: str, text: str) -> dict[str, Any]:
+        return {"type": "function_call_output", "call_id": key, "output": text}
+
+    typed = user("Never restart web-3.")
+    history = [user("Go."), call("a"), typed, output("a", "x" * 4000)]
+    for key in "bcd":
+        history += [call(key), output(key, f"{key} " * 300)]
+    turn = MessageSession[Any](500, counter=COUNTER, forms=False, provider="openai-responses").fit(history)
+    assert typed in turn.messages
+    assert call("a") not in turn.messages

@@ -282,10 +282,11 @@ def _check(which: object) -> None:
 
 
 def outdate(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
-    """Pin the newest compaction and mark the units before it as stale, but for the nearest message of the user.
+    """Pin the newest compaction and mark the units before it as stale.
 
-    System messages stay, unless they belong to messages that go. Older compactions that are part of the assistant's
-    messages are rejected: only one of a request may carry content.
+    If it is part of an assistant's message, the nearest message of the user before it stays. System messages stay,
+    unless they belong to messages that go. Older compactions that are part of the assistant's messages are rejected:
+    only one of a request may carry content.
     """
     sendable = [unit for unit in units if unit.rejection is None]
     compactions = [unit for unit in sendable if any(infos[at].is_compaction for at in unit.positions)]
@@ -294,7 +295,8 @@ def outdate(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
     *older, newest = sorted(compactions, key=lambda unit: unit.positions[-1])
     newest.pin("the newest compaction")
     before = [unit for unit in units if unit.positions[-1] < newest.positions[0]]
-    opening = next((unit for unit in reversed(before) if unit.opens == "user" and unit.rejection is None), None)
+    asked = [unit for unit in before if unit.opens == "user" and unit.rejection is None]
+    opening = asked[-1] if asked and newest.role != "system" else None
     for unit in before:
         stays = unit.role == "system" and not unit.requires and not any(unit is one for one in older)
         unit.is_stale = unit is not opening and not stays

@@ -189,14 +189,23 @@ class MessageSession(BaseSession, Generic[M]):
     def _plan(self, active: Active, idle: float | None) -> tuple[TurnPlanner, PlannedRequest]:
         history = read_history(active.messages, self._options, self._memory)
         planner = self._planner(history, self._segments, active, idle)
+        joined = not self._archive and any(len(segment.units) > 1 for segment in planner.segments)
+        request: PlannedRequest | None = None
         try:
-            return planner, planner.plan()
+            request = planner.plan()
         except PinnedMessagesExceedBudgetError:
-            if self._archive or all(len(segment.units) == 1 for segment in planner.segments):
+            if not joined:
                 raise
+        if request is not None and not (joined and planner.lacks_joined_words(request)):
+            return planner, request
         # Units that are interleaved can be sent without each other, if there is no room for all of them.
-        planner = self._planner(history, Segments(self._forms, joined=False), active, idle)
-        return planner, planner.plan()
+        parted = self._planner(history, Segments(self._forms, joined=False), active, idle)
+        try:
+            return parted, parted.plan()
+        except PinnedMessagesExceedBudgetError:
+            if request is None:
+                raise
+            return planner, request
 
     def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
         if self._follows_provider:

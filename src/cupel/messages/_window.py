@@ -153,6 +153,11 @@ class TurnPlanner:
         units = [unit for at in self._present.needed(set()) for unit in self.segments[at].units]
         raise too_large(self.history, self.window, units)
 
+    def lacks_joined_words(self, request: PlannedRequest) -> bool:
+        """Return whether a request leaves out words of the user because of the steps that they are interleaved with."""
+        joined = [at for at, segment in enumerate(self.segments) if len(segment.units) > 1 and segment.has_user_words]
+        return self.gaps and not request.sent.keys() >= {*joined}
+
     def _whole(self) -> PlannedRequest:
         """Return the request that is the history, message for message."""
         planner = self._planner(dict.fromkeys(range(len(self.segments)), WHOLE))
