@@ -198,6 +198,7 @@ def test_words_typed_while_a_tool_runs_stay_without_the_step_that_is_left_out() 
     history = [user("Go."), call("a"), typed, output("a", "x" * 4000)]
     for key in "bcd":
         history += [call(key), output(key, f"{key} " * 300)]
+    history.append(user("And now?"))
     turn = MessageSession[Any](500, counter=COUNTER, forms=False, provider="openai-responses").fit(history)
     assert typed in turn.messages
     assert call("a") not in turn.messages
