@@ -22,10 +22,11 @@ def test_both_bodies_are_forwarded_byte_for_byte():
     said = b'{"choices":[ {"message":{"role":"assistant","content":"Hi"}}],  "usage":{"prompt_tokens":9}}'
     with running(lambda _: answer(said)) as upstream, proxied(upstream.url) as proxy:
         response = httpx.post(f"{proxy.url}{CHAT}?api-version=1%2F2&a=b|c", content=BODY)
-        assert upstream.received[0].body == BODY
+        httpx.post(f"{proxy.url}{CHAT}", content=iter([BODY[:9], BODY[9:]]))  # in chunks
+        assert [one.body for one in upstream.received] == [BODY, BODY]
         assert upstream.received[0].line == f"POST {CHAT}?api-version=1%2F2&a=b|c HTTP/1.1"
         assert response.content == said
-        turn = proxy.turns(1)[0]
+        turn = proxy.turns(2)[0]
         assert (turn.status, turn.usage, turn.history) == (
             200,
             {"prompt_tokens": 9},
@@ -105,6 +106,17 @@ def test_a_failure_of_the_observer_does_not_reach_the_client(monkeypatch):
         for _ in range(3):
             assert httpx.post(proxy.url + CHAT, content=BODY).json() == SAID
         assert [one.body for one in upstream.received] == [BODY] * 3
+
+
+def test_an_observer_that_fails_at_once_does_not_reach_the_client(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("broken")
+
+    with running(lambda _: answer(SAID)) as upstream, proxied(upstream.url) as proxy:
+        monkeypatch.setattr(proxy.watcher, "look", fail)
+        monkeypatch.setattr(proxy.watcher, "answered", fail)
+        assert httpx.post(proxy.url + CHAT, content=BODY).json() == SAID
+        assert upstream.received[0].body == BODY
 
 
 def test_a_recorder_that_fails_does_not_reach_the_client(tmp_path, monkeypatch):

@@ -11,14 +11,13 @@ from tests.watch.upstream import answer, proxied, running
 CHAT = PATHS["openai"]
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", "", "a,127.0.0.1"]
-)
-@pytest.mark.parametrize("path", ["/_cupel/", CHAT, "/v1/models"])
-def test_a_host_that_is_not_this_machine_is_refused(host, path):
+def test_a_host_that_is_not_this_machine_is_refused():
+    hosts = ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", "", "a,127.0.0.1", "[::1"]
     with running(reply_to) as upstream, proxied(upstream.url) as proxy:
-        response = httpx.post(proxy.url + path, headers={"host": host}, json=body("openai", history("openai", 1)))
-        assert response.status_code == 421
+        for host in hosts:
+            for path in ("/_cupel/", CHAT, "/v1/models"):
+                sent = body("openai", history("openai", 1))
+                assert httpx.post(proxy.url + path, headers={"host": host}, json=sent).status_code == 421
         assert upstream.received == []
 
 

@@ -31,7 +31,6 @@ _UPSTREAMS: Final = {
     "ANTHROPIC_BASE_URL": ("/anthropic", "https://api.anthropic.com"),
 }
 """For each variable that points clients at a provider, the prefix under which it is forwarded, and the default."""
-_MOST_WARNINGS: Final = 100
 SERVER: Final[dict[str, Any]] = {
     "http": "h11",
     "ws": "none",
@@ -120,13 +119,14 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     upstreams = options.upstreams(os.environ)
     store = Store(budget=options.budget, upstream=", ".join(upstreams.values()))
     recordings = None if options.folder is None else Recordings(options.folder, most_bytes=options.most_bytes)
+    logging.getLogger("cupel").addHandler(logging.NullHandler())  # nothing may disturb the screen of the command
     watcher = Watcher(store, recordings)
     app = WatchApp(watcher, upstreams, hosts=(options.host, *options.allow_hosts), any_address=not options.is_loopback)
     config = uvicorn.Config(app, lifespan="on", **SERVER)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     address = (options.host, options.port)
     try:
-        with _warnings(say, later=bool(options.command)), socket.create_server(address, family=family) as listener:
+        with socket.create_server(address, family=family) as listener:
             variables = options.variables(listener.getsockname()[1])
             if not options.is_loopback:
                 say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation")
@@ -138,28 +138,10 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
             code = asyncio.run(_serve(config, store, listener, options.command, {**os.environ, **variables}))
     finally:
         watcher.close()
-    say(f"{plural(watcher.seen, 'call')} seen{'' if options.folder is None else f', recorded in {options.folder}'}")
+    unread = f", {watcher.unread:,} of them not read: {watcher.reason}" if watcher.unread else ""
+    recorded = "" if options.folder is None else f", recorded in {options.folder}"
+    say(f"{plural(watcher.seen, 'call')} seen{recorded}{unread}")
     return code
-
-
-@contextmanager
-def _warnings(say: Callable[[str], object], *, later: bool) -> Generator[None, None, None]:
-    """Show the watcher's warnings; `later`, after a command has ended whose screen they would disturb."""
-    waiting: list[str] = []
-
-    def emit(record: logging.LogRecord) -> None:
-        (waiting.append if later else say)(f"warning: {record.getMessage()}")
-
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = emit  # type: ignore[method-assign]
-    logger = logging.getLogger("cupel")
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        for line in dict.fromkeys(waiting[:_MOST_WARNINGS]):
-            say(line)
 
 
 def _origin(variables: Mapping[str, str]) -> str:

@@ -186,7 +186,8 @@ class WatchApp:
             results = await asyncio.gather(work, gone, return_exceptions=True)
             if exchange is not None:
                 exchange.notes += [] if answer.complete else [answer.note]
-                self._watcher.answered(exchange, answer.status, answer.headers, bytes(answer.body))
+                with suppress(Exception):  # a failure of the observer never reaches the client
+                    self._watcher.answered(exchange, answer.status, answer.headers, bytes(answer.body))
         if isinstance(results[0], Exception):
             raise results[0]
 
@@ -204,7 +205,8 @@ class WatchApp:
         if exchange is not None and governs:
             governed = await self._watcher.govern(exchange)
         elif exchange is not None:
-            self._watcher.look(exchange)
+            with suppress(Exception):  # as above
+                self._watcher.look(exchange)
         try:
             response = await self._client.send(request(governed), stream=True)
             if exchange is not None and governed is not None and response.status_code in _REFUSALS:

@@ -114,11 +114,6 @@ class WatchedTurn:
             [] if window is None else sorted(window.positions[at] for at in window.changed if window.positions[at] >= 0)
         )
 
-    @property
-    def omitted(self) -> list[int]:
-        """Positions in `history` of the messages that were not sent."""
-        return [] if self.window is None else sorted(set(range(self.count)) - set(self.window.positions))
-
     def send(self, messages: Sequence[Any], positions: Sequence[int | None], previous: WatchedTurn | None) -> None:
         """Remember the messages that are sent in place of the client's; equal ones of the turn before are shared."""
         history = self.history

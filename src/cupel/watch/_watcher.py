@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -74,6 +75,8 @@ class Watcher:
         self._recent: OrderedDict[int, Ledger] = OrderedDict()
         self.seen = 0
         """Calls that were answered."""
+        self.unread, self.reason = 0, ""
+        """Calls that were only forwarded, and why the last of them was."""
         if recordings is not None:
             for conversation, branch in recordings.load(memory):
                 known = store.conversation(conversation.name) or conversation
@@ -126,14 +129,13 @@ class Watcher:
             try:
                 job(exchange, *more)
             except Exception as error:  # noqa: BLE001  (a failure of the observer stays here)
-                _log.warning("a call is not observed: %s", _said(error))
-                exchange.notes.append(f"not observed: {_said(error)}")
+                self.unread, self.reason = self.unread + 1, _said(error)
+                _log.warning("a call is not observed: %s", self.reason)
+                exchange.notes.append(f"not observed: {self.reason}")
                 self._open.discard(exchange)
 
-        try:
+        with suppress(RuntimeError):  # the watcher is being closed
             threads.submit(safe)
-        except RuntimeError as error:  # closing
-            _log.warning("a call is not observed: %s", error)
 
     def _begin(self, exchange: WatchedCall) -> ReadRequest:
         exchange.read = read = read_request(exchange.call, exchange.body, single(exchange.headers, b"content-encoding"))
@@ -163,7 +165,7 @@ class Watcher:
 
     def _withdraw(self, exchange: WatchedCall, note: str, refused: bool) -> None:  # noqa: FBT001
         if exchange.place is None:
-            _log.warning("%s", note)
+            self.unread, self.reason = self.unread + 1, note
         else:
             _ledger(exchange.place).withdraw(exchange.place.turn, note, refused=refused)
 
