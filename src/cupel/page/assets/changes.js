@@ -6,7 +6,7 @@ const KINDS_OF_CHANGE = [
   ["entered", "New", ""],
   ["returned", "Came back", ""],
   ["shortened", "Shortened", ""],
-  ["restored", "In full again", ""],
+  ["restored", "Longer again", ""],
   ["left", "Left", "leave"],
 ];
 
