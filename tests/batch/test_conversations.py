@@ -36,6 +36,11 @@ CONVERSATIONS = {
         {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "a", "output": "seen"},
     ],
+    "gemini": [
+        {"role": "user", "parts": [{"text": LONG}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "seen"}}}]},
+    ],
 }
 NAMES = list(CONVERSATIONS)
 
@@ -57,7 +62,7 @@ def test_every_format_is_fitted_as_fit_does_it(tmp_path, bare):
     ]
     path = write(tmp_path / "chats.jsonl", requests)
     done = run_batch(path, tmp_path / "out.jsonl", POLICY, budget=ContextBudget(300, 300), workers=1)
-    assert (done.written, done.errors) == (3, 0)
+    assert (done.written, done.errors) == (4, 0)
     for name, answer in zip(NAMES, lines_of(tmp_path / "out.jsonl"), strict=True):
         messages = CONVERSATIONS[name]
         fitted = fit(messages, 300, POLICY, forms=False, notes=False)
@@ -67,6 +72,21 @@ def test_every_format_is_fitted_as_fit_does_it(tmp_path, bare):
         assert answer.get("id") == (None if bare else name)
         assert "items" not in answer
     assert lines_of(tmp_path / "out.jsonl")[0]["selected"] == [0, 1, 3, 4, 5]  # the call and its result
+
+
+def test_requests_of_gemini_and_bedrock_have_their_own_names(tmp_path):
+    contents = CONVERSATIONS["gemini"]
+    messages = [
+        {"role": "user", "content": [{"text": "Look."}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "a", "content": [{"text": "seen"}]}}]},
+    ]
+    config = {"tools": [{"toolSpec": {"name": "f", "inputSchema": {"json": {}}}}]}
+    path = write(tmp_path / "chats.jsonl", [{"contents": contents}, {"messages": messages, "toolConfig": config}])
+    run_batch(path, tmp_path / "out.jsonl", POLICY, budget=ContextBudget(2000, 2000), workers=1)
+    first, second = lines_of(tmp_path / "out.jsonl")
+    assert first["contents"] == contents
+    assert (second["messages"], second["toolConfig"]) == (messages, config)
 
 
 def test_tools_and_system_are_counted_and_come_along(tmp_path):
@@ -124,7 +144,7 @@ def test_reports_and_the_command(tmp_path, capsys):
     path = write(tmp_path / "chats.jsonl", CONVERSATIONS.values())
     out = tmp_path / "out.jsonl"
     assert main(["batch", str(path), "-o", str(out), "--budget", "300", "--report", "--workers", "1"]) == 0
-    assert "3 selections written" in capsys.readouterr().err
+    assert "4 selections written" in capsys.readouterr().err
     first = lines_of(out)[0]["report"]
     positions = [entry["item"].get("metadata", {}).get(POSITIONS_KEY, []) for entry in first["included"]]
     assert sorted(position for unit in positions for position in unit) == lines_of(out)[0]["selected"]

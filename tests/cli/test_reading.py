@@ -276,7 +276,23 @@ HISTORIES = {
         {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "a", "output": "seen"},
     ],
+    "gemini": [
+        {"parts": [{"text": "Look."}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "seen"}}}]},
+    ],
+    "bedrock": [
+        {"role": "user", "content": [{"text": "Look."}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "a", "content": [{"text": "seen"}]}}]},
+    ],
 }
+
+
+def test_contents_of_gemini_under_their_own_name(tmp_path):
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps({"contents": HISTORIES["gemini"], "systemInstruction": {"parts": [{"text": "Hi"}]}}))
+    assert read_items([str(path)], Words()).messages == HISTORIES["gemini"]
 
 
 @pytest.mark.parametrize("name", ["list.json", "under.json", "lines.jsonl"])
@@ -346,10 +362,10 @@ def test_the_only_conversation_need_not_be_chosen(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "wanted", "message"),
     [
-        (CHATS, None, "ITEMS has 3 conversations: choose one with --conversation"),
-        (CHATS, "4", "neither an id nor a number from 1 to 3"),
-        (CHATS, "0", "neither an id nor a number from 1 to 3"),
-        (CHATS, "9" * 5000, "neither an id nor a number from 1 to 3"),
+        (CHATS, None, "ITEMS has 5 conversations: choose one with --conversation"),
+        (CHATS, "6", "neither an id nor a number from 1 to 5"),
+        (CHATS, "0", "neither an id nor a number from 1 to 5"),
+        (CHATS, "9" * 5000, "neither an id nor a number from 1 to 5"),
         ([*CHATS, CHATS[0]], "openai", "2 conversations have this id"),
         (HISTORIES["openai"], "1", "ITEMS has one conversation"),
         (ROWS[:1], "1", "ITEMS has no conversations"),

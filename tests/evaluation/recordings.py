@@ -42,6 +42,41 @@ def anthropic(history: list[dict]) -> dict:
     return {"messages": messages, "system": history[0]["content"], "id": "parcels"}
 
 
+def bedrock(history: list[dict]) -> dict:
+    """The same as a request of Bedrock's; its tools are left out."""
+    told = anthropic(history)
+
+    def block(one: dict) -> dict:
+        if one["type"] == "tool_use":
+            return {"toolUse": {"toolUseId": one["id"], "name": one["name"], "input": one["input"]}}
+        if one["type"] == "tool_result":
+            return {"toolResult": {"toolUseId": one["tool_use_id"], "content": [{"text": one["content"]}]}}
+        return {"text": one["text"]}
+
+    messages = []
+    for message in told["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        messages.append({"role": message["role"], "content": [block(one) for one in blocks]})
+    return {**told, "messages": messages}
+
+
+def gemini(history: list[dict]) -> dict:
+    """The same as a request of Gemini's."""
+    names = {call["id"]: call["function"]["name"] for message in history for call in message.get("tool_calls", ())}
+    contents = []
+    for message in history[1:]:
+        if message["role"] == "tool":
+            answer = {"name": names[message["tool_call_id"]], "response": {"output": message["content"]}}
+            contents.append({"role": "user", "parts": [{"functionResponse": answer}]})
+            continue
+        functions = [call["function"] for call in message.get("tool_calls", ())]
+        calls = [{"functionCall": {"name": one["name"], "args": json.loads(one["arguments"])}} for one in functions]
+        role = "user" if message["role"] == "user" else "model"
+        contents.append({"role": role, "parts": [{"text": message["content"]}, *calls]})
+    return {"contents": contents, "systemInstruction": {"parts": [{"text": history[0]["content"]}]}, "id": "parcels"}
+
+
 def responses(history: list[dict]) -> dict:
     items = []
     for message in history:

@@ -12,6 +12,7 @@ from cupel.evaluation import (
     EvaluationError,
     FitStrategy,
     Recording,
+    SessionStrategy,
     TailStrategy,
     read_recordings,
     replay,
@@ -44,6 +45,16 @@ def test_every_format_keeps_the_same_facts(tmp_path, convert):
         assert (other[name].facts, other[name].whole, other[name].context) == (one.facts, one.whole, one.context)
         assert (other[name].invalid, other[name].failed) == (0, 0)
         assert other[name].sent == pytest.approx(one.sent, rel=0.2)
+
+
+@pytest.mark.parametrize("convert", [recordings.bedrock, recordings.gemini])
+def test_requests_of_bedrock_and_gemini_are_replayed(tmp_path, convert):
+    history = recordings.chat()
+    found = figures(written(tmp_path, convert(history)), {**STRATEGIES, "session": SessionStrategy()})
+    assert found["append"].facts == found["append"].whole == 1.0
+    for name in ("fit", "session"):
+        assert found[name].facts > 0.5
+        assert found[name].over == found[name].invalid == found[name].unsent == found[name].failed == 0
 
 
 def test_what_is_far_behind_is_lost_by_the_tail_and_never_by_appending():

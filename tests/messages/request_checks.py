@@ -18,7 +18,7 @@ COUNTER = CharacterEstimate()
 TOOLS = {"bedrock": [{"toolSpec": {"name": "search", "inputSchema": {"json": {"type": "object"}}}}]}
 """The tools of requests, where a provider demands them."""
 USERS_SHARE, PRESENT_SHARE = 0.3, 0.5
-"""All messages of the user must be sent while they, and the newest messages, take no more of the budget than this."""
+"""The user's messages must be sent while they and system prompts, and the newest steps, take at most these shares."""
 _NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted here: [^\]]*\]\n?")
 _ESCAPED = re.compile(r"\\+u([0-9a-f]{4})")
 _SHORTER = re.compile(r"\[cupel: |…")
@@ -92,15 +92,13 @@ def without_the_users_words(request: Request) -> str | None:
     """The messages of the user are in the request while they take a small part of it."""
     start = max((at for at, message in enumerate(request.history) if _is_compaction(message)), default=0)
     spoken = [at for at in range(start, len(request.history)) if has_words(request.provider, request.history[at])]
-    tokens = weigh(request.provider, [request.history[one] for at in spoken for one in _belonging(request, at)])
-    answers = [at for at, message in enumerate(request.history) if is_models(request.provider, message)]
-    present = weigh(request.provider, request.history[min([*answers[-2:], *spoken[-1:]], default=0) :])
-    if (
-        request.by_policy
-        or not request.cuts
-        or tokens > USERS_SHARE * request.budget
-        or present > PRESENT_SHARE * request.budget
-    ):
+    if request.by_policy or not request.cuts:
+        return None
+    words = {one for at in spoken for one in _belonging(request, at)}
+    words |= {at for at, message in enumerate(request.history) if message.get("role") in ("developer", "system")}
+    tokens = weigh(request.provider, [request.history[at] for at in sorted(words)])
+    present = weigh(request.provider, request.history[_newest_steps(request) :])
+    if tokens > USERS_SHARE * request.budget or present > PRESENT_SHARE * request.budget:
         return None
     lost = [at for at in spoken if at not in request.kept]
     return f"messages {lost} of the user are missing" if lost else None
@@ -109,6 +107,14 @@ def without_the_users_words(request: Request) -> str | None:
 def _belonging(request: Request, at: int) -> list[int]:
     """The positions of a message, and of the calls that it answers."""
     return [at - 1, at] if at and has_results(request.provider, request.history[at]) else [at]
+
+
+def _newest_steps(request: Request) -> int:
+    """The position from which the newest three steps and the newest two answers come."""
+    answers = [at for at, message in enumerate(request.history) if is_models(request.provider, message)]
+    results = [has_results(request.provider, message) for message in request.history]
+    steps = [at - 1 for at in range(1, len(results)) if results[at] and not results[at - 1]]
+    return min([*answers[-2:], *steps[-3:]], default=0)
 
 
 def _is_compaction(message: Message) -> bool:

@@ -61,7 +61,7 @@ class JsonAnswer(NamedTuple):
 
 def unfit_for_columns(answer: JsonAnswer) -> str | None:
     """Return why an answer cannot be a row of a table, if it cannot."""
-    if answer.key == "messages":
+    if answer.key != "items":
         return "messages cannot be written as Parquet: name an output that ends in .jsonl"
     for place, item in zip(answer.choice.selected, answer.items, strict=True):
         for name in ("tokens", "priority", "original_tokens"):
@@ -181,12 +181,12 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
         for name in kept:
             if name == "row" or name in RESULT_COLUMNS:
                 raise ValueError(f"the request has a key {shown(name)}, which the answer has too: rename it")
-        messages = _messages(found) if key == "messages" else []
+        messages = [] if key == "items" else _messages(found)
         if key == "items":
             items.extend(read_items(found))
         entries.extend(_ENTRIES.decode(found))
         budget = read_budget(tokens, selector.budget)
-        if key == "messages":
+        if key != "items":
             return select_messages(pipeline, messages, budget, kept, report=selector.report)
         return select_items(pipeline, items, budget, kept.get("query"), report=selector.report)
 
@@ -197,7 +197,7 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
 
 
 def _split(line: bytes, kept: dict[str, Any]) -> tuple[str, msgspec.Raw, Any]:
-    """Return `items` or `messages` with its undecoded value, and the budget; put all other members into `kept`."""
+    """Return `items`, `messages` or `contents` with its undecoded value, and the budget; put the rest into `kept`."""
     text = line
     try:
         request = _members(text)
@@ -205,7 +205,7 @@ def _split(line: bytes, kept: dict[str, Any]) -> tuple[str, msgspec.Raw, Any]:
             text = bytes(request["request"])
             request = _members(text)
         budget = request.pop("budget", None)
-        found = {key: request.pop(key) for key in ("items", "messages") if key in request}
+        found = {key: request.pop(key) for key in ("items", "messages", "contents") if key in request}
         kept.update({key: msgspec.json.decode(value) for key, value in request.items()})
         budget = None if budget is None else msgspec.json.decode(budget)
     except msgspec.ValidationError:

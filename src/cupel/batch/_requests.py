@@ -202,12 +202,13 @@ def select_messages(
     """Fit messages, in any format that `fit` reads; `fields` are the other ones of the request."""
     from cupel.messages import fit  # only for requests with messages
 
+    config = fields.get("toolConfig")  # Bedrock's tools
     fitted = fit(
         messages,
         budget,
         pipeline,
-        system=fields.get("system"),
-        tools=fields.get("tools"),
+        system=fields.get("system", fields.get("systemInstruction")),
+        tools=config.get("tools") if isinstance(config, dict) and "tools" in config else fields.get("tools"),
         query=fields.get("query"),
         forms=False,  # the answer gives positions of whole messages
         notes=False,

@@ -308,11 +308,11 @@ def _broken_limits(figures: Mapping[str, Figures], most: float | None, least: fl
 REPLAY: Final = Command(
     """Replay recorded conversations with other windows: their cost, and the share of the used facts that each kept.
 
-SESSIONS are histories of Chat Completions, the Responses API or Anthropic, or OpenTelemetry's GenAI spans. Only turns
-whose whole history exceeds the budget count. Prices are per turn, in uncached input tokens. Facts are the exact words
-that the arguments of the next calls have in common with the history: `facts` is the share of them that the window
-still holds, `whole` the share of steps that have all of theirs, `context` the share of steps whose names keep their
-original neighbouring words.
+SESSIONS are histories of Chat Completions, the Responses API, Anthropic, Gemini or Bedrock, or OpenTelemetry's GenAI
+spans. Only turns whose whole history exceeds the budget count. Prices are per turn, in uncached input tokens. Facts are
+the exact words that the arguments of the next calls have in common with the history: `facts` is the share of them that
+the window still holds, `whole` the share of steps that have all of theirs, `context` the share of steps whose names
+keep their original neighbouring words.
 """,
     _configure_replay,
     _replay,

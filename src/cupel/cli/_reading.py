@@ -51,16 +51,16 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
 
 
 def kind_of(record: FileRecord) -> str | None:
-    """Tell a message, which has a role or a type, a conversation and an item apart; None if it is none of them."""
+    """Tell a message, which has a role, a type or parts, a conversation and an item apart; None if it is none."""
     fields = record.fields
     if is_list(fields):
         return "conversation"
     if not is_object(fields):
         return None
     if not record.textual and "tokens" not in fields:
-        if "role" in fields or "type" in fields:
+        if "role" in fields or "type" in fields or "parts" in fields:
             return "message"
-        if "messages" in fields:
+        if "messages" in fields or "contents" in fields:
             return "conversation"
     return "item" if "content" in fields else None
 
@@ -202,7 +202,8 @@ def read_items(
         return _history(messages[0].where.partition(":")[0], [one.fields for one in messages], counter, result)
     if kind == "conversation":
         one = chosen_of(_read_all(every, partial(expected, kind=kind), result, skip_bad=skip_bad), conversation)
-        history = one.fields["messages"] if is_object(one.fields) else one.fields
+        fields = one.fields if is_object(one.fields) else {"messages": one.fields}
+        history = fields["messages"] if "messages" in fields else fields["contents"]
         return _history(one.where, history, counter, result)
 
     def count(text: str) -> int:

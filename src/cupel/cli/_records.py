@@ -67,12 +67,14 @@ def read_json(name: str, text: str) -> Iterator[Found]:
         where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
         yield Fault(where, _json_message(error))
         return
-    if is_object(document) and ("content" in document or "messages" in document):
+    if is_object(document) and not document.keys().isdisjoint(("content", "contents", "messages")):
         yield FileRecord(name, document)
         return
     items = document.get("items") if is_object(document) else document
     if not is_list(items):
-        yield Fault(name, "expected a list of items, or an object with the list under 'items' or 'messages'")
+        yield Fault(
+            name, "expected a list of items, or an object with the list under 'items', 'messages' or 'contents'"
+        )
         return
     for number, value in enumerate(items):
         yield FileRecord(f"{name}: [{number}]", value)

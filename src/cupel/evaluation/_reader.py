@@ -83,7 +83,7 @@ class Reader:
                     if result not in waiting:
                         return False
                     waiting.remove(result)
-                if waiting and self.provider == "anthropic":
+                if waiting and not self.provider.startswith("openai"):
                     return False
             elif waiting and self.provider != "openai-responses":
                 return False

@@ -12,7 +12,7 @@ from cupel._documents import is_list, is_object
 from cupel._files import MAX_UNPACKED
 from cupel.errors import CupelError
 from cupel.evaluation._cases import EvaluationError, documents
-from cupel.messages import Provider, provider_of
+from cupel.messages import Provider, provider_of, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -223,9 +223,9 @@ def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> li
     """Read recorded conversations from JSON or JSON lines, or from all `.json` files of a folder.
 
     `.gz` is unpacked up to `max_unpacked` bytes. A conversation is a list of messages, or an object that has them under
-    `messages`, or under `input` for the Responses API, and if there are any `system` (or `instructions`), `tools` and
-    `provider`; all else, such as `usage`, is passed over. OpenTelemetry's GenAI spans are read too: the longest
-    history of each conversation.
+    `messages`, `input` (Responses) or `contents` (Gemini), and if there are any `system` (or `instructions`,
+    `systemInstruction`), `tools` (or Bedrock's `toolConfig`) and `provider`; all else, such as `usage`, is passed over.
+    OpenTelemetry's GenAI spans are read too: the longest history of each conversation.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -267,22 +267,38 @@ def _rows(where: str, document: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_history(entries: list[Any]) -> bool:
-    """Tell messages from rows: a message has a role, or the type of a Responses item."""
+    """Tell messages from rows: a message has a role, the type of a Responses item, or the parts of Gemini's."""
     first: Any = entries[0] if entries else None
-    return is_object(first) and "messages" not in first and ("role" in first or "type" in first)
+    return is_object(first) and "messages" not in first and not first.keys().isdisjoint(("role", "type", "parts"))
+
+
+def _first(fields: Mapping[str, Any], *names: str) -> Any:
+    return next((fields[name] for name in names if name in fields), None)
+
+
+def _called_tools(recording: Recording) -> list[Any] | None:
+    """Return specifications of the tools that a conversation calls: Bedrock takes calls only beside them."""
+    infos = [read_message(message, recording.provider) for message in recording.messages]
+    names = sorted({name for info in infos for name in info.tools})
+    return [{"toolSpec": {"name": name, "inputSchema": {"json": {}}}} for name in names] or None
 
 
 def _recording(where: str, row: Any) -> Recording:
     fields = row if is_object(row) else {"messages": row}
-    messages: Any = fields.get("messages", fields.get("input"))
+    messages: Any = _first(fields, "messages", "input", "contents")
     if not is_list(messages):
-        expected = "a conversation is a list of messages, or an object with the list under 'messages'"
+        expected = (
+            "a conversation is a list of messages, or an object with the list under 'messages', 'input' or 'contents'"
+        )
         raise EvaluationError(f"{where}: {expected}, got {shown(row)}")
     name = next((str(fields[key]) for key in _NAMES if fields.get(key) is not None), where)
-    system = fields.get("system", fields.get("instructions"))
+    system = _first(fields, "system", "instructions", "systemInstruction", "system_instruction")
+    config: Any = fields.get("toolConfig")
+    tools = config.get("tools") if is_object(config) and "tools" in config else fields.get("tools")
     try:
-        return Recording(
-            messages, provider=fields.get("provider"), system=system, tools=fields.get("tools"), name=name, where=where
-        )
+        found = Recording(messages, provider=fields.get("provider"), system=system, tools=tools, name=name, where=where)
+        if tools is None and found.provider == "bedrock":
+            tools = _called_tools(found)
+        return Recording(messages, provider=found.provider, system=system, tools=tools, name=name, where=where)
     except (CupelError, TypeError) as error:
         raise EvaluationError(f"{where}: {error}") from None

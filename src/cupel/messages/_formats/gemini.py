@@ -146,8 +146,8 @@ def _text_key(response: JSON) -> str | None:
 
 
 def _output(response: JSON) -> str:
-    key = _text_key(response)
-    return compact_json(response) if key is None else str(response[key])
+    texts = [value for value in response.values() if isinstance(value, str)]
+    return compact_json(response) if len(texts) < len(response) else "\n".join(texts)
 
 
 def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
