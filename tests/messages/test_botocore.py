@@ -10,8 +10,10 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from cupel.messages import MessageSession, fit
+from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit
 from tests.messages.chat import COUNTER
+from tests.messages.generators.bedrock import history as generated
+from tests.messages.generators.chance import Chance
 from tests.messages.test_bedrock import POINT, THOUGHT, TOOLS, assistant, result, steps, use, user
 
 OPTIONS: dict[str, Any] = {"counter": COUNTER, "tools": TOOLS, "image_tokens": 10}
@@ -42,6 +44,18 @@ def test_every_request_has_the_shape_of_the_service_model(budget: int) -> None:
     for end in range(1, len(history) + 1):
         if history[end - 1]["role"] == "user":
             check(session.fit(history[:end]).marked())
+
+
+def test_requests_of_generated_histories_have_the_shape_of_the_service_model() -> None:
+    for seed in range(60):
+        history = generated(Chance(seed), 4)
+        check(history)
+        whole = fit(history, 10**6, **OPTIONS).total_tokens
+        for share in (40, 70):
+            try:
+                check(fit(history, whole * share // 100, forms=True, **OPTIONS).messages)
+            except PinnedMessagesExceedBudgetError:
+                continue
 
 
 def test_usage_is_read_as_the_service_reports_it() -> None:

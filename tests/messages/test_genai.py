@@ -9,8 +9,10 @@ pytest.importorskip("google.genai")
 from google.genai import types
 from google.genai._transformers import t_contents
 
-from cupel.messages import MessageSession, fit, provider_of
+from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit, provider_of
 from tests.messages.chat import COUNTER
+from tests.messages.generators.chance import Chance
+from tests.messages.generators.gemini import history as generated
 from tests.messages.provider_rules import violations
 from tests.messages.test_gemini import steps
 
@@ -55,6 +57,25 @@ def test_contents_that_change_are_contents_again(budget: int) -> None:
     parts = [part for message in turn.messages for part in message.parts]
     assert all(part.thought_signature == SIGNATURE for part in parts if part.function_call)
     assert next(part.inline_data.data for part in parts if part.inline_data) == b"\xfb\xff\xfe" * 9
+
+
+def test_requests_of_generated_histories_are_contents() -> None:
+    for seed in range(60):
+        history = generated(Chance(seed), 4)
+        objects = [types.Content.model_validate(content) for content in history]
+        whole = fit(history, 10**6, counter=COUNTER).total_tokens
+        for share in (40, 70, 100):
+            try:
+                fitted = fit(history, whole * share // 100, counter=COUNTER, forms=True)
+                again = fit(objects, whole * share // 100, counter=COUNTER, forms=True)
+            except PinnedMessagesExceedBudgetError:
+                continue
+            assert with_roles(fitted.messages) == with_roles(again.messages)
+
+
+def with_roles(messages: list[Any]) -> list[types.Content]:
+    read = [types.Content.model_validate(message) for message in messages]
+    return [types.Content(role=content.role or "user", parts=content.parts) for content in read]
 
 
 def test_neighbours_are_joined_as_contents() -> None:
