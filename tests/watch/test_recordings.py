@@ -20,10 +20,10 @@ from tests.watch.upstream import answer, proxied, running
 
 SECRETS = {
     "authorization": "Bearer sk-live-AUTHORIZATION",
-    "x-api-key": "sk-ant-APIKEY",
-    "cookie": "session=COOKIEVALUE; other=SECONDCOOKIE",
-    "x-goog-api-key": "GOOGLEKEY",
-    "api-key": "AZUREKEY-1",
+    "x-api-key": "sk-ant-live-APIKEY",
+    "cookie": "session=live-COOKIEVALUE; other=live-SECONDCOOKIE",
+    "x-goog-api-key": "live-GOOGLEKEY",
+    "api-key": "live-AZUREKEY",
 }
 
 
@@ -67,7 +67,7 @@ def test_a_folder_that_others_can_read_is_refused(tmp_path):
 
 
 def test_no_secret_is_written(tmp_path):
-    """Not even one that the provider repeats, in an error or in an answer."""
+    """Not even one that the provider repeats, in an error or in an answer, nor later, with another key."""
 
     def reply(request):
         said = json.dumps(request.headers) + request.path
@@ -77,22 +77,19 @@ def test_no_secret_is_written(tmp_path):
 
     folder = tmp_path / "windows"
     with running(reply) as upstream, proxied(upstream.url, budget=3000, folder=folder) as proxy:
-        url = f"{proxy.url}{PATHS['openai']}?key=QUERYKEY&api-version=1"
-        httpx.post(url, json=body("openai", history("openai", 14)), headers=SECRETS)
-        proxy.turns(1)
+        url = f"{proxy.url}{PATHS['openai']}?key=live-QUERYKEY&api-version=2026-01-31"
+        messages = history("openai", 14)
+        said = httpx.post(url, json=body("openai", messages), headers=SECRETS).json()["choices"][0]["message"]
+        other = {"authorization": "Bearer sk-live-SECONDKEY"}
+        httpx.post(url, json=body("openai", [*messages, said, *messages[:1]]), headers=other)
+        proxy.turns(2)
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert b"python-httpx" in written  # the answer is there
-    for secret in (
-        "AUTHORIZATION",
-        "APIKEY",
-        "COOKIEVALUE",
-        "SECONDCOOKIE",
-        "GOOGLEKEY",
-        "AZUREKEY",
-        "QUERYKEY",
-        "SETCOOKIE1",
-    ):
+    assert b"2026-01-31" in written  # and no word that is no secret is replaced
+    for secret in ("AUTHORIZATION", "APIKEY", "COOKIEVALUE", "SECONDCOOKIE", "GOOGLEKEY", "AZUREKEY", "QUERYKEY"):
         assert secret.encode() not in written
+    assert b"SECONDKEY" not in written
+    assert b"SETCOOKIE1" not in written
 
 
 def test_the_oldest_recordings_are_deleted(tmp_path):

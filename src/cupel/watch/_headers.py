@@ -23,7 +23,10 @@ _SECRET: Final = frozenset(
     b"api-key authorization cookie proxy-authorization set-cookie x-amz-security-token x-api-key x-goog-api-key".split()
 )
 _READABLE: Final = frozenset((b"gzip", b"deflate", b"identity"))
-_SHORTEST_SECRET: Final = 6
+_SECRET_QUERY: Final = ("auth", "key", "pass", "secret", "sig", "token")
+"""Parts of the names of query parameters that are secrets."""
+_SHORTEST_SECRET: Final = 12
+"""Shorter values are placeholders such as `lm-studio`, and words that a conversation may use."""
 
 
 def single(headers: Headers, name: bytes) -> str:
@@ -70,7 +73,8 @@ def secrets_of(headers: Headers, query: bytes = b"") -> set[str]:
     found: set[str] = set()
     for value in (value.decode("latin-1") for name, value in headers if name in _SECRET):
         found |= {value, value.rpartition(" ")[2], *(part.partition("=")[2] for part in value.split(";"))}
-    found |= {value for _, value in parse_qsl(query.decode("latin-1"))}
+    pairs = parse_qsl(query.decode("latin-1"))
+    found |= {value for name, value in pairs if any(part in name.lower() for part in _SECRET_QUERY)}
     return {secret.strip() for secret in found if len(secret.strip()) >= _SHORTEST_SECRET}
 
 

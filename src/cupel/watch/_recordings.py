@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import secrets as random
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +23,7 @@ from cupel.watch._store import Branch, Conversation, WatchedTurn
 MOST_BYTES: Final = 1_000_000_000
 """Bytes that all recordings may take; the oldest are deleted first."""
 _MOST_FILE: Final = 100_000_000
+_MOST_SECRETS: Final = 200
 _KEPT: Final = ("number", "at", "model", "count", "action", "seconds", "status", "tokens", "usage", "explain", "notes")
 _log = logging.getLogger("cupel.watch")
 
@@ -32,6 +34,7 @@ class Recordings:
     def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
         self.folder = folder
         self._most = most_bytes
+        self._secrets: deque[str] = deque(maxlen=_MOST_SECRETS)
         if not folder.exists():
             folder.mkdir(mode=0o700, parents=True)
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -40,9 +43,10 @@ class Recordings:
             raise ConfigurationError(msg)
 
     def write(self, conversation: Conversation, branch: Branch, secrets: Iterable[str]) -> None:
-        """Write the recording of a branch, whole or not at all, without the secrets of its requests."""
+        """Write the recording of a branch, whole or not at all, without the secrets of any request so far."""
         text = json.dumps(_document(conversation, branch), ensure_ascii=False, default=str)
-        for secret in sorted(secrets, key=len, reverse=True):
+        self._secrets.extend(secret for secret in secrets if secret not in self._secrets)
+        for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], "[secret]")
         data = text.encode("utf-8", "surrogatepass")
         if len(data) > _MOST_FILE:
