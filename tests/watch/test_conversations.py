@@ -5,6 +5,7 @@ import json
 from cupel.watch._conversations import BranchFinder
 from cupel.watch._reading import call_of, read_request
 from cupel.watch._store import Store
+from cupel.watch._watcher import WatchedCall, Watcher
 from tests.watch.agent import PATHS, body, history, step
 
 
@@ -164,3 +165,15 @@ def test_names_are_unique():
         seen.clock = 5
         names.add(seen([SYSTEM, user(f"{len(names)}")]).conversation.name)
     assert len(names) == 3
+
+
+def test_sessions_of_large_conversations_are_put_aside():
+    watcher = Watcher(Store(), memory=20_000)
+    for number in range(6):
+        call = WatchedCall(
+            call_of("POST", PATHS["openai"]), json.dumps(body("openai", [user(f"{number}" * 9000)])).encode(), []
+        )
+        watcher.look(call)
+        watcher.answered(call, 200, [], b"{}")
+    watcher.close()
+    assert [len(watcher._recent), sum(branch.size for branch in watcher._recent.values()) < 20_000] == [2, True]

@@ -26,7 +26,7 @@ from cupel.watch._reading import (
     read_answer,
     read_request,
 )
-from cupel.watch._store import Event, Store
+from cupel.watch._store import Branch, Event, Store
 
 if TYPE_CHECKING:
     from cupel.watch._headers import Headers
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10.0
 """Seconds after which a request is sent as it is, because governing takes too long."""
 _REFUSED: Final = 400
-_MOST_SESSIONS: Final = 32
+_MOST_SESSIONS: Final = 128
 """Branches whose sessions stay in memory; others are restored from their states."""
 _LONGEST: Final = 500
 _log = logging.getLogger("cupel.watch")
@@ -72,7 +72,8 @@ class Watcher:
         self._reader = ThreadPoolExecutor(1, "cupel-read")
         self._keeper = ThreadPoolExecutor(1, "cupel-keep")
         self._open: set[WatchedCall] = set()
-        self._recent: OrderedDict[int, Ledger] = OrderedDict()
+        self._recent: OrderedDict[int, Branch] = OrderedDict()
+        self._memory = memory
         self.seen = 0
         """Calls that were answered."""
         self.unread, self.reason = 0, ""
@@ -146,12 +147,20 @@ class Watcher:
             place.turn.notes, place.turn.headers = exchange.notes, harmless(exchange.headers)
             if place.branch.ledger is None:
                 place.branch.ledger = Ledger.of(None if place.source is None else place.source.ledger)
-            self._recent[id(place.branch)] = place.branch.ledger
-            self._recent.move_to_end(id(place.branch))
-            if len(self._recent) > _MOST_SESSIONS:
-                self._recent.popitem(last=False)[1].rest()
+            self._rest_old_sessions(place.branch)
             self.store.publish(Event(place.conversation.name, place.branch.name, place.turn.number, "began"))
         return read
+
+    def _rest_old_sessions(self, newest: Branch) -> None:
+        """Forget the sessions of branches that were not used lately: a session holds the messages of its branch."""
+        self._recent[id(newest)] = newest
+        self._recent.move_to_end(id(newest))
+        held = sum(branch.size for branch in self._recent.values())
+        while len(self._recent) > 1 and (len(self._recent) > _MOST_SESSIONS or held > self._memory):
+            _, oldest = self._recent.popitem(last=False)
+            held -= oldest.size
+            if oldest.ledger is not None:
+                oldest.ledger.rest()
 
     def _govern(self, exchange: WatchedCall) -> bytes | None:
         read, budget, place = self._begin(exchange), self.store.budget, exchange.place
