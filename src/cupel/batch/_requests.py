@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 
 from cupel._checks import shown, wrong_type
-from cupel._documents import ITEM, Field, budget_of
+from cupel._documents import ITEM, Field, budget_of, is_object
 from cupel._frozen import EMPTY
 from cupel.batch._source import arrow, explained
 from cupel.diagnostics import SelectionReport
@@ -202,13 +202,13 @@ def select_messages(
     """Fit messages, in any format that `fit` reads; `fields` are the other ones of the request."""
     from cupel.messages import fit  # only for requests with messages
 
-    config = fields.get("toolConfig")  # Bedrock's tools
+    config: Any = fields.get("toolConfig")  # Bedrock's tools
     fitted = fit(
         messages,
         budget,
         pipeline,
         system=fields.get("system", fields.get("systemInstruction")),
-        tools=config.get("tools") if isinstance(config, dict) and "tools" in config else fields.get("tools"),
+        tools=config["tools"] if is_object(config) and "tools" in config else fields.get("tools"),
         query=fields.get("query"),
         forms=False,  # the answer gives positions of whole messages
         notes=False,
