@@ -302,3 +302,17 @@ def test_bills_add_up_and_say_what_they_are() -> None:
     assert "price 5.0k uncached tokens, estimated" in str(bill + estimate)
     change = Change(what="evicted", label="x", key="x", tokens=1, worth=0.26, read=0.1, write=1.25, turns=3.9)
     assert change.place == pytest.approx(0.1 + 1.15 / 3.9)
+
+
+@pytest.mark.parametrize(
+    ("what", "worth", "said"),
+    [
+        ("evicted", 0.1, "evicted messages[3] (90 tokens): keeping a token costs 0.20 a turn and is worth 0.10"),
+        ("evicted", 0.3, "evicted messages[3] (90 tokens)"),
+        ("recalled", 0.1, "recalled messages[3] (90 tokens)"),
+        ("restored", 0.1, "restored messages[3] (20 → 90 tokens)"),
+    ],
+)
+def test_a_change_names_the_prices_only_if_they_decided(what: Any, worth: float, said: str) -> None:
+    prices: Any = {"read": 0.1, "write": 1.1, "turns": 10.0}
+    assert str(Change(what=what, label="messages[3]", key="", tokens=90, before=20, worth=worth, **prices)) == said

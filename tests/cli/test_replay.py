@@ -99,9 +99,9 @@ def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
     page = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
     assert page["turns"]["strategies"] == [
-        "dropping nothing",
-        "keeping the newest",
-        "a new selection every turn",
+        "sending everything",
+        "keeping the tail",
+        "selecting on every turn",
         "a session",
     ]
     assert len(page["turns"]["conversations"][0]["steps"]) == 12

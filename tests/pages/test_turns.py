@@ -14,8 +14,8 @@ from tests.pages.conftest import move_budget, settle
 from tests.pages.test_hostile import ATTACK, HOSTILE
 
 STRATEGIES = {
-    "dropping nothing": AppendStrategy(),
-    "a new selection every turn": FitStrategy(),
+    "sending everything": AppendStrategy(),
+    "selecting on every turn": FitStrategy(),
     "a session": SessionStrategy(),
 }
 
@@ -57,12 +57,12 @@ def test_the_figures_are_those_of_the_replay(open_page, turns_page, replayed):
 
 def test_the_address_names_the_turn(open_page, turns_page, replayed):
     page = open_page(turns_page)
-    page.evaluate("location.hash = 'strategy=a+new+selection+every+turn&turn=40'")
+    page.evaluate("location.hash = 'strategy=selecting+on+every+turn&turn=40'")
     settle(page)
     assert page.inner_text("#turn-title") == "Turn 40 of 69"
-    turn = replayed.strategies["a new selection every turn"][39]
+    turn = replayed.strategies["selecting on every turn"][39]
     assert f"{turn.sent:,}" in page.inner_text("#turn-readouts")
-    assert page.locator(".strategy.current b").inner_text() == "a new selection every turn"
+    assert page.locator(".strategy.current b").inner_text() == "selecting on every turn"
     page.keyboard.press("ArrowRight")
     assert page.inner_text("#turn-title") == "Turn 41 of 69"
     assert "turn=41" in page.evaluate("location.hash")
@@ -81,7 +81,7 @@ def test_by_keyboard_alone(open_page, turns_page):
     assert page.inner_text("#turn-title") == "Turn 1 of 69"
     page.focus(".strategy.current input")
     page.keyboard.press("ArrowUp")
-    assert page.locator(".strategy.current b").inner_text() == "a new selection every turn"
+    assert page.locator(".strategy.current b").inner_text() == "selecting on every turn"
     assert page.evaluate("document.activeElement.name") == "strategy"
     page.focus("#request-copy")
     page.keyboard.press("ArrowRight")
@@ -93,7 +93,7 @@ def test_a_bar_chooses_its_turn(open_page, turns_page):
     box = page.locator(".strategy svg").first.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 23.5 / 69, box["y"] + box["height"] - 3)
     assert page.inner_text("#turn-title") == "Turn 24 of 69"
-    assert page.locator(".strategy.current b").inner_text() == "dropping nothing"
+    assert page.locator(".strategy.current b").inner_text() == "sending everything"
 
 
 def test_what_left_says_why_and_unfolds(open_page, turns_page, replayed):

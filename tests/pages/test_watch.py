@@ -49,7 +49,7 @@ def test_turns_appear_while_they_happen(watch):
         row = page.inner_text("#watch-rows")
         assert "Find the bug in the parser." in row
         assert f"{branch.total.sent:,}" in row
-        assert page.locator(".strategy b").all_inner_texts() == ["dropping nothing", "as sent"]
+        assert page.locator(".strategy b").all_inner_texts() == ["sending everything", "as sent"]
         assert "the provider's own counts" in page.inner_text("#turn-reason")
         assert "shortened" in page.inner_text("#request")
         page.click("#turn-previous")

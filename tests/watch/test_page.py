@@ -62,7 +62,7 @@ def test_each_turn_has_the_providers_own_counts(watched):
     (branch,) = watched.branches
     _, story = story_of(watched)
     (talk,) = story["conversations"]
-    assert story["strategies"] == (["as sent"] if watched.store.budget is None else ["dropping nothing", "as sent"])
+    assert story["strategies"] == (["as sent"] if watched.store.budget is None else ["sending everything", "as sent"])
     for turn, shown in zip(branch.turns, talk["strategies"][-1], strict=True):
         assert turn.bill.settled
         assert (shown["sent"], shown["read"], shown["new"]) == (turn.bill.sent, turn.bill.read, turn.bill.new)

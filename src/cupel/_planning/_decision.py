@@ -130,7 +130,7 @@ def conclude(
         chosen={planner.places[entry.key]: entry.form for entry in entries},
         common=common,
         action=action,
-        reason=_reason(start, action, common=common, written=tokens - same, tokens=tokens, terms=terms),
+        reason=_reason(start, action, common=common, written=tokens - same),
         changes=tuple(_changes(planner, state.last, entries, terms, tokens)),
         bill=bill,
         state=after,
@@ -192,12 +192,11 @@ def _changes(
         yield terms.change(what, key, entry.tokens, worth, size=tokens, before=was)
 
 
-def _reason(start: TurnStart, action: Action, *, common: int, written: int, tokens: int, terms: TurnTerms) -> str:
-    used = f"{tokens:,} of {terms.room:,} tokens used"
+def _reason(start: TurnStart, action: Action, *, common: int, written: int) -> str:
     cold = "; the cache is cold" if start.cold and start.state.turns else ""
     if not start.state.turns:
-        return f"the first request, {used}"
+        return "the first request"
     if action == "append":
-        return f"everything in the last request stays, {used}{cold}"
+        return f"everything in the last request stays{cold}"
     kept = f"{common} of {len(start.state.last)} parts of the last request keep their place"
-    return f"{kept}, {written:,} tokens are written, {used}{cold}"
+    return f"{kept}, {written:,} tokens are written{cold}"

@@ -120,10 +120,12 @@ class Change:
         return self.read + (self.write - self.read) / self.turns
 
     def __str__(self) -> str:
-        if self.what == "shortened":
+        if self.what in ("shortened", "restored"):
             return f"{self.what} {self.label} ({self.before:,} → {self.tokens:,} tokens)"
-        costs = f"keeping a token costs {self.place:.2f} a turn and is worth {self.worth:.2f}"
-        return f"{self.what} {self.label} ({self.tokens:,} tokens): {costs}"
+        said = f"{self.what} {self.label} ({self.tokens:,} tokens)"
+        if self.what == "evicted" and self.worth < self.place:
+            return f"{said}: keeping a token costs {self.place:.2f} a turn and is worth {self.worth:.2f}"
+        return said
 
 
 class TurnTerms(msgspec.Struct, frozen=True):

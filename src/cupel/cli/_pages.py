@@ -166,17 +166,17 @@ def conversation_strategies(
 ) -> dict[str, WindowStrategy]:
     """Return a session and the strategies it is compared with; without a policy each has its own default."""
     return {
-        "dropping nothing": AppendStrategy(),
-        "keeping the newest": TailStrategy(counter=counter),
-        "a new selection every turn": FitStrategy(policy, counter),
+        "sending everything": AppendStrategy(),
+        "keeping the tail": TailStrategy(counter=counter),
+        "selecting on every turn": FitStrategy(policy, counter),
         "a session": SessionStrategy(policy, options={"counter": counter}),
     }
 
 
 _MEANINGS: Final = {
-    "dropping nothing": "sends every message; requests over the window would be refused",
-    "keeping the newest": "drops the oldest messages, whatever they say",
-    "a new selection every turn": "selects the best messages each time, and loses the cache",
+    "sending everything": "sends every message; requests over the window would be refused",
+    "keeping the tail": "drops the oldest messages, whatever they say",
+    "selecting on every turn": "selects the best messages each time, and loses the cache",
     "a session": "keeps the last request in the cache, and repacks it when that pays",
 }
 """The strategies of the demonstration in words."""
@@ -276,7 +276,7 @@ def _print_replay(found: Replay, chat: Path) -> None:
     requests = max(map(len, found.strategies.values()))
     say(f"A coding agent's conversation of {requests} requests, in a window of {found.budget:,} tokens.")
     say(f"On {turns} of them not everything fits. This is the average of those; prices are in uncached input tokens:\n")
-    columns = ("tokens sent", "cached", "price", "steps that have all they use", "over the window")
+    columns = ("tokens sent", "cached", "price", "steps with all facts", "over the window")
     table = Table([Column("strategy"), *(Column(name, number=True) for name in columns)])
     for name, one in found.figures.items():
         table.add(
@@ -292,8 +292,9 @@ def _print_replay(found: Replay, chat: Path) -> None:
     say()
     for name in found.figures:
         say(f"{name:<28}{_MEANINGS[name]}")
-    say(f"\nOne conversation with {plural(steps, 'step')} that use earlier outputs is an example, not a measurement.")
-    say(f"Try also:  {_command()} replay {chat} --budget {found.budget}\n")
+    say(f"\nFacts are words that a step's calls take from the history; {plural(steps, 'step')} take any.")
+    say("One conversation is an example, not a measurement.")
+    say(f"Try also:  {_command()} replay {chat} --budget {found.budget} --prices automatic\n")
 
 
 def _print_selection(report: SelectionReport, budget: ContextBudget, name: str, files: _Files) -> None:

@@ -184,7 +184,7 @@ def turns_payload(store: Store, conversation: str, branch: Branch) -> dict[str, 
     if store.budget is not None:
         everything = [_turn(turn, turn.appended or turn.bill, [0, turn.count]) for turn in turns]
         over = [row | {"over": True} if row["sent"] > store.budget else row for row in everything]
-        strategies = {"dropping nothing": over, **strategies}
+        strategies = {"sending everything": over, **strategies}
     talk = {
         "name": conversation,
         "opening": [texts.row(info) for info in opening],

@@ -34,11 +34,17 @@ function textFold(text, why) {
   return fold("fold", summary, () => textBody(row));
 }
 
+// A text that was only given a note on omitted steps is longer than the message it replaces.
+function isShorter(text) {
+  const place = placeOfText(talkNow(), text);
+  return place !== null && talkNow().texts[text].tokens < talkNow().texts[place].tokens;
+}
+
 function textLabel(text) {
   const row = talkNow().texts[text];
   const place = placeOfText(talkNow(), text);
   const label = make("span", { class: "label" }, make("span", { class: `role ${ROLES.includes(row.role) ? row.role : ""}` }), place === null ? "" : `[${place}] `);
-  const whole = place === null || place === text ? "" : ` of ${number(talkNow().texts[place].tokens)}`;
+  const whole = isShorter(text) ? ` of ${number(talkNow().texts[place].tokens)}` : "";
   label.append(written("span", {}, row.role), ` · ${number(row.tokens)}${whole} ${row.tokens === 1 && !whole ? "token" : "tokens"}`);
   return label;
 }
@@ -59,7 +65,8 @@ function badgesOf(text, request, sets) {
   const badges = [];
   if (sets.entered.has(text)) badges.push(["new", "fresh"]);
   if (sets.returned.has(text)) badges.push(["came back", "enter"]);
-  if (text >= talkNow().messages && placeOfText(talkNow(), text) !== null) badges.push([sets.shortened.has(text) ? "shortened now" : "shortened", ""]);
+  if (isShorter(text)) badges.push([sets.shortened.has(text) ? "shortened now" : "shortened", ""]);
+  else if (text >= talkNow().messages && placeOfText(talkNow(), text) !== null) badges.push(["with a note", ""]);
   return badges;
 }
 

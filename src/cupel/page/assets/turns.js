@@ -115,7 +115,7 @@ function turnWords(turn) {
   const list = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("");
   const words = [`Of the ${plural(turn.sent, "token")} in this request, ${list}.`];
   if (turn.reason) words[0] += ` ${capital(turn.reason)}.`;
-  if (turn.used) words.push(`The model's next step used ${plural(turn.used.facts, "word")} from the history; this request holds ${turn.used.kept === turn.used.facts ? "all of them" : number(turn.used.kept)}.`);
+  if (turn.used) words.push(`The model's next step used ${plural(turn.used.facts, "word")} from the history; this request holds ${turn.used.kept < turn.used.facts ? number(turn.used.kept) : turn.used.facts === 1 ? "it" : "all of them"}.`);
   return [...words, ...(turn.told ?? [])];
 }
 
