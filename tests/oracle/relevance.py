@@ -88,8 +88,7 @@ def _carried(own: list[float], line: list[int], share: float) -> float:
 def relevance(spec: Mapping[str, Any], item: Item, items: Sequence[Item]) -> float:
     if spec.get("optional") and spec.get("query") is None:
         return 0.0
-    scores = _spread(spec, items)
-    # An object that is listed twice is asked for at its last place.
-    own = [score for score, other in zip(scores, items, strict=True) if other is item][-1]
-    best = max(scores)
-    return own / best if best > 0.0 else 0.0
+    # An object that is listed twice has the score of its last place.
+    scores = {id(other): score for score, other in zip(_spread(spec, items), items, strict=True)}
+    best = max(scores.values())
+    return scores[id(item)] / best if best > 0.0 else 0.0
