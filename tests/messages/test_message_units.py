@@ -232,3 +232,9 @@ def test_nothing_sendable_gives_nothing():
     fitted = fit([result("a")], LARGE)
     assert (fitted.messages, len(fitted.dropped)) == ([], 1)
     assert fit([], 10).messages == []
+
+
+def test_words_between_the_results_of_one_turn_cannot_be_sent():
+    first = user([used("a"), {"type": "text", "text": "Hurry."}])
+    history = [user("Go."), assistant([use("a"), use("b")]), first, user([used("b")]), user("So?")]
+    assert rules(history, provider="anthropic") == {(1, 2, 3): "words between the results of one turn"}

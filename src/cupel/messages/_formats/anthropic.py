@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cupel.tokens import TokenCounter
 
 CACHE_KEY: Final = "cache_control"
+WORDS_BETWEEN = "words between the results of one turn"
 LATE_COMPACTION = "a compaction block that is not the first of an assistant turn"
 MESSAGE_FRAME = 4
 CALL_FRAME = 12
@@ -209,6 +210,8 @@ def turns(
         while calls and position < len(infos) and infos[position].role == "tool":
             position += 1
         rejection = pairing(infos[start:end], infos[end:position])
+        if any(info.speaks for info in infos[end : position - 1]):
+            rejection = rejection or WORDS_BETWEEN
         units.append(unit_of(list(range(start, position)), infos, rejection))
     return units
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 OUT_OF_ORDER = "results in another order than their calls"
-WORDS_BETWEEN = "words between the results of one turn"
 _ROLES: dict[str, Role] = {"user": "user", "model": "assistant"}
 _FREE = frozenset(("args", "response"))
 """Fields whose keys are the caller's own."""
@@ -126,8 +125,6 @@ def _pairing(spoken: Sequence[MessageInfo], answers: Sequence[MessageInfo]) -> s
     results = [(name, key) for info in answers for name, key in zip(info.results, info.call_ids, strict=True)]
     if len(results) < len(calls):
         return NO_RESULT
-    if any(info.speaks for info in answers[:-1]):
-        return WORDS_BETWEEN
     if len(calls) == len(results) and all(map(_belongs, calls, results)):
         return None
     return OUT_OF_ORDER if sorted(map(str, calls)) == sorted(map(str, results)) else NO_CALL

@@ -1,4 +1,4 @@
-"""Requests of valid histories, in every format: `CUPEL_FUZZ_COUNT` fits, and a tenth as many conversations, of each.
+"""Requests of generated histories: `CUPEL_FUZZ_COUNT` fits, and a tenth as many conversations, of each format.
 
 Everything follows from a seed: a failure names it, and `history_of(provider, seed)` gives the history again.
 `CUPEL_FUZZ_SEED` is the first one.
@@ -106,6 +106,38 @@ def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
             )
             found += [f"seed {seed}, fit {number}, {budget} tokens: {problem}" for problem in problems(request)]
     print(f"{provider}: {fits} fits, {raised} too small, {len(found)} problems")
+    assert found == []
+
+
+def broken(chance: Chance, history: list[Message]) -> list[Message]:
+    """A history of which messages were lost, sent twice or swapped; Anthropic's never begin with a system message."""
+    found = list(history)
+    for _ in range(chance.randint(1, 3)):
+        one, other = (chance.randrange(len(found)) for _ in range(2))
+        if chance.happens(0.3) and len(found) > 1:
+            del found[one]
+        elif chance.happens(0.5):
+            found.insert(other, copy.deepcopy(found[one]))
+        else:
+            found[one], found[other] = found[other], found[one]
+    return found
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_fit_of_a_broken_history_is_accepted(provider: Any) -> None:
+    found: list[str] = []
+    for seed in range(SEED, SEED + FITS // FITS_OF_ONE):
+        chance, history = history_of(provider, seed)
+        history = broken(chance, history)
+        if provider == "anthropic" and history[0]["role"] == "system":
+            continue
+        budget = weigh(provider, history) * chance.randint(10, 105) // 100
+        try:
+            fitted = fit(history, budget, counter=COUNTER, provider=provider, tools=TOOLS.get(provider))
+        except PinnedMessagesExceedBudgetError:
+            continue
+        if fitted.messages:
+            found += [f"seed {seed}: {problem}" for problem in violations(provider, fitted.messages, history)]
     assert found == []
 
 
