@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ _UPSTREAMS: Final = {
     "ANTHROPIC_BASE_URL": ("/anthropic", "https://api.anthropic.com"),
 }
 """For each variable that points clients at a provider, the prefix under which it is forwarded, and the default."""
+_SWITCH: Final = 0.0005
+"""Seconds after which the observer's threads let the proxy go on; by default, answers would wait for up to 5 ms."""
 SERVER: Final[dict[str, Any]] = {
     "http": "h11",
     "ws": "none",
@@ -119,6 +122,7 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     upstreams = options.upstreams(os.environ)
     store = Store(budget=options.budget, upstream=", ".join(upstreams.values()))
     recordings = None if options.folder is None else Recordings(options.folder, most_bytes=options.most_bytes)
+    sys.setswitchinterval(_SWITCH)
     logging.getLogger("cupel").addHandler(logging.NullHandler())  # nothing may disturb the screen of the command
     watcher = Watcher(store, recordings)
     app = WatchApp(watcher, upstreams, hosts=(options.host, *options.allow_hosts), any_address=not options.is_loopback)

@@ -33,6 +33,8 @@ _REFUSALS: Final = (400, 422)
 """Statuses of a governed request after which the original one is sent."""
 _MOST_HELD: Final = 256_000_000
 """Bytes of bodies that are held at once; calls on top of that are forwarded without being read."""
+_AFTERWARDS: Final = 0.02
+"""Seconds after which a forwarded request is read, so that reading does not delay it."""
 _LONGEST: Final = 500
 
 
@@ -186,6 +188,8 @@ class WatchApp:
             results = await asyncio.gather(work, gone, return_exceptions=True)
             if exchange is not None:
                 exchange.notes += [] if answer.complete else [answer.note]
+                if not governs:
+                    self._look(exchange)
                 with suppress(Exception):  # a failure of the observer never reaches the client
                     self._watcher.answered(exchange, answer.status, answer.headers, bytes(answer.body))
         if isinstance(results[0], Exception):
@@ -205,8 +209,7 @@ class WatchApp:
         if exchange is not None and governs:
             governed = await self._watcher.govern(exchange)
         elif exchange is not None:
-            with suppress(Exception):  # as above
-                self._watcher.look(exchange)
+            asyncio.get_running_loop().call_later(_AFTERWARDS, self._look, exchange)
         try:
             response = await self._client.send(request(governed), stream=True)
             if exchange is not None and governed is not None and response.status_code in _REFUSALS:
@@ -217,6 +220,10 @@ class WatchApp:
             await _refuse(send, answer.status, answer.note)
             return
         await self._relay(response, send, answer if exchange is not None else None)
+
+    def _look(self, exchange: WatchedCall) -> None:
+        with suppress(Exception):  # as above
+            self._watcher.look(exchange)
 
     async def _relay(self, response: httpx.Response, send: Send, answer: _Answer | None) -> None:
         """Forward an answer as it arrives, byte by byte as it was sent."""

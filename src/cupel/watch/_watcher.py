@@ -57,6 +57,8 @@ class WatchedCall:
     """Seconds since the request before it."""
     size: int = 0
     """Bytes that it holds."""
+    begun: bool = False
+    """Whether it is being read."""
 
     def __post_init__(self) -> None:
         self.size = len(self.body)
@@ -94,9 +96,11 @@ class Watcher:
         return sum(exchange.size for exchange in list(self._open))
 
     def look(self, exchange: WatchedCall) -> None:
-        """Read a request that is being forwarded."""
-        self._open.add(exchange)
-        self._submit(self._reader, self._begin, exchange)
+        """Read a request that is being forwarded, once."""
+        if not exchange.begun:
+            exchange.begun = True
+            self._open.add(exchange)
+            self._submit(self._reader, self._begin, exchange)
 
     async def govern(self, exchange: WatchedCall) -> bytes | None:
         """Return the body to send in place of the client's; None for the client's own, also after any failure."""
