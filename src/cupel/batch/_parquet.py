@@ -14,7 +14,7 @@ from cupel.batch._source import SHARD_BYTES, SHARD_ROWS, BatchError, RowError, S
 
 
 def as_lines(table: Any) -> list[bytes | str]:
-    """Return each row as a line of JSON, or as a string why it cannot be one."""
+    """Return each row as a line of JSON, or the reason why it cannot be written, as a string."""
     try:
         return [_as_line(row) for row in _as_rows(table)]
     except Exception as error:  # noqa: BLE001  (pyarrow raises many kinds; one bad value is one bad row)
@@ -30,7 +30,7 @@ def _as_line(row: dict[str, Any]) -> bytes:
 
 
 def _as_rows(table: Any) -> list[dict[str, Any]]:
-    """Return a table as plain values; nanoseconds are cut to microseconds, which is what Python's datetimes have."""
+    """Return a table as plain values; nanoseconds are truncated to the microseconds of Python's datetimes."""
     pa = arrow()
     schema = pa.schema([pa.field(field.name, _in_microseconds(pa, field.type)) for field in table.schema])
     rows: list[dict[str, Any]] = table.cast(schema, safe=False).to_pylist(maps_as_pydicts="strict")
@@ -79,7 +79,7 @@ def _legible(scalar: Any) -> Any:
 
 _READ_BUFFER: Final = 1 << 20
 _ROWS_AT_ONCE: Final = 16
-"""Rows decoded at a time: dictionaries and codecs let a small file hold large rows, which only decoding shows."""
+"""Rows decoded at a time: with dictionaries and compression, a small file may decode to very large rows."""
 
 
 def plan_parquet(path: Path, shard_rows: int | None) -> list[Shard]:
@@ -128,7 +128,7 @@ class _Cursor:
         self._batches: Iterator[Any] = _open(path).iter_batches(
             _ROWS_AT_ONCE,
             row_groups=[row_group],
-            use_threads=False,  # one process a core
+            use_threads=False,  # each core has its own process
         )
 
     def reaches(self, path: Path, shard: Shard) -> bool:
@@ -171,7 +171,7 @@ def _open(path: Path) -> Any:
 
 
 def check_parquet(selector: BatchSelector, path: Path) -> None:
-    """Refuse an input whose columns cannot be requests."""
+    """Raise if the columns of the input cannot be read as requests."""
     empty = _empty_requests(path)
     selector(empty)
     if "row" in empty.column_names:
@@ -209,7 +209,7 @@ def _numbered(answer: Any, first_row: int) -> Any:
 
 
 def _lines(good: Any, errors: list[str | None], first_row: int) -> list[bytes]:
-    """Write answers as lines; an answer that cannot be written is an error of its row."""
+    """Return answers as lines; record the reason for each that cannot be written in `errors`."""
     lines = as_lines(good)
     for row, line in zip(good.column("row").to_pylist(), lines, strict=True):
         if isinstance(line, str):
@@ -223,7 +223,7 @@ def _row_error(requests: Any, place: int, row: int, error: str | None) -> RowErr
 
 
 class PartWriter:
-    """A part in Arrow's stream format: it is read once, soon, so encoding it as Parquet would not pay."""
+    """Writes a part in Arrow's stream format: it is read only once, so encoding it as Parquet would not pay."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         ipc = arrow().ipc
@@ -239,7 +239,7 @@ class PartWriter:
 
 
 class ParquetOutput:
-    """A Parquet file to which parts are appended, each as one row group or more."""
+    """Appends parts to a Parquet file, each as one row group or more."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self._writer = parquet().ParquetWriter(path, schema)

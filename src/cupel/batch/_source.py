@@ -77,7 +77,7 @@ _SPOOLED: Final = "input.jsonl"
 
 
 def format_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
-    """Tell the format of a file by its name."""
+    """Return the format of a file by the suffix of its name."""
     suffix = path.suffix.lower()
     if suffix in _FORMATS:
         return _FORMATS[suffix]
@@ -87,7 +87,7 @@ def format_of(path: Path, *, also: tuple[str, ...] = ()) -> FileFormat:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The requests as the user named them; compressed files are unpacked first because shards need random access."""
+    """The file of requests, or standard input; compressed files are unpacked first: shards need random access."""
 
     path: Path | None
     """None is standard input."""
@@ -104,11 +104,11 @@ class Source:
         if packed and found != "jsonl":
             raise BatchError(f"{path}: only JSON lines are read compressed; Parquet compresses by itself")
         if not path.is_file() and path.stat():
-            raise BatchError(f"{path} is not a file; pipe its lines into standard input, and name that -")
+            raise BatchError(f"{path} is not a regular file; pipe its lines into standard input and pass - instead")
         return cls(path.absolute(), packed)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether a path leads to the input, by any name."""
+        """Return whether a path is the input file, under this or another name."""
         return self.path is not None and path.exists() and path.samefile(self.path)
 
     def readable(self, parts: Path) -> Path:
@@ -120,7 +120,7 @@ class Source:
             with self._opened() as stream, whole(copy) as draft, draft.open("wb") as target:
                 copyfileobj(stream, target)
         except (OSError, EOFError, zlib.error) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # pyarrow's and gzip's own have no number
+            if isinstance(error, OSError) and error.errno is not None:  # errors of pyarrow and gzip have no errno
                 raise
             raise BatchError(f"{self.path}: cannot be unpacked: {error}") from None
         return copy
@@ -159,7 +159,7 @@ class FileGuard:
             raise BatchError(f"{self._path} has changed since the job began")
 
     def _now(self) -> tuple[int, ...]:
-        # The time of the last change of the inode cannot be set back, as that of the contents can.
+        # A program can set st_mtime back after a change, but not st_ctime.
         status = self._path.stat()
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 

@@ -29,7 +29,7 @@ _FEW: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, and the interval in which it would lie, in 95 of 100 cases, if others had been measured.
+    """A figure with its 95 % confidence interval.
 
     >>> str(Estimate(0.5, 0.4, 0.62, 100))
     '0.500 (0.400 to 0.620)'
@@ -39,13 +39,13 @@ class Estimate:
     low: float
     high: float
     count: int
-    """How many cases it is made from; an interval from fewer than two is the whole line."""
+    """The number of cases measured; with fewer than two, the interval is infinite."""
 
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
     def to_dict(self) -> dict[str, float | int | None]:
-        """Return plain values for JSON; an interval that says nothing is None at both ends."""
+        """Return plain values for JSON; the ends of an infinite interval are None."""
         known = self.count >= _FEW
         return {
             "value": self.value,
@@ -58,8 +58,8 @@ class Estimate:
 def estimates(ratios: Sequence[tuple[Sequence[float], Sequence[float]]], *, seed: int) -> list[Estimate]:
     """Estimate ratios of sums, all from the same resamples of the cases, so that differences are paired.
 
-    The interval is the bootstrap's percentiles, moved outwards as Student's distribution is wider than the normal: with
-    few cases plain percentiles are too narrow.
+    Intervals are bootstrap percentiles, widened as Student's distribution is wider than the normal: with few cases
+    plain percentiles are too narrow.
     """
     import numpy as np
 
@@ -68,7 +68,7 @@ def estimates(ratios: Sequence[tuple[Sequence[float], Sequence[float]]], *, seed
     tops: Any = np.array([top for top, _ in ratios], dtype=float)
     bottoms: Any = np.array([bottom for _, bottom in ratios], dtype=float)
     number = tops.shape[1]
-    # The raw bits of a generator are the part whose values NumPy promises to keep.
+    # NumPy guarantees the same raw bits in every version, but not the same draws.
     bits: Any = np.random.PCG64(seed)
     found: Any = np.full((RESAMPLES, len(ratios)), np.nan)
     rows = max(1, _CHUNK // max(number, 1))
@@ -112,7 +112,7 @@ def student_quantile(freedom: int) -> float:
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     if freedom <= len(_SMALL):
         return _SMALL[freedom - 1]
-    # The expansion by Cornish and Fisher in powers of 1 / freedom.
+    # The Cornish-Fisher expansion in powers of 1 / freedom.
     return (
         z
         + (z**3 + z) / (4 * freedom)
@@ -122,7 +122,7 @@ def student_quantile(freedom: int) -> float:
 
 
 _SMALL: Final = (12.706, 4.303, 3.182, 2.776)
-"""Where the expansion is not good enough."""
+"""The quantiles for 1 to 4 degrees of freedom, where the expansion is not accurate enough."""
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -148,7 +148,7 @@ class Outcome:
     tokens: int
     """Tokens of the selection; 0 where there was none."""
     failure: str | None = None
-    """Why there was no selection; then nothing that is needed was kept."""
+    """Why there was no selection; such a case counts as having kept nothing."""
 
     @property
     def share(self) -> float:
@@ -236,7 +236,7 @@ def evaluate(
 
 
 def as_cases(cases: Iterable[Case]) -> tuple[Case, ...]:
-    """Return the cases, of which there must be one."""
+    """Return the cases; raise if there are none."""
     known = as_tuple("cases", cases, Case)
     if not known:
         raise EvaluationError("cases is empty; pass at least one case")
@@ -249,7 +249,7 @@ def label(case: Case, at: int) -> str:
 
 
 def _prepared(pipeline: Pipeline, cases: Sequence[Case]) -> Iterator[PreparedSelection]:
-    """Prepare case by case; neighbours that share items, or a query too, share the work."""
+    """Prepare each case; consecutive cases with the same items are scored together."""
     last: tuple[Case, PreparedSelection] | None = None
     for at, case in enumerate(cases):
         try:
@@ -276,7 +276,7 @@ def judge(case: Case, prepared: PreparedSelection) -> Outcome:
 
 
 def kept_of(case: Case, selected: Iterable[ContextItem], *, content: bool) -> tuple[int, ...]:
-    """Return the needed positions that are selected: the object itself or, with `content`, one that says the same."""
+    """Return the needed positions that are selected: the object itself or, with `content`, one with the same text."""
     objects: set[int] = set()
     contents: set[str] = set()
     for item in selected:
@@ -323,7 +323,7 @@ def _counted(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How the second policy differs from the first, on average over pairs."""
+    """The average differences between two policies on the same cases: the second minus the first."""
 
     first: str
     second: str
@@ -332,13 +332,13 @@ class Comparison:
     whole: Estimate
     tokens: Estimate
     better: int
-    """Cases of which the second keeps more."""
+    """Cases where the second keeps more of the needed items."""
     worse: int
     equal: int
 
     @property
     def verdict(self) -> str:
-        """The comparison in a sentence; a difference whose interval holds 0 is none that can be told from chance."""
+        """The comparison in a sentence; a difference whose interval contains 0 may be chance."""
         points = f"{100 * self.kept.value:+.1f} points ({100 * self.kept.low:+.1f} to {100 * self.kept.high:+.1f})"
         if self.kept.low > 0:
             return f"{self.second} keeps more than {self.first}: {points}"
@@ -365,7 +365,7 @@ def compare(first: Evaluation, second: Evaluation, *, seed: int = 0) -> Comparis
     """Compare two evaluations of the same cases, pair by pair.
 
     Cases differ far more than policies do, so the interval of the paired difference is much narrower than the two
-    intervals beside each other suggest.
+    separate intervals suggest.
 
     >>> from cupel import ContextItem, Pipeline, RecencyScorer, ReflexiveScorer
     >>> from cupel.evaluation import Case, evaluate

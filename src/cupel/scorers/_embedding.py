@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 _MOST: Final = 20_000
-"""Vectors to keep, or those of one pass if they are more; 768 numbers each take 123 MB."""
+"""Vectors to keep, unless one pass needs more; with 768 numbers each they take 123 MB."""
 _DECIMALS: Final = 9
 """Scores are rounded, so that the summation order of a processor's vector unit does not decide between items."""
 
@@ -72,10 +72,10 @@ class VectorStore:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingScorer(PassScorer):
-    """Scores by the cosine between the vectors of an item and of the query; 0 for a right angle or more.
+    """Scores by the cosine between the vectors of an item and of the query; a negative cosine scores 0.
 
-    Vectors are kept by content, the newest 20,000 or those of one pass; a further query over the
-    same items is one matrix product. Scores are rounded to nine decimals. An item whose vector is zero scores 0.
+    Vectors are cached by content, the newest 20,000 or all those of one pass; another query over the same items is one
+    matrix product. Scores are rounded to nine decimals. An item whose vector is zero scores 0.
 
     Args:
         embed: Turns a list of texts into as many vectors of one length, as lists or as an array. It is called once
@@ -94,7 +94,7 @@ class EmbeddingScorer(PassScorer):
     embed: Embed
     vector_key: str | None = field(default=None, kw_only=True)
     query: str | None = field(default=None, kw_only=True)
-    """The query this scorer is bound to; `bind` sets it."""
+    """The query that the scorer compares items with; `bind` sets it."""
     _store: VectorStore = field(default_factory=VectorStore, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -136,7 +136,7 @@ class EmbeddingScorer(PassScorer):
         if not wanted.any():
             raise _breach(f"the vector of the query {shown(query)} must not be zero: it has no direction")
         self._store.keep(items, matrix)
-        # einsum adds up a row in an order that does not depend on the other rows, as BLAS may.
+        # einsum sums each row in the same order, whatever the other rows are; with BLAS the order may depend on them.
         products = np.einsum("ij,j->i", matrix, wanted)
         scores: list[float] = np.clip(products.round(_DECIMALS), 0.0, 1.0).tolist()
         return scores
@@ -144,7 +144,7 @@ class EmbeddingScorer(PassScorer):
     def _matrix(
         self, items: Sequence[ContextItem], query: str, vectors: dict[str, NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """Return the vectors of the items as rows; `vectors` gets those of their texts and of the query."""
+        """Return the vectors of the items as rows; add those of their texts and of the query to `vectors`."""
         import numpy as np
 
         own = [self._own(item) for item in items]
@@ -161,7 +161,7 @@ class EmbeddingScorer(PassScorer):
         return np.stack(rows)
 
     def _embed(self, texts: list[str], vectors: dict[str, NDArray[np.float64]], count: int) -> None:
-        """Add the vectors of some texts, in a pass over `count` items."""
+        """Add the vectors of these texts to `vectors`, in a pass over `count` items."""
         missing = self._missing(texts, vectors)
         if missing:
             answer = self.embed(missing)
@@ -171,7 +171,7 @@ class EmbeddingScorer(PassScorer):
             vectors |= self._learn(missing, answer, count)
 
     def _missing(self, texts: list[str], vectors: dict[str, NDArray[np.float64]]) -> list[str]:
-        """Return the texts without a vector, each once; `vectors` gets those of the others."""
+        """Return the texts without a vector, each once; add the vectors of the others to `vectors`."""
         vectors |= self._store.known(texts)
         return [text for text in dict.fromkeys(texts) if text not in vectors]
 
@@ -206,14 +206,14 @@ def _unit_vectors(vectors: Any, name: str) -> NDArray[np.float64]:
 
     numbers = _numbers(vectors, name)
     largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0))
-    numbers /= np.where(largest > 0.0, largest, 1.0)[:, np.newaxis]  # or squares could overflow
+    numbers /= np.where(largest > 0.0, largest, 1.0)[:, np.newaxis]  # so that squares cannot overflow
     lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
     numbers /= np.where(lengths > 0.0, lengths, 1.0)[:, np.newaxis]
     return numbers
 
 
 def _numbers(vectors: Any, name: str) -> NDArray[np.float64]:
-    """Return vectors as a matrix of finite numbers; raise for the first that has others."""
+    """Return vectors as a matrix; raise for the first with a number that is not finite."""
     import numpy as np
 
     try:
@@ -234,11 +234,11 @@ def _numbers(vectors: Any, name: str) -> NDArray[np.float64]:
 
 
 def _row(vector: Any, name: str) -> NDArray[np.float64]:
-    """Return one vector as numbers: slow, for objects like Fraction and to name a vector that holds something else."""
+    """Convert one vector: slow, for objects such as Fraction, and for an error that names the vector."""
     import numpy as np
 
     try:
-        return np.array(array("d", vector))  # refuses strings, which float would read
+        return np.array(array("d", vector))  # rejects strings, which float() would parse
     except (TypeError, ValueError, OverflowError):
         raise _breach(f"{name} must hold numbers, got {shown(vector)}") from None
 

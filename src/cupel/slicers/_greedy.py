@@ -73,7 +73,7 @@ class GreedyChooser(Chooser):
         return Selection(chosen)
 
     def span(self, budget: ContextBudget) -> Span:
-        """Reach down to the tokens used, and up to where the first skipped item would have fitted."""
+        """Return the budgets with the same selection: from the tokens used to the first that admits a skipped item."""
         target = budget.target_tokens
         if target <= 0:
             return Span(target, 1 if self._order else None)
@@ -88,13 +88,13 @@ class GreedyChooser(Chooser):
         return Span(max(target - remaining, 1), None if missing is None else target + missing)
 
     def intervals(self, position: int, highest: int, work: Work) -> IntervalSet:
-        """Work back from the item to the amounts that lead to it."""
+        """Return the budgets that select an item, by filling backwards from it."""
         fill, ranks = self._backward
         return fill.targets(ranks[position], highest, work)
 
     @cached_property
     def _backward(self) -> tuple[BackwardFill, dict[int, int]]:
-        """The fill from its end, and the rank of each position."""
+        """The fill from its end, and the rank of each position in the order."""
         from cupel._intervals import BackwardFill  # brings NumPy
 
         fill = BackwardFill([self._tokens[position] for position in self._order])
@@ -154,12 +154,12 @@ class StreamSlice(PreparingSlicer):
     def slice(
         self, scored: AsyncIterable[ScoredItem] | Sequence[ScoredItem], budget: ContextBudget
     ) -> Coroutine[Any, Any, list[ContextItem]] | list[ContextItem]:
-        """Choose items for one budget: to be awaited when `scored` is asynchronous."""
+        """Choose items for one budget; await the result if `scored` is asynchronous."""
         if isinstance(scored, AsyncIterable):
             return self._read(scored, budget)
         return GreedySlice().slice(scored, budget)
 
-    prepare = PreparingSlicer.prepare  # its own `slice` chooses the same
+    prepare = PreparingSlicer.prepare  # although `slice` is overridden: both choose the same items
 
     def _prepare(self, candidates: Candidates) -> Chooser:
         """Choose as `GreedySlice` does: with all candidates at hand there is nothing to wait for (ruling 14.2)."""

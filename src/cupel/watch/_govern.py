@@ -1,4 +1,4 @@
-"""The sessions of a branch: one that keeps its requests under the budget, and one that sends everything."""
+"""The sessions of a branch: one keeps its requests under the budget, one computes the cost of sending everything."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _EVERYTHING: Final = 2**50
 """A budget that no history exceeds."""
 _MOST_MARKS: Final = 4
-"""Cache marks that Anthropic accepts in a request, those of system prompt and tools among them."""
+"""Cache breakpoints that Anthropic accepts in a request, including those of the system prompt and tools."""
 _MOST_REFUSALS: Final = 2
-"""Governed requests refused in a row, after which a branch is left alone."""
+"""Refusals in a row after which the requests of a branch are no longer changed."""
 
 
 @dataclass(slots=True)
@@ -28,14 +28,13 @@ class Thread:
     state: str | None = None
     before: str | None = None
     session: MessageSession[Any] | None = None
-    beside: tuple[Any, ...] = ()
+    parameters: tuple[Any, ...] = ()
 
     def open(self, read: ReadRequest, budget: int) -> MessageSession[Any]:
-        """Return the session for a request; other system prompts, tools or cache marks need another one."""
-        marks = read.marks
-        beside = (budget, read.system, read.tools, marks)
-        if self.session is None or self.beside != beside:
-            self.session, self.beside = opened(read, budget, self.state), beside
+        """Return the session for a request; restore it from its state if any of its parameters changed."""
+        parameters = (budget, read.system, read.tools, read.marks)
+        if self.session is None or self.parameters != parameters:
+            self.session, self.parameters = opened(read, budget, self.state), parameters
         return self.session
 
     def step(self, session: MessageSession[Any]) -> None:
@@ -49,14 +48,14 @@ class Thread:
 
 @dataclass(slots=True)
 class Ledger:
-    """What governs a branch, and what sending everything would cost."""
+    """The session that governs a branch, and one that computes the cost of sending everything."""
 
     governed: Thread
     everything: Thread
     body: bytes | None = None
     """The newest governed body; None if the client's own was sent."""
     active: bool = False
-    """Whether the session chose the newest request, be it the client's own."""
+    """Whether the session chose the newest request, even if it left it unchanged."""
     refusals: int = 0
 
     @classmethod
@@ -67,7 +66,7 @@ class Ledger:
         return cls(Thread(source.governed.state), Thread(source.everything.state))
 
     def rest(self) -> None:
-        """Forget the sessions; they are restored from their states."""
+        """Release the sessions; `Thread.open` restores them from their states."""
         self.governed.session = self.everything.session = None
 
     @property
@@ -142,9 +141,9 @@ def opened(read: ReadRequest, budget: int, state: str | None) -> MessageSession[
     """Return a session with the parameters of a request, from a state."""
     options: dict[str, Any] = {"provider": read.call.provider, "system": read.system, "tools": read.tools}
     if read.call.provider == "anthropic":
-        beside = bool(read.tools) or read.system is not None  # for which a session leaves one mark
+        reserved = bool(read.tools) or read.system is not None  # a session leaves one mark for these
         uncached = Prices(read=1.0, write=1.0, marks=0)
-        left = max(0, _MOST_MARKS - (read.marks or 0)) + beside
+        left = max(0, _MOST_MARKS - (read.marks or 0)) + reserved
         options["prices"] = uncached if read.marks is None else Prices.marked(marks=left)
     if state is None:
         return MessageSession(budget, **options)

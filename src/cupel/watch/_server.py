@@ -1,4 +1,4 @@
-"""The proxy: forwards every byte to the configured upstream, and shows what it forwards to a watcher."""
+"""The proxy: forwards every byte to the configured upstream, and passes a copy to a watcher."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ PAGE: Final = "/_cupel"
 _REFUSALS: Final = (400, 422)
 """Statuses of a governed request after which the original one is sent."""
 _MOST_HELD: Final = 256_000_000
-"""Bytes of bodies that are held at once; calls on top of that are forwarded without being read."""
+"""Bytes of bodies held in memory at once; further calls are forwarded without being read."""
 _AFTERWARDS: Final = 0.02
 """Seconds after which a forwarded request is read, so that reading does not delay it."""
 _LONGEST: Final = 500
+"""Characters of a refusal that a note quotes."""
 
 
 class _GoneError(Exception):
@@ -52,7 +53,7 @@ class _Upload:
         self._ended = asyncio.Event()
 
     async def whole(self, limit: int) -> bytes | None:
-        """Return the body; None if it is longer than the limit: `stream` yields it then."""
+        """Return the body, or None if it is longer than the limit; `stream` still yields all of it."""
         size = 0
         while self._more and size <= limit:
             self._chunks.append(await self._next())
@@ -60,7 +61,7 @@ class _Upload:
         return None if self._more else b"".join(self._chunks)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the body, and all of it that was read before."""
+        """Yield the body, beginning with the chunks that were already read."""
         for chunk in self._chunks:
             yield chunk
         self._chunks.clear()
@@ -85,10 +86,10 @@ class _Upload:
 
 @dataclass(slots=True)
 class _Answer:
-    """The answer as far as it was forwarded."""
+    """The part of an answer that was forwarded."""
 
     status: int = 499
-    """As servers log a client that went away before there was an answer."""
+    """By default the status that servers log if the client disconnects before the answer."""
     headers: Headers = field(default_factory=list[tuple[bytes, bytes]])
     body: bytearray = field(default_factory=bytearray)
     complete: bool = False
@@ -96,13 +97,13 @@ class _Answer:
 
 
 class WatchApp:
-    """An ASGI application that forwards to one upstream for each prefix of its paths, and to nowhere else.
+    """An ASGI application that forwards each path prefix to one upstream, and nothing to any other host.
 
     Args:
         watcher: Observes, and governs if its store has a budget.
         upstreams: The base URL for each prefix, such as `{"": "https://api.openai.com"}`.
         hosts: Names that a Host header may have, besides those of the loopback interface.
-        any_address: Whether a Host header may be any address, for a server that others can reach.
+        any_address: Accept every IP address in a Host header, for a server that other machines can reach.
     """
 
     def __init__(
@@ -222,11 +223,11 @@ class WatchApp:
         await self._relay(response, send, answer if exchange is not None else None)
 
     def _look(self, exchange: WatchedCall) -> None:
-        with suppress(Exception):  # as above
+        with suppress(Exception):  # a failure of the observer never stops a request
             self._watcher.look(exchange)
 
     async def _relay(self, response: httpx.Response, send: Send, answer: _Answer | None) -> None:
-        """Forward an answer as it arrives, byte by byte as it was sent."""
+        """Forward an answer chunk by chunk, without changing a byte."""
         headers = [(name.lower(), value) for name, value in response.headers.raw]
         if answer is not None:
             answer.status, answer.headers = response.status_code, headers
@@ -257,7 +258,7 @@ async def _refusal(response: httpx.Response) -> str:
 
 
 async def _refuse(send: Send, status: int, message: str) -> None:
-    """Answer in place of the upstream, in the form in which providers report errors."""
+    """Answer in place of the upstream, with an error in the form that providers use."""
     error = {"type": "cupel_watch", "message": f"cupel watch: {message}"}
     body = json.dumps({"type": "error", "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from cupel.messages._units import Role
 
 LONGEST_WORDS: Final = 160
-"""Characters of each text of a message that can matter to a line of a note."""
+"""Characters of each text of a message that a line of a note may quote."""
 _ANTHROPIC = ("role", "content")
-"""The fields of the messages that Anthropic's API returns which a request may contain."""
+"""Fields of a message in Anthropic's responses that a request may contain too."""
 _RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed"))
 """Top-level fields of messages and items in OpenAI's responses that its requests may not contain."""
 _NULLS: dict[object, tuple[str, ...]] = {
@@ -31,7 +31,7 @@ def same(message: JSON) -> JSON:
 
 
 def unsplit(message: Any) -> tuple[Any]:
-    """Return a message as the only one."""
+    """Return a tuple of one message, for formats that split none."""
     return (message,)
 
 
@@ -61,12 +61,12 @@ def spoken_role(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
 
 
 def block_list(content: object) -> Sequence[Any]:
-    """Return the blocks of a content; none if it is a text."""
+    """Return the blocks of a message's content; none if the content is a text."""
     return content if is_sequence(content) else ()
 
 
 def canonical(message: JSON) -> JSON:
-    """Return the fields of a message that a provider is sent, in one way of writing them."""
+    """Return the fields of a message that a provider is sent, alike for all equivalent ways of writing them."""
     dropped = _RESPONSE_ONLY | {"status"}
     kept = {key: value for key, value in unmarked(message).items() if value is not None and key not in dropped}
     if kept.get("type") == "message" and "role" in kept:
@@ -84,8 +84,8 @@ def canonical(message: JSON) -> JSON:
 def sendable(message: Any, view: JSON | None, path: str) -> Any:
     """Return a message, or the `view` that replaces it, if it is plain data that can be sent, or else a copy that can.
 
-    An SDK's object, whole or inside a message, becomes the dict that its provider takes; so does a dict that holds what
-    only Anthropic's responses may, or an empty `tool_calls`, which OpenAI refuses.
+    An SDK's object, whole or inside a message, becomes the dict that its provider takes. Fields that only responses
+    have are removed, and an empty `tool_calls`, which OpenAI refuses.
     """
     if view is not None:
         message = view
@@ -115,7 +115,7 @@ def _has_empty_calls(message: object) -> bool:
 
 
 def join(message: Any, other: Any, *, alternate: bool) -> Any:
-    """Return two messages of the user as one if user and assistant must take turns."""
+    """Merge two messages of the user if user and assistant must take turns; else return None."""
     before, after = fields(message), fields(other)
     if not alternate or not before.get("role") == after.get("role") == "user":
         return None
@@ -123,7 +123,7 @@ def join(message: Any, other: Any, *, alternate: bool) -> Any:
 
 
 def is_step(message: Any) -> bool:
-    """Return whether a message counts neither for the user nor for the assistant where they must take turns."""
+    """Return whether a message calls tools or answers a call; such messages do not count where roles must alternate."""
     body = fields(message)
     if body.get("role") == "assistant":
         return bool(body.get("tool_calls") or body.get("function_call"))
