@@ -26,15 +26,11 @@ def test_columns_and_back() -> None:
 
 
 @given(st.lists(st.integers(0, 4), unique=True))
-def test_a_part_holds_what_its_positions_hold(positions: list[int]) -> None:
+def test_a_selection_holds_what_its_positions_hold(positions: list[int]) -> None:
     whole = Candidates.of([ScoredItem(ContextItem("x", number), number / 8) for number in range(5)])
-    part, same = whole.part(positions), whole.at(positions)
-    assert (part.scores, part.tokens, len(part)) == (same.scores, same.tokens, len(positions))
-    assert [id(item) for item in part.items] == [id(item) for item in same.items]
-    assert [id(part.items[index]) for index in range(len(part))] == [id(item) for item in same.items]
-    assert part.scored() == same.scored()
-    again = part.part(list(range(len(part)))[::-1])
-    assert [id(item) for item in again.items] == [id(item) for item in same.items][::-1]
+    found = whole.at(positions)
+    assert [id(item) for item in found.items] == [id(whole.items[position]) for position in positions]
+    assert (found.tokens, found.scores) == (positions, [position / 8 for position in positions])
 
 
 @pytest.mark.parametrize(

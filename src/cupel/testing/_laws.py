@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LawCase:
     """One input of a strategy, and another one to try in between."""
 
     name: str
@@ -61,14 +61,14 @@ class Case:
         return listing if self.budget is _NO_BUDGET else f"{listing}\nbudget = {self.budget!r}"
 
 
-def scorer_cases(items: SearchStrategy[ContextItem] | None) -> SearchStrategy[Case]:
+def scorer_cases(items: SearchStrategy[ContextItem] | None) -> SearchStrategy[LawCase]:
     """Draw the input of a scorer; the pipeline scores neither pinned items nor negative counts."""
     scoreable = items if items is not None else strategies.items(pinned=st.just(value=False))
     lists, others = (strategies.item_lists(scoreable, max_size=most) for most in (8, 3))
-    return st.builds(Case, st.just("items"), lists, others)
+    return st.builds(LawCase, st.just("items"), lists, others)
 
 
-def check_scorer_case(scorer: Scorer, case: Case, *, allow_nan: bool, unit_interval: bool) -> None:
+def check_scorer_case(scorer: Scorer, case: LawCase, *, allow_nan: bool, unit_interval: bool) -> None:
     """Raise if a scorer breaks a law."""
     scores = _scores_one_by_one(scorer, case)
     _scores_without_memory(scorer, case, scores)
@@ -79,7 +79,7 @@ def check_scorer_case(scorer: Scorer, case: Case, *, allow_nan: bool, unit_inter
             raise _violation(scorer, "a score lies between 0 and 1", case, f"items[{position}] scores {score!r}")
 
 
-def _scores_one_by_one(scorer: Scorer, case: Case) -> list[float]:
+def _scores_one_by_one(scorer: Scorer, case: LawCase) -> list[float]:
     with _unchanged(scorer, case) as given:
         scores = _score_all(scorer, case, given)
         for position, item in enumerate(case.given):
@@ -90,13 +90,13 @@ def _scores_one_by_one(scorer: Scorer, case: Case) -> list[float]:
     return scores
 
 
-def _scores_without_memory(scorer: Scorer, case: Case, scores: list[float]) -> None:
+def _scores_without_memory(scorer: Scorer, case: LawCase, scores: list[float]) -> None:
     """Score the same items again, others in between, all in one list: no cache may depend on a list's identity."""
     other = replace(case, given=case.others)
     reused = list(case.others)
     fresh = _score_all(scorer, other, reused)
 
-    def agree(asked: Case, expected: list[float], when: str, items: list[ContextItem]) -> None:
+    def agree(asked: LawCase, expected: list[float], when: str, items: list[ContextItem]) -> None:
         repeated = _score_all(scorer, asked, items)
         if _bits(repeated) != _bits(expected):
             found = f"scores: {expected!r}\nscores {when}: {repeated!r}"
@@ -111,7 +111,7 @@ def _scores_without_memory(scorer: Scorer, case: Case, scores: list[float]) -> N
     agree(case, scores, "for equal copies", _copied(case.given))
 
 
-def _score_all(scorer: Scorer, case: Case, items: list[ContextItem]) -> list[float]:
+def _score_all(scorer: Scorer, case: LawCase, items: list[ContextItem]) -> list[float]:
     return _attempt(scorer, case, lambda: scorer.checked_scores(items) if items else [])
 
 
@@ -120,7 +120,7 @@ def _bits(scores: list[float]) -> list[bytes]:
 
 
 @st.composite
-def slicer_cases(draw: DrawFn, items: SearchStrategy[ContextItem] | None, *, non_finite_scores: bool) -> Case:
+def slicer_cases(draw: DrawFn, items: SearchStrategy[ContextItem] | None, *, non_finite_scores: bool) -> LawCase:
     """Draw the input of a slicer and two budgets."""
     scores = strategies.scores(non_finite=non_finite_scores)
     scored = draw(strategies.scored_lists(items, scores=scores, max_size=8))
@@ -129,21 +129,21 @@ def slicer_cases(draw: DrawFn, items: SearchStrategy[ContextItem] | None, *, non
     budgets = st.tuples(st.integers(0, total + 1), st.integers(0, 20)).map(
         lambda drawn: ContextBudget(drawn[0] + drawn[1], drawn[0])
     )
-    return Case("scored", scored, [], draw(budgets), draw(budgets))
+    return LawCase("scored", scored, [], draw(budgets), draw(budgets))
 
 
 @st.composite
-def related_cases(draw: DrawFn) -> Case:
+def related_cases(draw: DrawFn) -> LawCase:
     """Draw the input of a slicer with forms and groups, and two budgets."""
     related = draw(strategies.related_lists())
     scored = sorted(
         (ScoredItem(item, item.future_relevance_hint or 0.0) for item in related), key=lambda one: -one.score
     )
     budgets = st.integers(0, sum(item.tokens for item in related)).map(lambda target: ContextBudget(target, target))
-    return Case("scored", scored, [], draw(budgets), draw(budgets))
+    return LawCase("scored", scored, [], draw(budgets), draw(budgets))
 
 
-def check_slicer_case(slicer: Slicer, case: Case, *, may_exceed_target: bool) -> None:
+def check_slicer_case(slicer: Slicer, case: LawCase, *, may_exceed_target: bool) -> None:
     """Raise if a slicer breaks a law."""
 
     def answer(scored: list[ScoredItem], budget: ContextBudget | None = None) -> list[ContextItem]:
@@ -166,7 +166,7 @@ def check_slicer_case(slicer: Slicer, case: Case, *, may_exceed_target: bool) ->
 
 
 def _selects_given_items(
-    slicer: Slicer, case: Case, answer: Callable[[list[ScoredItem]], list[ContextItem]]
+    slicer: Slicer, case: LawCase, answer: Callable[[list[ScoredItem]], list[ContextItem]]
 ) -> list[ContextItem]:
     with _unchanged(slicer, case) as given:
         chosen = answer(given)
@@ -184,14 +184,14 @@ def _selects_given_items(
     return chosen
 
 
-def _stays_within_the_target(slicer: Slicer, case: Case, chosen: list[ContextItem]) -> None:
+def _stays_within_the_target(slicer: Slicer, case: LawCase, chosen: list[ContextItem]) -> None:
     tokens, target = sum(item.tokens for item in chosen), case.budget.target_tokens
     if tokens > target:
         found = f"{_referred(case.given, returned=chosen)}\nthat is {tokens} tokens for a target of {target}"
         raise _violation(slicer, "the selection stays within the target", case, found)
 
 
-def _prepares_as_it_slices(slicer: Slicer, case: Case, chosen: list[ContextItem]) -> None:
+def _prepares_as_it_slices(slicer: Slicer, case: LawCase, chosen: list[ContextItem]) -> None:
     candidates = Candidates.of(case.given)
     choose = _attempt(slicer, case, lambda: slicer.prepare(candidates))
     _attempt(slicer, case, lambda: choose(case.other_budget))
@@ -209,7 +209,7 @@ def _prepares_as_it_slices(slicer: Slicer, case: Case, chosen: list[ContextItem]
     _same_at(slicer, case, choose, prepared, case.budget.target_tokens + _FAR if span.stop is None else span.stop - 1)
 
 
-def _same_at(slicer: Slicer, case: Case, choose: Chooser, prepared: list[ContextItem], target: int) -> None:
+def _same_at(slicer: Slicer, case: LawCase, choose: Chooser, prepared: list[ContextItem], target: int) -> None:
     budget = ContextBudget(max(case.budget.max_tokens, target), target)
     there = [case.given[position].item for position in _attempt(slicer, case, lambda: choose(budget)).chosen]
     if not _same(prepared, there):
@@ -217,7 +217,7 @@ def _same_at(slicer: Slicer, case: Case, choose: Chooser, prepared: list[Context
         raise _violation(slicer, "all targets of a span give the same selection", case, found)
 
 
-def check_related_case(slicer: Slicer, case: Case) -> None:
+def check_related_case(slicer: Slicer, case: LawCase) -> None:
     """Raise if a pipeline's selection breaks a relation; the metadata is read independently of the slicer."""
     candidates = Candidates.of(case.given)
     choose = _attempt(slicer, case, lambda: enforce_relations(slicer.prepare(candidates), candidates.relations))
@@ -235,17 +235,17 @@ def _breaches(items: list[ContextItem], chosen: list[ContextItem]) -> Iterator[s
         yield "part of a group without the rest"
 
 
-def placer_cases(items: SearchStrategy[ContextItem] | None, *, non_finite_scores: bool) -> SearchStrategy[Case]:
+def placer_cases(items: SearchStrategy[ContextItem] | None, *, non_finite_scores: bool) -> SearchStrategy[LawCase]:
     """Draw the input of a placer as the pipeline merges it: pinned items with a score of 1, then the selected ones."""
     pinned = strategies.items(pinned=st.just(value=True)).map(lambda item: ScoredItem(item, 1.0))
     scores = strategies.scores(non_finite=non_finite_scores)
     merged = st.tuples(st.lists(pinned, max_size=2), strategies.scored_lists(items, scores=scores, max_size=6)).map(
         lambda parts: parts[0] + parts[1]
     )
-    return st.builds(Case, st.just("scored"), merged, strategies.scored_lists(items, scores=scores, max_size=3))
+    return st.builds(LawCase, st.just("scored"), merged, strategies.scored_lists(items, scores=scores, max_size=3))
 
 
-def check_placer_case(placer: Placer, case: Case) -> None:
+def check_placer_case(placer: Placer, case: LawCase) -> None:
     """Raise if a placer breaks a law."""
 
     def answer(scored: list[ScoredItem]) -> list[ContextItem]:
@@ -269,7 +269,7 @@ def check_placer_case(placer: Placer, case: Case) -> None:
 
 def _repeats_itself(
     strategy: object,
-    case: Case,
+    case: LawCase,
     law: str,
     first: list[ContextItem],
     *,
@@ -297,13 +297,13 @@ def _repeats_itself(
 
 
 def search(
-    strategy: object, cases: SearchStrategy[Case], laws: Callable[[Case], None], max_examples: int | None
+    strategy: object, cases: SearchStrategy[LawCase], laws: Callable[[LawCase], None], max_examples: int | None
 ) -> None:
     """Try the laws on many cases; raise for the smallest case that Hypothesis finds to break one."""
     refused = answered = 0
 
     @given(cases)
-    def hold(case: Case) -> None:
+    def hold(case: LawCase) -> None:
         nonlocal refused, answered
         try:
             laws(case)
@@ -333,12 +333,12 @@ def search(
         raise _broken(strategy, "it answers some cases", f"all {refused} cases that matter were refused")
 
 
-def _violation(strategy: object, law: str, case: Case, found: str = "") -> ContractViolation:
+def _violation(strategy: object, law: str, case: LawCase, found: str = "") -> ContractViolation:
     """Return the error for a law that a strategy breaks: the case, and the finding."""
     return _broken(strategy, law, f"{case}\n{found}" if found else str(case))
 
 
-def _attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
+def _attempt(strategy: object, case: LawCase, call: Callable[[], R]) -> R:
     """Call the strategy; a `SelectionError` ends the case, any other error breaks a law."""
     try:
         return call()
@@ -351,7 +351,7 @@ def _attempt(strategy: object, case: Case, call: Callable[[], R]) -> R:
 
 
 @contextmanager
-def _unchanged(strategy: object, case: Case) -> Generator[list[Any]]:
+def _unchanged(strategy: object, case: LawCase) -> Generator[list[Any]]:
     """Yield a copy of the list for a strategy; raise if it changed the copy or the items."""
     kept = case.given
     given, before = list(kept), repr(kept)
@@ -401,7 +401,7 @@ def _referred(scored: Sequence[ScoredItem], **returned: Iterable[ContextItem]) -
     )
 
 
-def _as_items(strategy: object, case: Case, method: str, returned: object) -> list[ContextItem]:
+def _as_items(strategy: object, case: LawCase, method: str, returned: object) -> list[ContextItem]:
     """Return a strategy's answer as a list."""
     try:
         return list(returned)  # type: ignore[call-overload,no-any-return]
