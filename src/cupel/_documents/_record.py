@@ -257,7 +257,7 @@ class PackedRecord(Codec[T], Generic[T]):
             pass
         try:
             if self.checked and isinstance(value, Mapping):
-                self._check_keys(cast("Mapping[Any, Any]", value))
+                self._check_keys(value.keys())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
             return self.decode(value)
         except RefusedError as bad:
             raise bad.raised_as(error or self.error, rooted=rooted) from None
