@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-lowest oldest test-integrations test-watch-node fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
+.PHONY: help demo test check format test-all test-lowest oldest test-integrations test-watch-node fuzz fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
 .SECONDARY:
 
 help: ## Show this list
@@ -90,6 +90,9 @@ integration-%: $(VENV)/.stamp-integration-%
 test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node through the proxy of cupel watch (needs node and npm)
 	npm install --silent --no-audit --no-fund --prefix .venvs/node openai@6 @anthropic-ai/sdk@1
 	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q tests/watch/test_node.py
+
+fuzz: $(VENV)/.stamp-dev ## Search for counterexamples to the laws of the core, 20,000 examples each, differently each time
+	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/relations tests/_planning
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 20,000 fits and 2,000 conversations of each format against the providers' rules (COUNT=20000 SEED=0)
 	CUPEL_FUZZ_COUNT=$(or $(COUNT),20000) CUPEL_FUZZ_SEED=$(or $(SEED),0) $(RUN) pytest -q -s tests/messages/test_generated_histories.py

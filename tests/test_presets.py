@@ -107,7 +107,7 @@ def pools(draw):
 
 
 @given(pool=pools(), policy=st.sampled_from(PRESETS), tokens=st.integers(3, 400), query=QUERIES)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_the_newest_tool_result_stays_and_calls_stay_with_their_results(pool, policy, tokens, query):
     results = [item for item in pool if item.kind == ContextKind.TOOL_OUTPUT]
     try:

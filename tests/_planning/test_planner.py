@@ -161,7 +161,7 @@ def entries_of(step: Decision) -> list[Entry]:
     return list(step.entries)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(candidates(), TERMS, st.data())
 def test_the_plan_is_what_the_rule_says_for_every_cut(pool: list[Candidate], terms: TurnTerms, data: Any) -> None:
     last = [
@@ -186,7 +186,7 @@ def test_the_plan_is_what_the_rule_says_for_every_cut(pool: list[Candidate], ter
         assert ours | {pool[index].key: option.form for index, option in found.suffix.items()} == sent
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(candidates(forms=False, most=12), st.integers(0, 120))
 def test_for_nothing_the_window_is_worth_at_least_what_greedy_takes(pool: list[Candidate], room: int) -> None:
     items = [ContextItem(c.key, c.options[-1].tokens) for c in pool]
@@ -199,7 +199,7 @@ def test_for_nothing_the_window_is_worth_at_least_what_greedy_takes(pool: list[C
     assert sum(pool[index].value for index in step.chosen) >= greedy - 1e-9
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data(), st.booleans(), st.integers(40, 200))
 def test_turn_after_turn_the_laws_hold(data: Any, gaps: bool, room: int) -> None:
     state = State()
@@ -252,7 +252,7 @@ def test_turn_after_turn_the_laws_hold(data: Any, gaps: bool, room: int) -> None
         ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(candidates(forms=False), TERMS, st.data())
 def test_without_gaps_no_start_is_better(pool: list[Candidate], terms: TurnTerms, data: Any) -> None:
     start = data.draw(st.integers(0, len(pool)))

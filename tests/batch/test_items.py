@@ -70,13 +70,13 @@ def same(forms):
     assert repr(found) == repr(expected)  # by what they show, since no NaN equals another
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(GOOD, max_size=4))
 def test_good_items_are_the_same(forms):
     same(forms)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(GOOD, min_size=1, max_size=3), st.sampled_from([*VALUES, "kin"]), st.one_of(ODD, st.text(max_size=3)))
 def test_a_bad_value_is_refused_in_the_same_words(forms, key, value):
     forms[-1][key] = value

@@ -83,7 +83,7 @@ MESSAGE = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(
     st.lists(MESSAGE | JUNK, max_size=4),
     st.sampled_from((None, "anthropic", "openai", "openai-responses")),

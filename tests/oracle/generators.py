@@ -63,7 +63,7 @@ TRUST = [
 
 
 def law(examples: int) -> settings:
-    """So many examples in a usual run; as many as its profile says in a search that is not repeatable."""
+    """Try this many examples in a repeatable run, and as many as its profile says in any other search."""
     current = settings.default
     return settings(
         max_examples=examples if current.derandomize else current.max_examples,

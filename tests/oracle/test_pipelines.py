@@ -64,7 +64,7 @@ def without_name(fields):
     return {key: value for key, value in fields.items() if key != "reason"}
 
 
-@law(350)
+@law(150)
 @given(policy=policies(), pairs=item_pairs(), budgets=budget_pairs())
 def test_output_and_report_are_the_pseudocodes(policy, pairs, budgets):
     (items, doubles), (budget, double_budget) = pairs, budgets

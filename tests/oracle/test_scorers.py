@@ -16,7 +16,7 @@ def exactly(scores):
     return [repr(float(score)) for score in scores]
 
 
-@law(300)
+@law(120)
 @given(spec=scorer_specs(), pairs=item_pairs())
 def test_one_pass_single_scores_and_the_pseudocode_agree(spec, pairs):
     items, doubles = pairs

@@ -35,7 +35,7 @@ def run_oracle(spec, doubles, budget):
         return error
 
 
-@law(300)
+@law(150)
 @given(spec=slicer_specs(), instance=instances())
 def test_selection_shortfalls_and_order_are_the_pseudocodes(spec, instance):
     scored, doubles, budget = instance

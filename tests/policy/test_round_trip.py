@@ -24,7 +24,7 @@ def outcome(policy, candidates, budget):
     return [next(i for i, candidate in enumerate(candidates) if candidate is item) for item in selected]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(policy=policies, candidates=items, budget=budgets)
 def test_random_policies_survive_every_document_and_select_the_same(policy, candidates, budget):
     document = cupel.policy.to_dict(policy)

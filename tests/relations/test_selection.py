@@ -122,7 +122,7 @@ def check_reason(entry, selected):
         assert fields["reason"] in {"Superseded", "Deduplicated"}
 
 
-@law(300)
+@law(150)
 @given(slicer=st.sampled_from(SLICERS[:11]), items=related_items(), target=st.integers(0, 60))
 def test_a_slicer_called_by_itself_keeps_to_the_relations_too(slicer, items, target):
     selected = slicer.slice(scored(items), ContextBudget(200, target))
@@ -187,7 +187,7 @@ def test_related_items_beyond_any_table_are_chosen_greedily():
     assert {item.content for item in automatic} == {item.content for item in greedy} != set()
 
 
-@law(400)
+@law(200)
 @given(slicer=st.sampled_from(SLICERS[:11]), items=related_items(max_size=6), budget=st.integers(0, 30))
 def test_the_same_is_chosen_over_a_span(slicer, items, budget):
     prepared = pipeline(slicer, OverflowStrategy.PROCEED).prepare(items)

@@ -95,7 +95,7 @@ def test_item_counts_must_agree():
         solve([1, 2], [1], 1)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     items=st.lists(st.tuples(st.integers(0, 6), st.integers(1, 6)), min_size=1, max_size=12),
     capacity=st.integers(1, 40),
