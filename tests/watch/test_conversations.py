@@ -67,6 +67,25 @@ def test_parallel_agents_with_one_beginning_become_branches():
     ]
 
 
+def test_an_agent_that_is_started_again_is_one_branch():
+    seen = Seen()
+    for _ in range(3):
+        for count in range(5):
+            seen([SYSTEM, *history("openai", count)])
+    assert seen.shape == [[5, 5, 5]]
+
+
+def test_going_back_in_a_conversation_does_not_join_an_older_branch():
+    seen = Seen()
+    seen(history("openai", 1))
+    for count in range(5):
+        seen(history("openai", 1)[:1] + history("openai", 3 + count)[1:])
+    before = seen.shape
+    placed = seen(history("openai", 4))
+    assert placed.source is not None
+    assert seen.shape != before
+
+
 def test_the_same_request_again_is_a_retry():
     seen = Seen()
     seen(history("openai", 2))

@@ -100,7 +100,11 @@ class BranchFinder:
             and (match := _match(conversation, branch, digests, opening)).common > skipped
         ]
         if matches:
-            return max(matches, key=lambda match: match[:3])
+            best = max(matches, key=lambda match: match[:3])
+            if best.common == len(digests):  # an agent that was started again repeats itself
+                since = best.branch.turns[-1].at
+                matches = [match for match in matches if match.continues and match.branch.turns[-1].at > since]
+            return max(matches, key=lambda match: match[:3], default=best)
         return max(self._runs(read, digests, opening), key=lambda match: match.common, default=None)
 
     def _runs(self, read: ReadRequest, digests: list[bytes], opening: tuple[bytes, bytes]) -> Iterator[Match]:
