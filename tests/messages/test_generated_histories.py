@@ -208,3 +208,10 @@ def test_every_turn_of_a_valid_conversation_is_a_good_request(provider: Any) -> 
         turns += conversation.turns
     print(f"{provider}: {CONVERSATIONS} conversations, {turns} turns, {len(found)} problems")
     assert found == []
+
+
+def test_a_step_that_goes_on_in_a_shorter_form_costs_nothing_new_rather_than_less() -> None:
+    conversation = Conversation("openai-responses", 1253)  # its bill had a negative number of new tokens
+    assert list(conversation.run()) == []
+    total = conversation.session.total
+    assert min(total.read, total.rewritten, total.new) >= 0
