@@ -110,11 +110,10 @@ def _belonging(request: Request, at: int) -> list[int]:
 
 
 def _newest_steps(request: Request) -> int:
-    """The position from which the newest three steps and the newest two answers come."""
+    """The position from which the newest answers come, and all that was done since the user's third newest message."""
     answers = [at for at, message in enumerate(request.history) if is_models(request.provider, message)]
-    results = [has_results(request.provider, message) for message in request.history]
-    steps = [at - 1 for at in range(1, len(results)) if results[at] and not results[at - 1]]
-    return min([*answers[-2:], *steps[-3:]], default=0)
+    spoken = [at for at, message in enumerate(request.history) if has_words(request.provider, message)]
+    return min([*answers[-2:], *(at + 1 for at in spoken[-3:-1])], default=0)
 
 
 def _is_compaction(message: Message) -> bool:

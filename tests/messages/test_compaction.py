@@ -4,8 +4,19 @@ from typing import Any
 
 import pytest
 
+from cupel import OverflowStrategy, Pipeline, RecencyScorer
 from cupel.messages import MessageSession, fit
-from tests.messages.chat import COUNTER, assistant, kept, rules, user
+from cupel.slicers import Slicer
+from tests.messages.chat import COUNTER, assistant, kept, rules, use, used, user
+
+
+class _Nothing(Slicer):
+    """Chooses nothing besides the pinned items."""
+
+    def slice(self, scored: Any, budget: Any) -> list[Any]:
+        del scored, budget
+        return []
+
 
 REPLACED = "a later compaction replaces it"
 OLD = [user("old task " * 50), assistant("old answer " * 80), user("more " * 60), assistant("again " * 90)]
@@ -66,3 +77,13 @@ def test_a_system_message_between_messages_that_a_compaction_replaces_goes_with_
     system = {"role": "system", "content": "Be brief."}
     history = [*OLD[:3], system, *OLD[3:], user("Go on."), assistant([BLOCK]), *NEW]
     assert kept(history, 250, provider="anthropic") == [5, 6, 7, 8, 9]
+
+
+def test_a_compaction_in_a_loop_that_thinks_is_parted_from_the_running_loop() -> None:
+    """A policy that leaves the message between them out cannot merge the two."""
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    old = [user("Go."), assistant([thinking, use("a")]), user([used("a", "long " * 400)])]
+    newest = user([used("b"), {"type": "text", "text": "And now?"}])
+    history = [*old, assistant([BLOCK]), user("Next?"), assistant([thinking, use("b")]), newest]
+    policy = Pipeline(scorer=RecencyScorer(), slicer=_Nothing(), overflow=OverflowStrategy.TRUNCATE)
+    assert kept(history, 300, policy=policy, provider="anthropic") == [0, 3, 4, 5, 6]

@@ -211,11 +211,10 @@ class Loops:
         if not early:
             return []
         first = early[0]
-        if first in self.openers:
-            earlier = range(first - 1, self.openers[first] - 1, -1)
-            return [{at} for at in earlier if self.infos[at].opens_thinking]
-        merged = next(at for at in loop if at in self.openers)
-        return [set(self.borders.get(self.openers[merged], ()))]
+        opener = self.openers.get(first, first)
+        ways = [{at} for at in range(first - 1, opener - 1, -1) if self.infos[at].opens_thinking]
+        merged = (self.openers[at] for at in loop if self.openers.get(at, opener) != opener)
+        return [*ways, *(set(self.borders.get(at, ())) for at in merged)]
 
 
 def _loops(positions: Iterable[int], infos: Sequence[MessageInfo]) -> list[list[int]]:
