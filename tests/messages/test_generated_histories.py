@@ -186,7 +186,7 @@ class Conversation:
             yield "the last request once more"
         self.seen, self.last = len(history), turn.messages
         if self.chance.happens(0.5):
-            self.session.observe({"prompt_tokens": weigh(self.provider, turn.messages)})
+            self.session.observe({"prompt_tokens": turn.total_tokens})
 
     def once(self, history: list[Message]) -> Any:
         try:
