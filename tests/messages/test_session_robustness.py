@@ -202,3 +202,20 @@ def test_words_typed_while_a_tool_runs_stay_without_the_step_that_is_left_out() 
     turn = MessageSession[Any](500, counter=COUNTER, forms=False, provider="openai-responses").fit(history)
     assert typed in turn.messages
     assert call("a") not in turn.messages
+
+
+def test_a_step_that_grows_and_is_cut_has_a_bill_that_can_be_restored() -> None:
+    caller = {"type": "program", "caller_id": "p"}
+    history = [
+        user("Go."),
+        {"type": "program", "id": "prg_1", "call_id": "p", "code": "run()", "fingerprint": "f"},
+        {"type": "function_call", "call_id": "a", "name": "read", "arguments": "{}", "caller": caller},
+        {"type": "function_call_output", "call_id": "a", "output": "x = 1\n" * 530, "caller": caller},
+    ]
+    session = MessageSession[Any](900, counter=COUNTER, provider="openai-responses")
+    assert session.fit(history).shortened == (), "all of it was sent"
+    done = {"type": "program_output", "id": "po_1", "call_id": "p", "result": "y" * 400, "status": "completed"}
+    turn = session.fit([*history, done])
+    assert turn.shortened == (3,)
+    assert min(turn.bill.read, turn.bill.rewritten, turn.bill.new) >= 0
+    MessageSession[Any].from_json(session.to_json(), 900, counter=COUNTER, provider="openai-responses")

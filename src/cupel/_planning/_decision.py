@@ -69,7 +69,7 @@ class TurnStart(NamedTuple):
     def terms(self, planner: Planner, worth: float, room: int) -> tuple[TurnTerms, float]:
         """Return the numbers that decide, and the smoothed value of a freshly selected window."""
         value = _smoothed(self.state.reselected, planner.reselected(room))
-        added = sum(c.whole.tokens - c.begun for c in planner.candidates if c.new)
+        added = sum(max(0, c.whole.tokens - c.begun) for c in planner.candidates if c.new)
         growth = _smoothed(self.state.growth, added) if self.state.turns else 0.0
         read = self.prices.read + self.state.expiry * (self.prices.write - self.prices.read)
         gain = worth * room / value if value > 0 else 0.0
@@ -161,8 +161,10 @@ def _common(last: Sequence[Entry], entries: Sequence[Entry]) -> int:
 
 def _begun(planner: Planner, last: Sequence[Entry], entries: Sequence[Entry]) -> int:
     """Return the tokens of an entry that keeps its place and its beginning, though it has grown."""
-    here = last and entries and last[0].key == entries[0].key
-    return planner.candidates[planner.places[entries[0].key]].begun if here else 0
+    if not last or not entries or last[0].key != entries[0].key:
+        return 0
+    candidate = planner.candidates[planner.places[entries[0].key]]
+    return 0 if candidate.cut else candidate.begun
 
 
 def _changes(
