@@ -92,7 +92,7 @@ test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node through the proxy o
 	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q tests/watch/test_node.py
 
 fuzz: $(VENV)/.stamp-dev ## Search for counterexamples to the laws of the core, 20,000 examples each, differently each time
-	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/relations tests/_planning
+	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/relations tests/_planning tests/policy tests/shorten tests/slicers
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 20,000 fits and 2,000 conversations of each format against the providers' rules (COUNT=20000 SEED=0)
 	CUPEL_FUZZ_COUNT=$(or $(COUNT),20000) CUPEL_FUZZ_SEED=$(or $(SEED),0) $(RUN) pytest -q -s tests/messages/test_generated_histories.py

@@ -4,7 +4,9 @@ from hypothesis import HealthCheck, settings
 
 collect_ignore = ["typing"]  # type-checked, never run
 
-settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("fuzz", settings.get_profile("ci"), derandomize=False, max_examples=20_000, print_blob=True)
 settings.register_profile("mutants", settings.get_profile("fuzz"), max_examples=20, database=None)
 settings.load_profile("ci")
