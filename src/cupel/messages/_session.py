@@ -66,10 +66,11 @@ class MessageSession(BaseSession, Generic[M]):
         observation: returns True for user messages that are tool outputs, for agents that send them that way.
         worth: raise it to keep more context at a higher cost.
         forms: False keeps all outputs whole; a shortener replaces the built-in one.
-        counter, tools, system, pin, image_tokens, alternate, system_messages: as for `fit`.
         query: the text that a policy's scorer looks for; by default the newest user message.
         gaps: False drops messages from the old end only.
         framework: reads and returns the messages of a framework.
+
+    The other arguments are those of `fit`.
 
     >>> session = MessageSession(1000, provider="openai")
     >>> history = [{"role": "user", "content": "What is in the log?"}]
