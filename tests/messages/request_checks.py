@@ -110,10 +110,13 @@ def _belonging(request: Request, at: int) -> list[int]:
 
 
 def _newest_steps(request: Request) -> int:
-    """The position from which the newest answers come, and all that was done since the user's third newest message."""
-    answers = [at for at, message in enumerate(request.history) if is_models(request.provider, message)]
-    spoken = [at for at, message in enumerate(request.history) if has_words(request.provider, message)]
-    return min([*answers[-2:], *(at + 1 for at in spoken[-3:-1])], default=0)
+    """The position from which the newest answers and results come, and all since the user's third newest message."""
+    provider, history = request.provider, request.history
+    answers = [at for at, message in enumerate(history) if is_models(provider, message)]
+    results = [at for at, message in enumerate(history) if has_results(provider, message)]
+    spoken = [at for at, message in enumerate(history) if has_words(provider, message)]
+    before = [at + 1 for at in spoken if results and at < results[-1]]
+    return min([*answers[-2:], *(at + 1 for at in spoken[-3:-1]), *before[-1:]], default=0)
 
 
 def _is_compaction(message: Message) -> bool:

@@ -101,6 +101,28 @@ def test_a_question_typed_while_a_tool_ran_stays() -> None:
     assert user("And hurry.") in session.fit(history).messages
 
 
+def test_words_that_a_fit_keeps_are_not_lost_to_words_typed_while_a_tool_ran() -> None:
+    said = ("Look closely. ", "And please hurry. ", "Mind the gap. ")
+    first, meanwhile, later = (user(words * 45) for words in said)
+    history: list[Message] = [
+        first,
+        {"type": "function_call", "call_id": "1", "name": "read", "arguments": '{"path": "a"}'},
+        meanwhile,
+        {"type": "function_call_output", "call_id": "1", "output": "fine"},
+        assistant("It is fine."),
+        later,
+        assistant("I see."),
+        user("Go on."),
+    ]
+    options: dict[str, Any] = {"provider": "openai-responses", "counter": COUNTER, "forms": False}
+    session = MessageSession[Message](400, **options)
+    session.fit(history[:1])
+    turn = session.fit(history)
+    assert later in fit(history, 400, **options).messages
+    assert later in turn.messages
+    assert meanwhile not in turn.messages, "there is no room for both"
+
+
 def test_new_messages_are_not_dropped_in_favour_of_old_ones() -> None:
     history = [user("The task. " * 180)]
     session = MessageSession[Message](1000, **OPTIONS)

@@ -197,7 +197,7 @@ class MessageSession(BaseSession, Generic[M]):
         except PinnedMessagesExceedBudgetError:
             if not joined:
                 raise
-        if request is not None and not (joined and planner.lacks_joined_words(request)):
+        if request is not None and not (joined and planner.lacks_words(request)):
             return planner, request
         # Units that are interleaved can be sent without each other, if there is no room for all of them.
         parted = self._planner(history, Segments(self._forms, joined=False), active, idle)

@@ -153,10 +153,11 @@ class TurnPlanner:
         units = [unit for at in self._present.needed(set()) for unit in self.segments[at].units]
         raise too_large(self.history, self.window, units)
 
-    def lacks_joined_words(self, request: PlannedRequest) -> bool:
-        """Return whether a request leaves out words of the user because of the steps that they are interleaved with."""
-        joined = [at for at, segment in enumerate(self.segments) if len(segment.units) > 1 and segment.has_user_words]
-        return self.gaps and not request.sent.keys() >= {*joined}
+    def lacks_words(self, request: PlannedRequest) -> bool:
+        """Return whether a request leaves out words of the user that might fit if interleaved units were parted."""
+        words = {at for at, segment in enumerate(self.segments) if segment.has_user_words}
+        joined = any(len(self.segments[at].units) > 1 for at in words)
+        return self.gaps and joined and not request.sent.keys() >= words
 
     def _whole(self) -> PlannedRequest:
         """Return the request that is the history, message for message."""
