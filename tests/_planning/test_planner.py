@@ -293,13 +293,12 @@ def test_prices_that_make_no_sense_are_refused(options: dict[str, Any], words: s
 
 
 def test_bills_add_up_and_say_what_they_are() -> None:
-    bill = Bill(sent=12_400, read=9_100, rewritten=600, new=2_700, price=5_035, without_cache=12_400, reselecting=9_800)
+    bill = Bill(sent=12_400, read=9_100, rewritten=600, new=2_700, price=5_035)
     assert str(bill) == (
-        "12.4k tokens sent: 9.1k read from the cache, 600 written again, 2.7k new; "
-        "price 5.0k uncached tokens (12.4k without a cache, 9.8k if reselected)"
+        "12.4k tokens sent: 9.1k read from the cache, 600 written again, 2.7k new; price of 5.0k uncached tokens"
     )
     estimate = Bill(settled=False)
-    assert "price 5.0k uncached tokens, estimated" in str(bill + estimate)
+    assert "price of 5.0k uncached tokens, estimated" in str(bill + estimate)
     change = Change(what="evicted", label="x", key="x", tokens=1, worth=0.26, read=0.1, write=1.25, turns=3.9)
     assert change.place == pytest.approx(0.1 + 1.15 / 3.9)
 

@@ -248,7 +248,7 @@ def test_without_gaps_messages_leave_only_from_the_old_end() -> None:
         stays = {at for at, message in enumerate(history) if message["role"] in ("system", "user")}  # pinned, or once
         assert all(at in gone or at in stays for at in range(max(gone, default=0)))
     total = session.total
-    assert total.price < total.without_cache / 2
+    assert total.price < total.sent / 2
 
 
 def test_a_policy_says_what_messages_are_worth() -> None:

@@ -85,7 +85,7 @@ def test_over_many_turns_the_laws_hold_in_any_order_and_after_a_restart() -> Non
         evicted += sum(change.what == "evicted" for change in result.changes)
         pool += new
     assert evicted
-    assert session.total.price < session.total.without_cache
+    assert session.total.price < session.total.sent
 
 
 def test_forms_of_one_thing_are_alternatives() -> None:

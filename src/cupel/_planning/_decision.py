@@ -146,8 +146,8 @@ def _bill(start: TurnStart, planner: Planner, entries: Sequence[Entry], same: in
         found = ((planner.candidates[planner.places[entry.key]], entry) for entry in entries)
         new = sum(max(0, entry.size - candidate.begun) for candidate, entry in found if candidate.new)
     if start.cold:
-        return estimated(start.prices, opening=0, same=0, sent=sent, new=new)
-    return estimated(start.prices, opening=opening, same=opening + same, sent=sent, new=new)
+        return estimated(start.prices, same=0, sent=sent, new=new)
+    return estimated(start.prices, same=opening + same, sent=sent, new=new)
 
 
 def _smoothed(before: float, now: float) -> float:

@@ -14,7 +14,7 @@ from cupel.errors import ConfigurationError
 if TYPE_CHECKING:
     from cupel._planning._planner import Change
 
-AMOUNTS: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting")
+AMOUNTS: Final = ("sent", "read", "rewritten", "new", "price")
 """The fields of a bill that add up."""
 _THOUSAND: Final = 1000
 _PRINTABLE: Final = 2**53
@@ -86,12 +86,12 @@ class Bill:
 
     `read + rewritten + new == sent`. Bills add up with `+`.
 
-    >>> bill = Bill(sent=100, read=80, rewritten=5, new=15, price=33.0, without_cache=100.0, reselecting=125.0)
+    >>> bill = Bill(sent=100, read=80, rewritten=5, new=15, price=33.0)
     >>> (bill + bill).price
     66.0
     >>> print(str(bill).replace("; ", "\n"))
     100 tokens sent: 80 read from the cache, 5 written again, 15 new
-    price 33 uncached tokens (100 without a cache, 125 if reselected)
+    price of 33 uncached tokens
     """
 
     sent: int = 0
@@ -102,10 +102,6 @@ class Bill:
     new: int = 0
     """Tokens that came since the last request."""
     price: float = 0.0
-    without_cache: float = 0.0
-    """The price of the same request without a cache."""
-    reselecting: float = 0.0
-    """The price of a freshly selected window of this size, of which only system prompt and tools are in the cache."""
     settled: bool = True
     """Whether these are the provider's own counts; an estimate otherwise."""
     mistake: str = ""
@@ -117,14 +113,13 @@ class Bill:
 
     def __str__(self) -> str:
         parts = f"{_k(self.read)} read from the cache, {_k(self.rewritten)} written again, {_k(self.new)} new"
-        beside = f"{_k(self.without_cache)} without a cache, {_k(self.reselecting)} if reselected"
         estimated = "" if self.settled else ", estimated"
         mistake = f"; the estimate was wrong: {self.mistake}" if self.mistake else ""
-        price = f"price {_k(self.price)} uncached tokens{estimated} ({beside})"
+        price = f"price of {_k(self.price)} uncached tokens{estimated}"
         return f"{_k(self.sent)} tokens sent: {parts}; {price}{mistake}"
 
 
-def billed(prices: Prices, *, sent: int, read: int, new: int, reselecting: float, settled: bool) -> Bill:
+def billed(prices: Prices, *, sent: int, read: int, new: int, settled: bool) -> Bill:
     """Return the bill of a request of which the cache serves `read` tokens."""
     missed = sent - read
     return Bill(
@@ -133,18 +128,13 @@ def billed(prices: Prices, *, sent: int, read: int, new: int, reselecting: float
         rewritten=missed - new,
         new=new,
         price=prices.read * read + prices.write * missed,
-        without_cache=float(sent),
-        reselecting=reselecting,
         settled=settled,
     )
 
 
-def estimated(prices: Prices, *, opening: int, same: int, sent: int, new: int) -> Bill:
-    """Return the bill of a request whose first `same` tokens the provider has seen, `opening` of them in any case."""
-    served = min(prices.cached(opening), sent)
-    reselecting = prices.read * served + prices.write * (sent - served)
-    read = min(prices.cached(same), sent - new)
-    return billed(prices, sent=sent, read=read, new=new, reselecting=reselecting, settled=False)
+def estimated(prices: Prices, *, same: int, sent: int, new: int) -> Bill:
+    """Return the bill of a request whose first `same` tokens the provider has seen."""
+    return billed(prices, sent=sent, read=min(prices.cached(same), sent - new), new=new, settled=False)
 
 
 def turn_html(bill: Bill, reason: str, changes: Sequence[Change]) -> str:

@@ -252,7 +252,6 @@ def settle(state: State, usage: object, prices: Prices, diagnostics: object = No
         sent=sent,
         read=read,
         new=min(round(estimate.new * observed), sent - read),
-        reselecting=estimate.reselecting * observed,
         settled=True,
     )
     if miss is not None and miss.tokens > estimate.rewritten * observed + _APART * sent:

@@ -46,7 +46,7 @@ _UTILIZATION_BUCKETS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95
 _SECONDS_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _TOKEN_BUCKETS: Final = (256, 1024, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
 _NANOSECONDS: Final = 1e9
-_BILL: Final = ("sent", "read", "rewritten", "new", "price", "without_cache", "reselecting", "settled")
+_BILL: Final = ("sent", "read", "rewritten", "new", "price", "settled")
 _log = logging.getLogger("cupel")
 
 

@@ -157,5 +157,5 @@ def _is_same(messages: list[Any], own: list[Any]) -> bool:
 def _scaled(bill: Bill, ratio: float) -> Bill:
     """Return a bill in the provider's tokens."""
     read, rewritten, new = (round(tokens * ratio) for tokens in (bill.read, bill.rewritten, bill.new))
-    prices = {name: getattr(bill, name) * ratio for name in ("price", "without_cache", "reselecting")}
-    return replace(bill, sent=read + rewritten + new, read=read, rewritten=rewritten, new=new, **prices)
+    sent = read + rewritten + new
+    return replace(bill, sent=sent, read=read, rewritten=rewritten, new=new, price=bill.price * ratio)
