@@ -278,6 +278,33 @@ def test_a_recording_shows_itself_in_a_line():
 def test_the_tail_is_cut_only_beyond_the_budget():
     history = recordings.chat()
     fill = TailStrategy()(Recording(history), 10**9)
-    everything = fill._opening + sum(fill._reader.cost(fill._reader.read(message)) for message in history)
+    everything = fill._reader.opening_tokens + sum(fill._reader.cost(fill._reader.read(message)) for message in history)
     assert TailStrategy()(Recording(history), everything)(history) == history
     assert len(TailStrategy()(Recording(history), everything - 1)(history)) < len(history)
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "look", "parameters": {"type": "object", "properties": {"page": {"type": "string"}}}},
+    }
+]
+
+
+@pytest.mark.parametrize("strategy", [SessionStrategy(), FitStrategy()], ids=["session", "fit"])
+@pytest.mark.parametrize("tools", [None, TOOLS], ids=["messages alone", "with tools"])
+def test_a_request_is_counted_as_the_strategy_counts_it(strategy, tools):
+    counted = []
+
+    def noting(recording, budget):
+        fill = strategy(recording, budget)
+
+        def filled(history):
+            counted.append(fill(history))
+            return counted[-1]
+
+        return filled
+
+    found = replay(Recording(recordings.chat(), tools=tools), {"noting": noting}, BUDGET)
+    assert any(one.notes for one in counted)
+    assert [turn.sent for turn in found.strategies["noting"]] == [one.total_tokens for one in counted]

@@ -61,7 +61,12 @@ def test_the_newest_steps_are_held_with_outputs_that_share_the_room():
     fitted = fit(history, 1000, counter=COUNTER)
     assert kept(history, 1000) == [0, 7, 8, 9, 10]
     assert fitted.shortened == (8, 10)
-    assert 900 < fitted.total_tokens <= 1000
+
+
+@pytest.mark.parametrize("budget", range(980, 1040, 4))
+def test_outputs_that_were_cut_fill_the_room_at_every_budget(budget: int):
+    history = [user("Look."), *(m for n in "abcde" for m in (calling(n), result(n, "word " * 2000)))]
+    assert 0.9 * budget < fit(history, budget, counter=COUNTER).total_tokens <= budget
 
 
 def test_the_users_words_beside_a_result_are_the_newest_message():

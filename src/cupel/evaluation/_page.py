@@ -32,7 +32,7 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
         conversations.append(
             {
                 "name": recording.name or f"conversation {number}",
-                "opening": [texts.row(message) for message in reader.opening],
+                "opening": [{**texts.row(message), "tokens": reader.opening_tokens} for message in reader.opening],
                 "messages": len(recording.messages),
                 "strategies": [_turns(each, texts, replay.prices) for each in turns],
                 "texts": texts.rows,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cupel._counter import count_tokens
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
-from cupel.messages import MessageInfo, Provider, read_message
+from cupel.messages import MessageInfo, Provider, fit, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from cupel.evaluation._recordings import Recording
     from cupel.tokens import TokenCounter
 
-_REPLY_FRAME: Final = 3
-"""Tokens that begin the model's reply, as `fit` counts them."""
+_ROOM: Final = 2**53
 
 
 class RecordedStep(NamedTuple):
@@ -40,8 +39,10 @@ class Reader:
         self._counter = counter_or_default(counter)
         self.messages = [self._read(message, f"messages[{at}]") for at, message in enumerate(recording.messages)]
         texts = _opening(recording)
-        self.opening = [MessageInfo("system", texts=texts, extra=_REPLY_FRAME)] if texts else []
+        self.opening = [MessageInfo("system", texts=texts)] if texts else []
         """The system prompt and the tools of every request, as one message."""
+        self.opening_tokens = _opening_tokens(recording, counter)
+        """Tokens of a request besides its messages."""
         self._known = {id(m): info for m, info in zip(recording.messages, self.messages, strict=True)}
 
     def read(self, message: Any) -> MessageInfo:
@@ -98,6 +99,11 @@ def _opening(recording: Recording) -> list[str]:
     if recording.tools:
         texts.append(_dumped(recording.tools))
     return texts
+
+
+def _opening_tokens(recording: Recording, counter: TokenCounter | None) -> int:
+    system, tools = recording.system, recording.tools
+    return fit([], _ROOM, counter=counter, tools=tools, provider=recording.provider, system=system).total_tokens
 
 
 def _dumped(value: object) -> str:

@@ -268,7 +268,7 @@ class _Conversation(Reader):
 
     def __init__(self, recording: Recording, counter: TokenCounter | None) -> None:
         super().__init__(recording, counter)
-        self.sizes = list(accumulate(map(self.cost, self.messages), initial=sum(map(self.cost, self.opening))))
+        self.sizes = list(accumulate(map(self.cost, self.messages), initial=self.opening_tokens))
         """Tokens of the history before each message."""
         self._keys = {id(message): message_digest(message) for message in recording.messages}
 
@@ -307,10 +307,10 @@ class _Meter:
                 yield replace(turn, retention=conversation.retention(step, ()) if looks else None, failure=str(error))
                 continue
             keys = conversation.keys(request.messages)
-            same = 0 if last is None else len(conversation.opening) + _common(before, keys)
-            said = [*conversation.opening, *map(conversation.read, request.messages)]
-            sent = self._sent(turn, conversation, request, said, same=same, start=start)
-            yield replace(sent, retention=conversation.retention(step, said) if looks else None)
+            said = list(map(conversation.read, request.messages))
+            sent = self._sent(turn, conversation, request, said, same=_common(before, keys), start=start)
+            window = [*conversation.opening, *said]
+            yield replace(sent, retention=conversation.retention(step, window) if looks else None)
             before, last, start = keys, request, step.at
 
     def _sent(
@@ -325,15 +325,17 @@ class _Meter:
     ) -> ReplayedTurn:
         """Add the cost of a request whose first `same` messages are cached; `start` is the place of the last answer."""
         costs = list(map(conversation.cost, said))
-        places = zip(request.positions, costs[len(conversation.opening) :], strict=True)
-        sent, hit = sum(costs), sum(costs[:same])
+        sent, hit = conversation.opening_tokens + sum(costs), sum(costs[:same])
+        if start and conversation.opening:
+            hit += conversation.opening_tokens
         cached = self._prices.cached(hit)
+        new = (cost for at, cost in zip(request.positions, costs, strict=True) if at is None or at >= start)
         newest, wanted = (said[-1] if request.messages else None), conversation.messages[turn.at - 1]
         return replace(
             turn,
             sent=sent,
             hit=hit,
-            new=sum(cost for at, cost in places if at is None or at >= start) if start else sent,
+            new=sum(new) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
             over=sent > self._budget,
             invalid=not conversation.is_valid(said),

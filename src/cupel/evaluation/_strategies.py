@@ -147,14 +147,13 @@ class _Tail:
         self._budget = budget
         self._low = low
         self._start = 0
-        self._opening = sum(map(self._reader.cost, self._reader.opening))
 
     def __call__(self, history: list[Any]) -> list[Any]:
         """Return the opening messages and the part of the rest that stays."""
         said = [self._reader.read(message) for message in history]
         costs = list(map(self._reader.cost, said))
         head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
-        fixed = self._opening + sum(costs[:head])
+        fixed = self._reader.opening_tokens + sum(costs[:head])
         self._start = max(self._start, head)
         if fixed + sum(costs[self._start :]) > self._budget:
             room, at = self._low * self._budget - fixed, len(history)

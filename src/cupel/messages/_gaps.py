@@ -114,7 +114,9 @@ class Gaps:
 
     def tokens(self, placed: PlacedNote) -> int:
         """Return the tokens that a note adds to a request."""
-        return self.counter.count(placed.text) + (1 if placed.slot.in_result else MESSAGE_FRAME)
+        if placed.slot.in_result:
+            return self.counter.count(f"{placed.text}\n")  # the line break before the result
+        return self.counter.count(placed.text) + MESSAGE_FRAME
 
 
 def clipped(text: str, limit: int, counter: TokenCounter) -> str:

@@ -27,8 +27,10 @@ LARGEST_OUTPUT: Final = 0.25
 """A single output takes at most this share of the room in a history that does not fit."""
 SHORTEST_USER: Final = 100
 """The words of the user are never cut below this many tokens."""
-MESSAGE_FRAME: Final = 5
+MESSAGE_FRAME: Final = 4
 """Tokens around the text of a message."""
+_CUTS = 3
+"""How often a longer form is tried: one may take a few tokens more than its limit."""
 _GAIN = 20
 """An output is made longer only where at least this many tokens are free."""
 
@@ -201,5 +203,10 @@ class Present:
             return name
         sizes = segment.all_sizes
         limit = level(sizes, sum(min(size, int(name)) for size in sizes) + room)
-        longer = self.source.shortened(segment, self.history, limit)
-        return longer if 0 < self.tokens(at, longer) - now <= room else name
+        for _ in range(_CUTS):
+            longer = self.source.shortened(segment, self.history, limit)
+            gained = self.tokens(at, longer) - now
+            if gained <= room:
+                return longer if gained > 0 else name
+            limit -= max(gained - room, limit // 16)
+        return name
