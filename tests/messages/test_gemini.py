@@ -158,10 +158,7 @@ def test_a_content_that_gemini_refuses_is_rejected(message: Any, reason: str | N
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ([model(call(1))], "call without its result"),
         ([user(response("a"))], "result without its call"),
-        ([model(call(1)), user("Never mind.")], "call without its result"),
-        ([model(call(1), call(2)), user(response("a"))], "call without its result"),
         ([model(call(1)), user(response("a", name="other"))], "result without its call"),
         ([model(call(1, id="x")), user(response("a", id="y"))], "result without its call"),
         ([model(call(1)), user(response("a"), response("b"))], "result without its call"),
@@ -174,6 +171,33 @@ def test_a_broken_step_is_left_out_with_its_reason(broken: list[Any], reason: st
     fitted = fit(history, 10**6, **OPTIONS)
     assert violations("gemini", fitted.messages, history) == []
     assert reason in str(fitted.dropped[0].reason)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [[model(call(1))], [model(call(1)), user("Never mind.")], [model(call(1), call(2)), user(response("a"))]],
+)
+def test_a_call_without_its_response_is_an_error_that_says_what_to_do(broken: list[Any]) -> None:
+    history = [user("Hi"), *broken]
+    match = r"messages\[1\] has a call without its result: append one for each call, or remove the call"
+    with pytest.raises(InvalidItemError, match=match):
+        fit(history, 10**6, **OPTIONS)
+    with pytest.raises(InvalidItemError, match=match):
+        MessageSession(10**6, **OPTIONS).fit(history)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"role": "user", "content": "Hi"}, "content belongs to another format than Gemini's: convert the message"),
+        ({"role": "user", "part": [{"text": "Hi"}]}, "has no parts but 'part'; did you mean 'parts'?"),
+        ({"role": "user", "text": "Hi"}, "has no parts but 'text'; did you mean 'parts'?"),
+    ],
+)
+def test_words_under_a_wrong_key_are_refused(message: dict[str, Any], words: str) -> None:
+    for options in (OPTIONS, {}):
+        with pytest.raises(InvalidItemError, match=words):
+            fit([message, model("So."), user("Now?")], 10**6, **options)
 
 
 def test_ids_are_compared_where_both_have_one() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cupel import CompositeScorer, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
+from cupel.errors import InvalidItemError
 from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from tests.messages.generators import anthropic, bedrock, gemini, openai, responses
@@ -135,6 +136,10 @@ def test_every_fit_of_a_broken_history_is_accepted(provider: Any) -> None:
         try:
             fitted = fit(history, budget, counter=COUNTER, provider=provider, tools=TOOLS.get(provider))
         except PinnedMessagesExceedBudgetError:
+            continue
+        except InvalidItemError as error:
+            if provider != "gemini" or "call without its result" not in str(error):
+                raise
             continue
         if fitted.messages:
             found += [f"seed {seed}: {problem}" for problem in violations(provider, fitted.messages, history)]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from cupel._checks import wrong_type
-from cupel.errors import ConfigurationError
+from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage, detect_format
 from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._memory import Memory, ParsedMessage, message_tokens
 from cupel.messages._notes import Slot, with_note
 from cupel.messages._plain import JSON, compact_json, is_sequence, plain
 from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, SystemMessages, keep_system, outdate, pin_units
-from cupel.messages._units import alternating
+from cupel.messages._units import NO_RESULT, alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
 from cupel.tokens import CachedCounter, TokenCounter, counter_or_default
 
@@ -238,10 +238,9 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
     if not memory.lasts:
         counter = CachedCounter(counter)  # a long text is counted to be read, to be cut, and to be shortened
     infos = [one.read(f"messages[{index}]", fmt, images, counter) for index, one in enumerate(parsed)]
-    if options.sends and fmt.needs_tools and not tools and any(info.calls or info.results for info in infos):
-        msg = f"tools must be given: messages hold tool calls, which {fmt.name} accepts only with its list of tools"
-        raise ConfigurationError(msg)
     units, rules = _grouped(infos, fmt, options)
+    if options.sends:
+        _check_needs(fmt, infos, units, has_tools=bool(tools))
     pin = options.pin
     pin_units(units, infos, [pin is not None and bool(pin(message)) for message in messages])
     return History(
@@ -273,6 +272,17 @@ def _grouped(infos: Sequence[MessageInfo], fmt: Format, options: Options) -> tup
     rules = Rules(units, ends, Loops.of(infos) if fmt.thinking else None)
     rules.reject_unsendable()
     return units, rules
+
+
+def _check_needs(fmt: Format, infos: Sequence[MessageInfo], units: Sequence[Unit], *, has_tools: bool) -> None:
+    """Raise if a history lacks something without which its provider refuses every request."""
+    if fmt.needs_tools and not has_tools and any(info.calls or info.results for info in infos):
+        msg = f"tools must be given: messages hold tool calls, which {fmt.name} accepts only with its list of tools"
+        raise ConfigurationError(msg)
+    unanswered = [unit.positions[0] for unit in units if unit.rejection == NO_RESULT]
+    if fmt.needs_results and unanswered:
+        msg = f"messages[{unanswered[0]}] has a call without its result: append one for each call, or remove the call"
+        raise InvalidItemError(msg)
 
 
 def _fixed_items(fmt: Format, system: object, tools: Sequence[Any], counter: TokenCounter) -> list[ContextItem]:

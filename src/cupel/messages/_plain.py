@@ -94,21 +94,24 @@ def role_of(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
     return roles[name]
 
 
-def check_keys(message: JSON, path: str) -> None:
-    """Raise if a message has no content but a key that was meant to be it."""
-    if "content" in message:
+def check_keys(message: JSON, path: str, name: str = "content") -> None:
+    """Raise if a message has no content, under the name that its format uses, but a key that was meant to be it."""
+    if name in message:
         return
     if "parts" in message:
         msg = f"{path}.parts belongs to Gemini's format: name it with provider='gemini', or convert the message"
         raise InvalidItemError(msg)
-    close = next((key for key in message if key in _MEANT or _is_close(key)), None)
+    if "content" in message:
+        msg = f"{path}.content belongs to another format than Gemini's: convert the message to a content with parts"
+        raise InvalidItemError(msg)
+    close = next((key for key in message if key in _MEANT or _is_close(key, name)), None)
     if close is not None:
-        msg = f"{path} has no content but {close!r}; did you mean 'content'?"
+        msg = f"{path} has no {name} but {close!r}; did you mean {name!r}?"
         raise InvalidItemError(msg)
 
 
-def _is_close(key: str) -> bool:
-    return len(key) <= _LONGEST_KEY and did_you_mean(key, ("content",)) != ""
+def _is_close(key: str, name: str) -> bool:
+    return len(key) <= _LONGEST_KEY and did_you_mean(key, (name,)) != ""
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[object]]:

@@ -82,7 +82,7 @@ def _check_kinds(kinds: list[str], info: MessageInfo) -> None:
 
 def _only_key(block: JSON, path: str) -> tuple[str, Any]:
     if len(block) != 1:
-        msg = f"{path} must have one key that names its kind, such as text or toolUse, got {shown(sorted(block))}"
+        msg = f"{path} must have one key that names its kind, as Bedrock's blocks do, got {shown(sorted(block))}"
         raise InvalidItemError(msg)
     return next(iter(block.items()))
 

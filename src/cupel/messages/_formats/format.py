@@ -116,6 +116,8 @@ class Format:
     """Whether messages may hold bytes, as images and files."""
     needs_tools: bool = False
     """Whether a request with calls must list its tools."""
+    needs_results: bool = False
+    """Whether a call without its result is an error; elsewhere it is left out."""
     results_are_user: bool = False
     """Whether tool results are part of user messages, rather than separate messages."""
 

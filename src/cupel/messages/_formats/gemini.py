@@ -10,7 +10,7 @@ from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.texts import Form, change_object, change_strings
-from cupel.messages._plain import JSON, compact_json, fields, is_model, is_sequence, objects, plain_message
+from cupel.messages._plain import JSON, check_keys, compact_json, fields, is_model, is_sequence, objects, plain_message
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, MessageInfo, Role, Unit
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def _camel(value: Any) -> Any:
 def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     """Read one content."""
     info = MessageInfo(spoken_role(message, path, _ROLES), speaks=True, extra=anthropic.MESSAGE_FRAME)
+    check_keys(message, path, "parts")
     parts = objects(message.get("parts"), f"{path}.parts")
     if not parts:
         info.reject(EMPTY_CONTENT)
@@ -265,4 +266,5 @@ FORMAT: Final = Format(
     ends_with_user=True,
     results_are_user=True,
     has_bytes=True,
+    needs_results=True,
 )
