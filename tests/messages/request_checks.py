@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -94,8 +95,8 @@ def without_the_users_words(request: Request) -> str | None:
     spoken = [at for at in range(start, len(request.history)) if has_words(request.provider, request.history[at])]
     if request.by_policy or not request.cuts:
         return None
-    words = {one for at in spoken for one in _belonging(request, at)}
-    words |= {at for at, message in enumerate(request.history) if message.get("role") in ("developer", "system")}
+    system = [at for at, message in enumerate(request.history) if message.get("role") in ("developer", "system")]
+    words = {one for at in (*spoken, *system) for one in _belonging(request, at)}
     tokens = weigh(request.provider, [request.history[at] for at in sorted(words)])
     present = weigh(request.provider, request.history[_newest_steps(request) :])
     if tokens > USERS_SHARE * request.budget or present > PRESENT_SHARE * request.budget:
@@ -104,9 +105,13 @@ def without_the_users_words(request: Request) -> str | None:
     return f"messages {lost} of the user are missing" if lost else None
 
 
-def _belonging(request: Request, at: int) -> list[int]:
-    """The positions of a message, and of the calls that it answers."""
-    return [at - 1, at] if at and has_results(request.provider, request.history[at]) else [at]
+def _belonging(request: Request, at: int) -> Iterable[int]:
+    """The positions of a message, of the calls that it answers, and of the step before which it must be sent."""
+    provider, history = request.provider, request.history
+    if provider == "anthropic" and history[at]["role"] == "system":
+        later = (one for one in range(at + 1, len(history)) if has_words(provider, history[one]))
+        return range(at, next(later, len(history)))
+    return [at - 1, at] if at and has_results(provider, history[at]) else [at]
 
 
 def _newest_steps(request: Request) -> int:

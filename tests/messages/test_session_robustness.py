@@ -101,26 +101,34 @@ def test_a_question_typed_while_a_tool_ran_stays() -> None:
     assert user("And hurry.") in session.fit(history).messages
 
 
+CROWDED: dict[str, Any] = {"provider": "openai-responses", "counter": COUNTER, "forms": False}
+
+
+def crowded() -> list[Message]:
+    """A history of which 400 tokens hold no more than two of the three long messages of the user."""
+    first, meanwhile, later = (user(words * 45) for words in ("Look closely. ", "And please hurry. ", "Mind the gap. "))
+    call = {"type": "function_call", "call_id": "1", "name": "read", "arguments": '{"path": "a"}'}
+    output = {"type": "function_call_output", "call_id": "1", "output": "fine"}
+    return [first, call, meanwhile, output, assistant("Fine."), later, assistant("I see."), user("Go on.")]
+
+
 def test_words_that_a_fit_keeps_are_not_lost_to_words_typed_while_a_tool_ran() -> None:
-    said = ("Look closely. ", "And please hurry. ", "Mind the gap. ")
-    first, meanwhile, later = (user(words * 45) for words in said)
-    history: list[Message] = [
-        first,
-        {"type": "function_call", "call_id": "1", "name": "read", "arguments": '{"path": "a"}'},
-        meanwhile,
-        {"type": "function_call_output", "call_id": "1", "output": "fine"},
-        assistant("It is fine."),
-        later,
-        assistant("I see."),
-        user("Go on."),
-    ]
-    options: dict[str, Any] = {"provider": "openai-responses", "counter": COUNTER, "forms": False}
-    session = MessageSession[Message](400, **options)
+    history = crowded()
+    session = MessageSession[Message](400, **CROWDED)
+    session.fit(history[:1])
+    sent = session.fit(history).messages
+    assert history[5] in fit(history, 400, **CROWDED).messages
+    assert history[5] in sent
+    assert history[2] not in sent, "there is no room for both"
+
+
+def test_new_messages_are_new_even_if_they_need_not_be_sent() -> None:
+    history = crowded()
+    session = MessageSession[Message](400, **CROWDED)
     session.fit(history[:1])
     turn = session.fit(history)
-    assert later in fit(history, 400, **options).messages
-    assert later in turn.messages
-    assert meanwhile not in turn.messages, "there is no room for both"
+    assert history[6] in turn.messages
+    assert turn.changes == ()
 
 
 def test_new_messages_are_not_dropped_in_favour_of_old_ones() -> None:

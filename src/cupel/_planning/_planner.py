@@ -43,7 +43,7 @@ class Candidate(msgspec.Struct, frozen=True):
     held: bool = False
     """It must be sent, in its longest form."""
     new: bool = False
-    """It came since the last request; it is held, and comes last."""
+    """It came since the last request, and comes last."""
     free: bool = False
     """It has no fixed place and may be sent after newer candidates."""
     begun: int = 0
@@ -377,7 +377,7 @@ class Suffix:
             tokens += cost
             absent = rest
             self.value += worth
-            self.rewritten += cost
+            self.rewritten += 0 if candidate.new else cost
         self.tokens, self.absent = tokens, absent
 
 

@@ -69,7 +69,7 @@ class Gaps:
         before, pending, place = -1, list[OmittedStep](), -1
         for number, at in enumerate(order):
             omitted = self.omitted(before, at)
-            before = max(before, at)
+            before = at
             if omitted and (not pending or number <= kept):
                 place = at
             pending += omitted

@@ -232,27 +232,22 @@ class TurnPlanner:
         return Planner([self._candidate(at, held) for at in sorted({*held, *others})])
 
     def _candidate(self, at: int, held: Held) -> Candidate:
-        segment = self.segments[at]
+        segment, present = self.segments[at], self._present
         if at in held:
-            option = FormOption(held[at], segment.form(held[at]).tokens, 1.0)
-            return Candidate(
-                segment.key,
-                self.values[at],
-                (option,),
-                held=True,
-                new=at in self._new,
-                begun=self._begun.get(segment.key, 0),
-                cut=option.form != WHOLE,
-            )
-        present = self._present
-        names = {present.form(at), *self._shorter(at)}
-        options = [FormOption(name, present.tokens(at, name), self._share(at, name)) for name in names]
-        options.sort(key=lambda option: (option.tokens, option.form))
+            options = [FormOption(held[at], present.tokens(at, held[at]), 1.0)]
+        else:
+            names = {present.form(at), *self._shorter(at)}
+            options = [FormOption(name, present.tokens(at, name), self._share(at, name)) for name in names]
+            options.sort(key=lambda option: (option.tokens, option.form))
         noted = self.notes and segment.role in ("step", "talk")
         return Candidate(
             segment.key,
             self.values[at],
             tuple(options),
+            held=at in held,
+            new=at in self._new,
+            begun=self._begun.get(segment.key, 0),
+            cut=options[-1].form != WHOLE,
             preferred=segment.role == "talk" or segment.has_user_words,
             trace=segment.trace.tokens + _NOTE_FRAME if noted else 0,
         )
