@@ -98,7 +98,7 @@ def test_each_row_says_at_which_stop_its_item_is_in(open_page):
         for position, reason, words in shown:
             never = "" if reason in {"Deduplicated", "NegativeTokens"} else f"No stop up to {stops[-1]:,} lets it in."
             found = next((stop for stop, ids in inside.items() if id(items[position]) in ids), None)
-            assert words == (never if found is None else f"Is in at {found:,}."), (policy.name, position)
+            assert words == (never if found is None else f"Included at {found:,}."), (policy.name, position)
         row = page.locator("#out-rows button.row").nth(3)
         position = int(row.get_attribute("data-position"))
         row.click()

@@ -141,7 +141,7 @@ def test_rows_say_the_smallest_budget_that_lets_an_item_in(served):
     assert len(items) == 120
     for position, words in shown:
         if found.get(position) is not None:
-            assert words == f"Gets in at {1501 + found[position]:,}."
+            assert words == f"Included at {1501 + found[position]:,}."
 
 
 def test_next_change_with_other_weights(served):

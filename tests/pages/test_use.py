@@ -289,7 +289,7 @@ def test_relations_are_words_and_lead_to_the_others(open_page):
     for words in ("Short form, 5 of 50 tokens", "In or out with 1 other"):
         assert words in shown
     page.wait_for_selector("#out-rows[data-searched]")
-    assert "Is in at 315." in page.inner_text("#out-rows")
+    assert "Included at 315." in page.inner_text("#out-rows")
     assert page.locator('#out-rows button.row[data-position="0"]').count() == 0
     assert "and 1 other form of selected items" in page.inner_text("#out-note")
     page.check("#forms")

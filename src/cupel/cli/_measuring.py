@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cupel._text import escape_toml, plural
 from cupel.cli._arguments import (
@@ -23,7 +24,7 @@ from cupel.cli._arguments import (
     token_count,
     whole_number,
 )
-from cupel.cli._output import Cell, Column, Table, print_json, print_table, progress_bar, say, write_whole
+from cupel.cli._output import Cell, Column, Table, print_json, print_table, progress_bar, say, say_prose, write_whole
 from cupel.cli._policies import document_of, read_policy
 from cupel.cli._records import title_of
 from cupel.errors import ConfigurationError
@@ -49,6 +50,7 @@ from cupel.evaluation import (
 )
 from cupel.page import Variant, render_page
 from cupel.sessions import Prices
+from cupel.tokens import TokenCounter
 
 
 def _add_cases(parser: Parser) -> None:
@@ -165,7 +167,27 @@ Several policies are compared case by case: the first with each of the others. I
 )
 
 
-_STRATEGIES: Final = ("append", "tail", "fit", "session")
+_STRATEGIES: Final = {
+    "append": ("sending everything", "send everything; requests over the window would be refused"),
+    "tail": ("keeping the tail", "keep the tail: drop the oldest messages, whatever they say"),
+    "fit": ("selecting on every turn", "select on every turn, and lose the cache"),
+    "session": ("a session", "append to the last request, and repack it when that pays"),
+}
+"""How to fill a window: the name of each strategy on a page, and its meaning."""
+_FIGURES: Final = {
+    "cached": "share of the tokens that the provider reads from its cache",
+    "price": "of a turn, in uncached input tokens",
+    "facts": "share of the words in the next calls that the request still contains",
+    "whole": "share of the steps that find all their facts in the request",
+    "context": "share of the steps whose names keep their neighbouring words",
+    "over": "turns over the window",
+}
+_FAULTS: Final = {
+    "invalid": "turns with a call or a result alone",
+    "unsent": "turns without the newest message",
+    "failed": "turns without a request",
+}
+"""Columns that are printed only if something went wrong."""
 _PRICES: Final[dict[str, Callable[[], Prices]]] = {
     "marked": Prices.marked,
     "automatic": Prices.automatic,
@@ -193,7 +215,11 @@ def _configure_replay(parser: Parser) -> None:
         help="raise it to keep more at a higher cost; default: 1",
     )
     parser.add_argument(
-        "--strategy", action="append", choices=_STRATEGIES, help="how to fill the window; may be repeated; default: all"
+        "--strategy",
+        action="append",
+        choices=tuple(_STRATEGIES),
+        help="how to fill the window: send everything, keep the tail, select on every turn, or keep a session; may be "
+        "repeated; default: all",
     )
     parser.add_argument(
         "--every", type=whole_number, default=1, metavar="N", help="measure the facts of every Nth turn only"
@@ -225,59 +251,79 @@ def _replay(args: argparse.Namespace) -> int:
     read = [recording for name in args.sessions for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
     recordings = read[: args.limit]
     prices = _PRICES[args.prices]()
-    strategies = _strategies(args.strategy or _STRATEGIES, policies, prices, args.worth)
+    strategies = window_strategies(policies, args.strategy or _STRATEGIES, prices=prices, worth=args.worth)
     try:
         with progress_bar("replaying", "turns", quiet=args.quiet) as show:
             found = replay(recordings, strategies, args.budget, prices=prices, every=args.every, on_progress=show)
     except TypeError as error:  # the strategies are cupel's own: the wrong type is that of a message
         raise EvaluationError(str(error)) from error
     if args.page is not None:
-        write_whole(args.page, render_page({"title": title_of(args.sessions), "turns": found.page_payload()}))
+        write_whole(args.page, render_page({"title": title_of(args.sessions), "turns": turns_payload(found)}))
         say(f"wrote {args.page}", error=True)
     if args.format == "json":
         print_json(found.to_dict())
     else:
-        _print_replay(found, len(recordings))
+        turns = max(one.turns for one in found.figures.values())
+        print_replay(
+            found, f"{plural(len(recordings), 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens"
+        )
     broken = _broken_limits(found.figures, args.fail_above, args.fail_below)
     for line in broken:
         say(f"cupel replay: {line}", error=True)
     return 1 if broken else 0
 
 
-def _strategies(
-    names: Sequence[str], policies: Sequence[Variant], prices: Prices, worth: float
+def window_strategies(
+    policies: Sequence[Variant] = (),
+    names: Collection[str] = frozenset(_STRATEGIES),
+    *,
+    counter: TokenCounter | None = None,
+    prices: Prices | None = None,
+    worth: float = 1.0,
 ) -> dict[str, WindowStrategy]:
-    strategies: dict[str, WindowStrategy] = {}
-    if "append" in names:
-        strategies["append"] = AppendStrategy()
-    if "tail" in names:
-        strategies["tail"] = TailStrategy()
-    if "fit" in names:
-        strategies |= {f"fit {one.name}": FitStrategy(one.policy) for one in policies} or {"fit": FitStrategy()}
-    if "session" in names:
-        alone: dict[str, WindowStrategy] = {"session": SessionStrategy(prices=prices, worth=worth)}
-        strategies |= {f"session {one.name}": SessionStrategy(one.policy, prices, worth) for one in policies} or alone
-    return strategies
+    """Return the named strategies: `fit` and `session` for each policy, or with their own defaults if there is none."""
+    labelled = {f" {one.name}": one.policy for one in policies} or {"": None}
+    options = {"counter": counter}
+    found: dict[str, WindowStrategy] = {"append": AppendStrategy(), "tail": TailStrategy(counter=counter)}
+    found |= {f"fit{label}": FitStrategy(policy, counter) for label, policy in labelled.items()}
+    found |= {f"session{label}": SessionStrategy(policy, prices, worth, options) for label, policy in labelled.items()}
+    return {label: strategy for label, strategy in found.items() if label.partition(" ")[0] in names}
 
 
-def _print_replay(found: Replay, conversations: int) -> None:
+def turns_payload(found: Replay) -> dict[str, Any]:
+    """Return the data of a page of the turns, with plain names for the strategies."""
+    return replace(
+        found, strategies={_plain_name(name): turns for name, turns in found.strategies.items()}
+    ).page_payload()
+
+
+def _plain_name(name: str) -> str:
+    """Return the plain name of a strategy, with its policy in brackets."""
+    strategy, _, policy = name.partition(" ")
+    return f"{_STRATEGIES[strategy][0]} ({policy})" if policy else _STRATEGIES[strategy][0]
+
+
+def print_replay(found: Replay, title: str = "") -> None:
+    """Print the figures of each strategy, and the meaning of the names."""
     figures = found.figures
-    numbers = ("hit", "sent", "price", "facts", "whole", "context", "over", "invalid", "unsent", "failed")
-    turns = next(iter(figures.values())).turns
-    table = Table(
-        [Column("strategy"), *(Column(name, number=True) for name in numbers)],
-        title=f"{plural(conversations, 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens",
-    )
+    if not any(one.turns for one in figures.values()):
+        say_prose(f"No history exceeds {found.budget:,} tokens: nothing is left out, and nothing is measured.")
+        return
+    faults = {name: about for name, about in _FAULTS.items() if any(getattr(one, name) for one in figures.values())}
+    legend = {**_FIGURES, **faults}
+    table = Table([Column("strategy"), *(Column(name, number=True) for name in ("sent", *legend))], title)
     for name, one in figures.items():
-        priced = (f"{one.hit:.3f}", f"{one.sent:,.0f}", f"{one.price:,.0f}") if one.turns > one.failed else ("-",) * 3
-        kept = (f"{one.facts:.3f}", f"{one.whole:.3f}", f"{one.context:.3f}") if one.steps else ("-",) * 3
-        faults = (one.over, one.invalid, one.unsent, one.failed)
-        table.add(Cell(name, "bold"), *priced, *kept, *(Cell(f"{n}", "red" if n else "") for n in faults))
+        priced = (f"{one.sent:,.0f}", f"{one.hit:.1%}", f"{one.price:,.0f}") if one.turns > one.failed else ("-",) * 3
+        kept = (f"{one.facts:.1%}", f"{one.whole:.1%}", f"{one.context:.1%}") if one.steps else ("-",) * 3
+        counts = (getattr(one, fault) for fault in ("over", *faults))
+        table.add(Cell(name, "bold"), *priced, *kept, *(Cell(f"{n:,}", "red" if n else "") for n in counts))
     print_table(table)
-    if any(one.steps for one in figures.values()):
-        say("\nfacts, whole and context compare exact words with the arguments of the next calls, not meanings.")
-    if not turns:
-        say(f"\nNo history exceeds {found.budget:,} tokens: nothing is left out, and nothing is measured.")
+    used = {name.partition(" ")[0] for name in figures}
+    for part in ({name: about for name, (_, about) in _STRATEGIES.items() if name in used}, legend):
+        say()
+        for name, about in part.items():
+            say_prose(about, start=f"{name:<9}")
+    say("\nWords are compared as they are written, not by their meaning.")
     for name, each in found.strategies.items():
         failure = next((turn for turn in each if turn.pressed and turn.failure is not None), None)
         if failure is not None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ def say(text: str = "", *, error: bool = False) -> None:
 def prose_width() -> int:
     """Return the columns for prose: those of the terminal, but no more than can be read with ease."""
     return min(100, shutil.get_terminal_size((100, 24)).columns)
+
+
+def say_prose(text: str, *, start: str = "") -> None:
+    """Print a paragraph, wrapped to the terminal; further lines are indented like the text after `start`."""
+    say(textwrap.fill(text, prose_width(), initial_indent=start, subsequent_indent=" " * len(start)))
 
 
 def write_context(text: str, output: Path | None) -> None:

@@ -26,6 +26,7 @@ from cupel.cli._arguments import (
     token_count,
     whole_number,
 )
+from cupel.cli._measuring import print_replay, turns_payload, window_strategies
 from cupel.cli._output import (
     Cell,
     Column,
@@ -34,6 +35,7 @@ from cupel.cli._output import (
     print_table,
     progress_bar,
     say,
+    say_prose,
     to_json,
     tokens_of,
     write_whole,
@@ -44,22 +46,10 @@ from cupel.cli._records import title_of
 from cupel.demo import BUDGET, conversation, policy_text, session_text
 from cupel.diagnostics import SelectionReport
 from cupel.errors import ConfigurationError
-from cupel.evaluation import (
-    AppendStrategy,
-    EvaluationError,
-    FitStrategy,
-    Recording,
-    Replay,
-    SessionStrategy,
-    TailStrategy,
-    WindowStrategy,
-    read_recordings,
-    replay,
-)
+from cupel.evaluation import EvaluationError, Recording, Replay, read_recordings, replay
 from cupel.model import ContextBudget
 from cupel.page import LivePage, page_payload, reason_name, render_page, summary
-from cupel.pipeline import Pipeline
-from cupel.tokens import TokenCounter, default_counter
+from cupel.tokens import default_counter
 
 _Page = TypeVar("_Page")
 _MOST_MESSAGES: Final = 2_000
@@ -153,33 +143,12 @@ def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, An
         command = shlex.join(["cupel", "replay", *args.items, "--budget", str(args.budget), "--page", "turns.html"])
         say(f"left out the turns of {len(messages):,} messages; for a page of them: {command}", error=True)
         return None
-    policy = read_policy(args.policy[0], args.overrides).policy if args.policy else None
+    policies = [read_policy(name, args.overrides) for name in (args.policy or ())[:1]]
     counter = named_counter(args.tokens) if args.tokens else None
-    strategies, recording = conversation_strategies(policy, counter), Recording(messages)
+    strategies, recording = window_strategies(policies, counter=counter), Recording(messages)
     with progress_bar("replaying", "turns") as show, suppress(EvaluationError):
-        return replay(recording, strategies, args.budget, counter=counter, on_progress=show).page_payload()
+        return turns_payload(replay(recording, strategies, args.budget, counter=counter, on_progress=show))
     return None
-
-
-def conversation_strategies(
-    policy: Pipeline | None = None, counter: TokenCounter | None = None
-) -> dict[str, WindowStrategy]:
-    """Return a session and the strategies it is compared with; without a policy each has its own default."""
-    return {
-        "sending everything": AppendStrategy(),
-        "keeping the tail": TailStrategy(counter=counter),
-        "selecting on every turn": FitStrategy(policy, counter),
-        "a session": SessionStrategy(policy, options={"counter": counter}),
-    }
-
-
-_MEANINGS: Final = {
-    "sending everything": "sends every message; requests over the window would be refused",
-    "keeping the tail": "drops the oldest messages, whatever they say",
-    "selecting on every turn": "selects the best messages each time, and loses the cache",
-    "a session": "keeps the last request in the cache, and repacks it when that pays",
-}
-"""The strategies of the demonstration in words."""
 
 
 INSPECT: Final = Command(
@@ -228,7 +197,7 @@ def _demo(args: argparse.Namespace) -> int:
     files = _Files(*(args.output / name for name in ("session.jsonl", "policy.toml", "conversation.json", "page.html")))
     files.write_sources()
     budget = ContextBudget(args.budget, args.budget)
-    replayed = replay(read_recordings(files.chat), conversation_strategies(), _WINDOW)
+    replayed = replay(read_recordings(files.chat), window_strategies(), _WINDOW)
     items = read_items([str(files.session)], default_counter()).items
     start = read_policy(str(files.policy), ())
     report = start.policy.dry_run(items, budget)
@@ -240,11 +209,11 @@ def _demo(args: argparse.Namespace) -> int:
         source=shlex.quote(str(files.session)),
         fixed_window=False,
     )
-    write_whole(files.page, render_page(payload | {"turns": replayed.page_payload()}))
+    write_whole(files.page, render_page(payload | {"turns": turns_payload(replayed)}))
     if args.format == "json":
         print_json(_document(report, budget, files))
     else:
-        _print_replay(replayed, files.chat)
+        _print_conversation(replayed, files.chat)
         _print_selection(report, budget, start.name, files)
     if args.open:
         webbrowser.open(files.page.resolve().as_uri())
@@ -270,40 +239,29 @@ class _Files(NamedTuple):
                 write_whole(file, text)
 
 
-def _print_replay(found: Replay, chat: Path) -> None:
+def _print_conversation(found: Replay, chat: Path) -> None:
     """Print the cost of each window strategy over the conversation, and the share of facts it keeps."""
     turns = next(iter(found.figures.values())).turns
     requests = max(map(len, found.strategies.values()))
-    say(f"A coding agent's conversation of {requests} requests, in a window of {found.budget:,} tokens.")
-    say(f"On {turns} of them not everything fits. This is the average of those; prices are in uncached input tokens:\n")
-    columns = ("tokens sent", "cached", "price", "steps with all facts", "over the window")
-    table = Table([Column("strategy"), *(Column(name, number=True) for name in columns)])
-    for name, one in found.figures.items():
-        table.add(
-            Cell(name, "bold"),
-            f"{one.sent:,.0f}",
-            f"{one.hit:.0%}",
-            f"{one.price:,.0f}",
-            f"{one.whole:.0%}" if one.steps else "-",
-            Cell(f"{one.over} of {one.turns}", "red" if one.over else ""),
-        )
-    print_table(table)
-    steps = max(one.steps for one in found.figures.values())
+    window = f"in a window of {found.budget:,} tokens"
+    say_prose(
+        f"A coding agent's conversation of {requests} requests, {window}. On {turns} of them not everything fits."
+    )
     say()
-    for name in found.figures:
-        say(f"{name:<28}{_MEANINGS[name]}")
-    say(f"\nFacts are words that a step's calls take from the history; {plural(steps, 'step')} take any.")
-    say("One conversation is an example, not a measurement.")
+    print_replay(found)
+    say("\nOne conversation is an example, not a measurement.")
     say(f"Try also:  {_command()} replay {chat} --budget {found.budget} --prices automatic\n")
 
 
 def _print_selection(report: SelectionReport, budget: ContextBudget, name: str, files: _Files) -> None:
     candidates = plural(report.total_candidates, "item")
-    say(f"The same session as {candidates} of many kinds, and one window that holds a fraction of them.\n")
+    say_prose(f"The same session as {candidates} of many kinds, and one window that holds a fraction of them.")
+    say()
     print_table(_by_kind(report))
     say()
-    say(summary(report, budget, name))
-    say(f"\nThe page:  {files.page}  (open it in a browser; in One window, move the budget and switch the policy)")
+    say_prose(summary(report, budget, name))
+    say(f"\nThe page:  {files.page}")
+    say("           Open it in a browser; in One window, move the budget and switch the policy.")
     asked = f"{files.session} --budget {budget.target_tokens}"
     say(f"Try also:  {_command()} explain {asked} --policy {files.policy} --counterfactual")
     say(f"           {_command()} compare {asked} --policy chat --policy rag")

@@ -17,7 +17,7 @@ from cupel._checks import did_you_mean, shown
 from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
 from cupel._text import escape_json, escape_toml
 from cupel.cli._arguments import Command, Parser, add_files, add_format, add_import, add_overrides
-from cupel.cli._output import needs_ascii, print_json, prose_width, say
+from cupel.cli._output import needs_ascii, print_json, prose_width, say, say_prose
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.pipeline import Pipeline
 from cupel.policy import json_schema
@@ -330,7 +330,7 @@ def _list_presets(args: argparse.Namespace) -> int:
         return 0
     width = max(map(len, about)) + 2
     for name, words in about.items():
-        say(textwrap.fill(words, prose_width(), initial_indent=f"{name:<{width}}", subsequent_indent=" " * width))
+        say_prose(words, start=f"{name:<{width}}")
     return 0
 
 

@@ -142,7 +142,7 @@ function drawAdmission(slot, found) {
   if (isEarly(slot.dataset.reason)) slot.textContent = short ? "" : "No budget lets it in: it was dropped before any budget counts.";
   else if (lowest === highest || found === undefined) slot.hidden = true;
   else if (found === null) slot.textContent = live ? "No larger budget lets it in." : `No stop up to ${number(highest)} lets it in.`;
-  else if (short) slot.textContent = `${live ? "Gets in" : "Is in"} at ${number(found.budget)}.`;
+  else if (short) slot.textContent = `Included at ${number(found.budget)}.`;
   else {
     slot.textContent = `A budget of ${number(found.budget)} lets it in, ${number(found.budget - state.budget)} more than now${found.exact === false ? "; less may do" : ""}.`;
     if (found.budget <= highest) slot.append(make("button", { type: "button", class: "quiet", text: `Set ${number(found.budget)}`, onclick: () => set({ budget: found.budget }) }));
