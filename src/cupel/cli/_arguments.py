@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from cupel._checks import did_you_mean, shown
 from cupel._files import MAX_UNPACKED
@@ -87,6 +87,10 @@ class Parser(argparse.ArgumentParser):
                 if not any(other.startswith(flag) for other in known):  # the start of an option's name is enough
                     self.error(f"unknown option {shown(flag)[1:-1]}{did_you_mean(flag, known)}")
         return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error alone: the usage of most commands has eight lines."""
+        self.exit(UNUSABLE, f"{self.prog}: error: {message}\n`{self.prog} --help` lists the options.\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(visible(message), file)

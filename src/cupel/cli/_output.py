@@ -132,6 +132,7 @@ def write_whole(path: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
+_LEAST: Final = 3
 Tone = Literal["", "green", "red", "dim", "bold"]
 
 
@@ -149,6 +150,8 @@ class Column:
 
     title: str
     number: bool = False
+    least: int = _LEAST
+    """The width to which a narrow terminal may cut the text."""
 
 
 @dataclass(slots=True)
@@ -189,25 +192,37 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
         return Text(visible(" ".join(cell.text.split())), cell.tone, no_wrap=True, overflow="ellipsis")
 
     target = sys.stdout if stream is None else stream
+    heads = [text(Cell(column.title, "bold")) for column in table.columns]
+    rows = [list(map(text, row)) for row in table.rows]
+    widths = [max(cell_len(cell.plain) for cell in cells) for cells in zip(heads, *rows, strict=True)]
+    columns = shutil.get_terminal_size().columns
+    if target.isatty():
+        _narrow(widths, table.columns, columns)
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    room = 0
-    for place, column in enumerate(table.columns):
-        cells = [text(Cell(column.title, "bold")), *(text(row[place]) for row in table.rows)]
-        longest = max(cell_len(cell.plain) for cell in cells)
-        width = min(longest, 3) if target.isatty() and not column.number else longest
-        grid.add_column(cells[0], justify="right" if column.number else "left", no_wrap=column.number, min_width=width)
-        room += width + 2
-    for row in table.rows:
-        grid.add_row(*map(text, row))
+    for head, column, width in zip(heads, table.columns, widths, strict=True):
+        grid.add_column(head, justify="right" if column.number else "left", width=width, no_wrap=True)
+    for row in rows:
+        grid.add_row(*row)
     is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    width = max(room, shutil.get_terminal_size().columns)
+    room = max(columns, sum(widths) + 2 * len(widths))
     # Without a height, rich takes a dumb terminal to have 80 columns.
-    console = Console(file=target, width=width, height=25, color_system=None if is_plain else "auto")
+    console = Console(file=target, width=room, height=25, color_system=None if is_plain else "auto")
     with console.capture() as printed:
         if table.title:
             console.print(text(Cell(table.title, "bold")))
         console.print(grid)
     target.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
+
+
+def _narrow(widths: list[int], columns: Sequence[Column], room: int) -> None:
+    """Cut columns of text, the widest first, until the table fits; below `least` only if it does not fit otherwise."""
+    for leasts in ([column.least for column in columns], [_LEAST] * len(columns)):
+        triples = zip(columns, widths, leasts, strict=True)
+        spare = [0 if column.number else width - least for column, width, least in triples]
+        while sum(widths) + 2 * len(widths) - 2 > room and max(spare) > 0:
+            widest = spare.index(max(spare))
+            widths[widest] -= 1
+            spare[widest] -= 1
 
 
 _SECONDS_BETWEEN_LINES: Final = 30.0

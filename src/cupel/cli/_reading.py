@@ -32,9 +32,10 @@ class BadRecordError(Exception):
 def item_of(record: FileRecord, count: Callable[[str], int]) -> ContextItem:
     """Build the item of a record; a record without a token count gets the counter's."""
     fields = _row(cast("Mapping[str, str]", record.fields)) if record.textual else record.fields
-    if is_object(fields) and fields.get("tokens") is None and isinstance(content := fields.get("content"), str):
+    if is_object(fields) and fields.get("tokens") is None:
+        content = fields.get("content")
         try:
-            fields = {**fields, "tokens": count(content) if content else 0}
+            fields = {**fields, "tokens": count(content) if content and isinstance(content, str) else 0}
         except InvalidItemError as error:
             raise BadRecordError(str(error)) from error
     return ITEM.read(fields, error=BadRecordError)

@@ -110,7 +110,7 @@ _COLUMNS: Final = (
     Column("tokens", number=True),
     Column("score", number=True),
     Column("item"),
-    Column("why"),
+    Column("why", least=24),
 )
 
 
