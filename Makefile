@@ -23,6 +23,9 @@ NEW_VENV = "$(PYTHON)" -m venv --clear $(VENV)
 INSTALL = $(RUN) pip install --quiet 'pip>=25.1' && $(RUN) pip install --quiet
 endif
 
+# The tests start the command some three hundred times: modules are compiled once, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test check format test-all test-lowest oldest test-integrations test-watch-node fuzz fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean

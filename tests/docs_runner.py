@@ -3,24 +3,30 @@
 All blocks of a page share one namespace and one working directory. What happens to a block depends on its language:
 `python` is executed, `pycon` is a doctest, `console` runs the lines that start with `$ `, `json`, `jsonl` and `toml`
 must parse, and the languages in `NOT_RUN` are left alone. Any other language is an error, so that a misspelt or
-unmarked block cannot pass by being ignored.
+unmarked block cannot pass by being ignored. A plain call of the command runs in this process; everything else is given
+to a shell.
 """
 
 import doctest
 import importlib.util
+import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import tomli
+
+from cupel.cli import main
 
 NOT_RUN = frozenset(
     {"css", "csv", "diff", "html", "ini", "javascript", "makefile", "markdown", "mermaid", "rust", "text"}
@@ -38,6 +44,10 @@ NOT_RUN_COMMANDS = {
     "uv pip install ": "changes the environment and needs the network",
 }
 """How a console line begins that is shown but not run, and why."""
+
+SHELL_SYNTAX = frozenset("|&;<>()$`*?#~")
+STARTS_PROCESSES = frozenset({"batch", "watch"})
+"""Subcommands that are run in a process of their own, because they start others."""
 
 SECONDS_PER_COMMAND = 120
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -186,8 +196,40 @@ def _run_doctest(block: Block, page: Path, names: dict[str, object]) -> None:
 def _run_command(command: Command, cwd: Path) -> None:
     if f"{command.line} ".startswith(tuple(NOT_RUN_COMMANDS)):
         return
+    arguments = plain_call(command.line)
+    code, output = _run_in_shell(command.line, cwd) if arguments is None else _run_here(arguments)
+    where = f"line {command.number}"
+    if code != command.exit_code:
+        raise DocumentationError(
+            f"{where}: $ {command.line}\nexit code {code}, expected {command.exit_code}\n{output}"
+        )
+    if command.output and not doctest.OutputChecker().check_output(command.output, output.strip(), FLAGS):
+        raise DocumentationError(f"{where}: $ {command.line}\nexpected\n{command.output}\n\ngot\n{output}")
+
+
+def plain_call(line: str) -> list[str] | None:
+    """Return the arguments of a line that calls `cupel` and nothing else, or None if it needs a shell or a process."""
+    if SHELL_SYNTAX.intersection(line):
+        return None
+    program, *arguments = shlex.split(line.replace("\\\n", ""))
+    return None if program != "cupel" or STARTS_PROCESSES.intersection(arguments[:1]) else arguments
+
+
+def _run_here(arguments: list[str]) -> tuple[int, str]:
+    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    nothing = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with patch.dict(os.environ, _environment()), patch.object(sys, "stdin", nothing):
+        with redirect_stdout(said), redirect_stderr(said):
+            try:
+                code = main(arguments)
+            except SystemExit as stop:  # argparse
+                code = int(stop.code or 0)
+    return code, said.buffer.getvalue().decode()
+
+
+def _run_in_shell(line: str, cwd: Path) -> tuple[int, str]:
     done = subprocess.run(
-        ["/bin/sh", "-c", command.line],
+        ["/bin/sh", "-c", line],
         cwd=cwd,
         env=_environment(),
         stdin=subprocess.DEVNULL,
@@ -197,13 +239,7 @@ def _run_command(command: Command, cwd: Path) -> None:
         timeout=SECONDS_PER_COMMAND,
         check=False,
     )
-    where = f"line {command.number}"
-    if done.returncode != command.exit_code:
-        raise DocumentationError(
-            f"{where}: $ {command.line}\nexit code {done.returncode}, expected {command.exit_code}\n{done.stdout}"
-        )
-    if command.output and not doctest.OutputChecker().check_output(command.output, done.stdout.strip(), FLAGS):
-        raise DocumentationError(f"{where}: $ {command.line}\nexpected\n{command.output}\n\ngot\n{done.stdout}")
+    return done.returncode, done.stdout
 
 
 def _environment() -> dict[str, str]:

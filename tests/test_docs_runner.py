@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.docs_runner import NOT_RUN_COMMANDS, Block, DocumentationError, blocks, missing_requirements, run_page
+from tests.docs_runner import NOT_RUN_COMMANDS, Block, DocumentationError, blocks, missing_requirements, plain_call, run_page
 
 
 @pytest.fixture
@@ -160,3 +160,25 @@ def test_requirements():
     below = "# Title\n\n<!-- requires: json, no_such_module, os.path -->\n\ntext"
     assert missing_requirements(below) == ["no_such_module"]
     assert missing_requirements("# Title\n\ntext\n\n<!-- requires: no_such_module -->\n") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("cupel --version", ["--version"]),
+        ("cupel select 'my items.jsonl' \\\n    --budget 9", ["select", "my items.jsonl", "--budget", "9"]),
+        ("cupel select items.jsonl > window.txt", None),
+        ("cupel batch requests.jsonl -o out.jsonl", None),
+        ("cat items.jsonl", None),
+    ],
+)
+def test_a_call_of_the_command_alone_runs_without_a_process(line, arguments):
+    assert plain_call(line) == arguments
+
+
+def test_output_and_exit_code_of_the_command_are_compared(run):
+    assert run(fenced("console", "$ cupel selct  # exit 2\n...unknown command 'selct'...")) == 1
+    with pytest.raises(DocumentationError, match="exit code 2, expected 0"):
+        run(fenced("console", "$ cupel selct"))
+    with pytest.raises(DocumentationError, match="expected\nanother version"):
+        run(fenced("console", "$ cupel --version\nanother version"))
