@@ -1,5 +1,7 @@
 """How much Hypothesis tries: `pytest --hypothesis-profile=fuzz` searches longer, and differently each time."""
 
+import gc
+
 from hypothesis import HealthCheck, settings
 
 collect_ignore = ["typing"]  # type-checked, never run
@@ -10,3 +12,9 @@ settings.register_profile(
 settings.register_profile("fuzz", settings.get_profile("ci"), derandomize=False, max_examples=20_000, print_blob=True)
 settings.register_profile("mutants", settings.get_profile("fuzz"), max_examples=20, database=None)
 settings.load_profile("ci")
+
+
+def pytest_collection_finish():
+    """Keep the collector from searching thousands of collected tests, which all live to the end, again and again."""
+    gc.collect()
+    gc.freeze()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import pkgutil
 import pydoc
 import subprocess
@@ -73,8 +74,10 @@ def test_namespaces_are_reachable_from_the_top() -> None:
         assert getattr(cupel, name).__name__ == f"cupel.{name}"
 
 
-def run_python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+def run_python(code: str, **environment: str) -> str:
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -95,8 +98,7 @@ def test_a_whole_run_without_knapsack_needs_no_numpy() -> None:
     assert run_python(code) == "[]"
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "12345"])
-def test_results_do_not_depend_on_the_hash_seed(seed: str) -> None:
+def test_results_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "import hashlib\n"
         "from cupel import *\n"
@@ -107,7 +109,4 @@ def test_results_do_not_depend_on_the_hash_seed(seed: str) -> None:
         "report = Pipeline(scorer=scorer, slicer=slicer).dry_run(items, ContextBudget(60, 60))\n"
         "print(hashlib.sha256(repr(list(report)).encode()).hexdigest())"
     )
-    env_result = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}
-    ).stdout.strip()
-    assert env_result == run_python(code)
+    assert len({run_python(code, PYTHONHASHSEED=seed) for seed in ("0", "1", "12345")}) == 1

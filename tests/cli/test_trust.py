@@ -1,6 +1,7 @@
 """Input and output that nobody vouches for: escapes, encodings, panics, closed streams, decompression bombs."""
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from cupel import policy as policies
+from cupel.cli import main
 from tests.evaluation import recordings
 
 EVIL = "a\x1b[2Jb\x9bc\u202ed\u2066e"
@@ -106,28 +108,39 @@ def test_a_file_gets_the_text_unchanged_though_the_output_is_a_terminal(cupel, e
     assert EVIL in (evil / "out.txt").read_text(encoding="utf-8")
 
 
-def run(*arguments, stdin=None, **environment):
-    return subprocess.run(
-        [*COMMAND, *arguments], input=stdin, capture_output=True, check=False, env={**os.environ, **environment}
-    )
+@pytest.fixture
+def encoded(folder, monkeypatch):
+    """Run `cupel ...` with a standard output of another encoding and return the bytes that it wrote."""
+
+    def run(encoding, *arguments):
+        written = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+        assert main(arguments) == 0
+        return written.getvalue()
+
+    return run
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-16", "utf-8"])
 @pytest.mark.parametrize("form", ["json", "jsonl"])
-def test_json_is_json_whatever_the_encoding(folder, encoding, form):
+def test_json_is_json_whatever_the_encoding(folder, encoded, encoding, form):
     write(folder, "u.jsonl", {"content": "é 日本 😀 \u202e", "tokens": 4})
-    done = run("select", "u.jsonl", "--budget", "9", "--format", form, "-q", PYTHONIOENCODING=encoding)
-    text = done.stdout.decode("utf-8" if encoding == "utf-8" else encoding)
-    document = json.loads(text)
+    document = json.loads(encoded(encoding, "select", "u.jsonl", "--budget", "9", "--format", form, "-q").decode(encoding))
     assert (document["items"][0] if form == "json" else document)["content"] == "é 日本 😀 \u202e"
 
 
 @pytest.mark.parametrize("form", ["json", "toml"])
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
-def test_a_policy_is_shown_whatever_the_encoding(folder, encoding, form):
+def test_a_policy_is_shown_whatever_the_encoding(folder, encoded, encoding, form):
     write(folder, "policy.json", {"scorer": "recency", "name": "é 日本 😀 \u202e"})
-    done = run("policy", "show", "policy.json", "--format", form, PYTHONIOENCODING=encoding)
-    assert policies.loads(done.stdout.decode(), format=form).name == "é 日本 😀 \u202e"
+    shown = encoded(encoding, "policy", "show", "policy.json", "--format", form).decode()
+    assert policies.loads(shown, format=form).name == "é 日本 😀 \u202e"
+
+
+def run(*arguments, stdin=None, **environment):
+    return subprocess.run(
+        [*COMMAND, *arguments], input=stdin, capture_output=True, check=False, env={**os.environ, **environment}
+    )
 
 
 def test_json_of_another_encoding_can_be_read_back(folder):
@@ -137,27 +150,31 @@ def test_json_of_another_encoding_can_be_read_back(folder):
     assert second.stdout.decode() == "é\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a shell closes the stream")
 @pytest.mark.parametrize(
     "arguments", ["select - --budget 9", "evaluate -", "replay - --budget 9", "batch - -o out.jsonl --budget 9"]
 )
-def test_a_closed_standard_input_is_named(folder, arguments):
-    command = ["bash", "-c", 'exec "$@" <&-', "closed", *COMMAND, *arguments.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "standard input is closed" in done.stderr
+def test_a_closed_standard_input_is_named(folder, capsys, monkeypatch, arguments):
+    monkeypatch.setattr("sys.stdin", None)  # as `<&-` leaves it
+    assert main(arguments.split()) == 2
+    assert "standard input is closed" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")  # noqa: PTH110
 @pytest.mark.parametrize("arguments", ["--version", "presets", "select items.jsonl --budget 9", "completion bash"])
-def test_a_full_disk_is_named(folder, arguments):
+def test_a_full_disk_is_named(folder, capsys, monkeypatch, arguments):
     write(folder, "items.jsonl", {"content": "x", "tokens": 1})
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        done = subprocess.run(
-            [*COMMAND, *arguments.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].endswith("error: No space left on device")
+        monkeypatch.setattr("sys.stdout", full)
+        assert main(arguments.split()) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("error: No space left on device")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")  # noqa: PTH110
+def test_a_full_disk_is_named_once(folder):
+    """The interpreter flushes again when it ends."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "cupel: error: No space left on device\n")
 
 
 @pytest.mark.parametrize("command", ["select", "explain", "compare", "simulate", "inspect"])
