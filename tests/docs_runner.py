@@ -18,7 +18,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -200,9 +200,7 @@ def _run_command(command: Command, cwd: Path) -> None:
     code, output = _run_in_shell(command.line, cwd) if arguments is None else _run_here(arguments)
     where = f"line {command.number}"
     if code != command.exit_code:
-        raise DocumentationError(
-            f"{where}: $ {command.line}\nexit code {code}, expected {command.exit_code}\n{output}"
-        )
+        raise DocumentationError(f"{where}: $ {command.line}\nexit code {code}, expected {command.exit_code}\n{output}")
     if command.output and not doctest.OutputChecker().check_output(command.output, output.strip(), FLAGS):
         raise DocumentationError(f"{where}: $ {command.line}\nexpected\n{command.output}\n\ngot\n{output}")
 
@@ -218,12 +216,12 @@ def plain_call(line: str) -> list[str] | None:
 def _run_here(arguments: list[str]) -> tuple[int, str]:
     said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     nothing = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with patch.dict(os.environ, _environment()), patch.object(sys, "stdin", nothing):
-        with redirect_stdout(said), redirect_stderr(said):
-            try:
-                code = main(arguments)
-            except SystemExit as stop:  # argparse
-                code = int(stop.code or 0)
+    streams = patch.multiple(sys, stdin=nothing, stdout=said, stderr=said)
+    with patch.dict(os.environ, _environment()), streams:
+        try:
+            code = main(arguments)
+        except SystemExit as stop:  # argparse
+            code = int(stop.code or 0)
     return code, said.buffer.getvalue().decode()
 
 

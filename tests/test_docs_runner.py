@@ -5,7 +5,15 @@ from textwrap import dedent
 
 import pytest
 
-from tests.docs_runner import NOT_RUN_COMMANDS, Block, DocumentationError, blocks, missing_requirements, plain_call, run_page
+from tests.docs_runner import (
+    NOT_RUN_COMMANDS,
+    Block,
+    DocumentationError,
+    blocks,
+    missing_requirements,
+    plain_call,
+    run_page,
+)
 
 
 @pytest.fixture

@@ -125,7 +125,9 @@ def encoded(folder, monkeypatch):
 @pytest.mark.parametrize("form", ["json", "jsonl"])
 def test_json_is_json_whatever_the_encoding(folder, encoded, encoding, form):
     write(folder, "u.jsonl", {"content": "é 日本 😀 \u202e", "tokens": 4})
-    document = json.loads(encoded(encoding, "select", "u.jsonl", "--budget", "9", "--format", form, "-q").decode(encoding))
+    document = json.loads(
+        encoded(encoding, "select", "u.jsonl", "--budget", "9", "--format", form, "-q").decode(encoding)
+    )
     assert (document["items"][0] if form == "json" else document)["content"] == "é 日本 😀 \u202e"
 
 
