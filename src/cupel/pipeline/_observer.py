@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cupel._relations import Relations
     from cupel.diagnostics import ExclusionReason, TraceSink
     from cupel.model import ContextBudget, ContextItem
-    from cupel.pipeline._prepared import Completed, PreparedSelection
+    from cupel.pipeline._prepared import PreparedSelection
     from cupel.pipeline._stages import Classified, Copies, Placed
     from cupel.slicers import Selection
 
@@ -133,16 +133,15 @@ def sliced_out(
 
 def truncated_out(placed: Placed, target_tokens: int) -> list[ExcludedItem]:
     """Return reasons for truncated items; pins if it would have stayed without them (ruling 7.17)."""
-    merged = placed.merged
-    if not merged.truncated:
+    if not placed.truncated:
         return []
-    everything = merged.everything
-    available = target_tokens - sum(merged.selected.tokens)
-    removed = set(merged.truncated)
-    first = len(merged.pinned)
+    everything, pinned = placed.everything, placed.pinned
+    available = target_tokens - sum(placed.selected.tokens)
+    removed = set(placed.truncated)
+    first = len(pinned)
     kept = [position - first for position in range(first, len(everything)) if position not in removed]
-    related = _related(merged.chosen, kept)
-    pins_cost = any(item.tokens > 0 for item in merged.pinned)
+    related = _related(placed.chosen, kept)
+    pins_cost = any(item.tokens > 0 for item in pinned)
     kept_beside_pins = 0
     excluded: list[ExcludedItem] = []
     for position in range(first, len(everything)):
@@ -152,7 +151,7 @@ def truncated_out(placed: Placed, target_tokens: int) -> list[ExcludedItem]:
             continue
         reason = None if related is None else related.reason(position - first)
         if reason is None and pins_cost and kept_beside_pins + cost <= target_tokens:
-            reason = displaced_by(merged.pinned)
+            reason = displaced_by(pinned)
         if reason is None:
             reason = BudgetExceeded(cost if related is None else related.needs(position - first), available)
         excluded.append(ExcludedItem(everything.items[position], everything.scores[position], reason))
@@ -166,7 +165,7 @@ def _related(candidates: Candidates, chosen: list[int]) -> RelationReasons | Non
 
 def placed_in(placed: Placed) -> list[IncludedItem]:
     """Return the selected items with their reasons, in their final order."""
-    selected, pinned_count = placed.merged.selected, len(placed.merged.pinned)
+    selected, pinned_count = placed.selected, len(placed.pinned)
     items, scores, tokens = selected.items, selected.scores, selected.tokens
     pinned, free, scored = InclusionReason.PINNED, InclusionReason.ZERO_TOKEN, InclusionReason.SCORED
     return [
@@ -187,62 +186,33 @@ def displaced_by(pinned: Sequence[ContextItem]) -> PinnedOverride:
 _NANOSECONDS_A_MILLISECOND = 1e6
 
 
-class Observer:
-    """Receive each stage of a run; this base class ignores them, so that an unobserved run costs nothing extra."""
-
-    __slots__ = ()
-
-    def classified(self, classified: Classified) -> None:
-        """Receive the classified items."""
-
-    def scored(self, candidates: Candidates) -> None:
-        """Receive the scored candidates."""
-
-    def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
-        """Receive the copies among the candidates."""
-
-    def sliced(
-        self, prepared: PreparedSelection, budget: ContextBudget, chosen: list[int], selection: Selection
-    ) -> None:
-        """Receive the slicer's choice."""
-
-    def placed(self, completed: Completed) -> None:
-        """Receive the final order."""
-
-    def paused(self) -> None:
-        """Stop the clock at the end of a preparation."""
-
-    def resumed(self) -> Recorder:
-        """Return a recorder for the rest of a prepared run."""
-        return Recorder()
-
-    def finished(self, completed: Completed) -> SelectionReport | None:
-        """Receive the completed run."""
-
-
-NULL_OBSERVER = Observer()
-
-
-class Recorder(Observer):
+class Recorder:
     """Record one run: five stages with their times, counts and exclusions, and the events made from them.
+
+    A run that nobody observes has no recorder.
 
     Sorting and the slicer's preparation are no separate stages: their time counts for Slice, even if they happened
     in `Pipeline.prepare`. Time that a collector spends on an event counts for no stage.
+
+    Args:
+        trace: The collector to notify.
+        prepared: The recorder of a preparation that the run continues; it keeps its stages and their times.
     """
 
-    __slots__ = ("_item_trace", "_offset", "_pending", "_trace", "events", "mark", "stages")
+    __slots__ = ("_item_trace", "_mark", "_offset", "_trace", "events", "pending", "stages")
 
-    def __init__(self, trace: TraceSink | None = None) -> None:
+    def __init__(self, trace: TraceSink | None = None, *, prepared: Recorder | None = None) -> None:
         self._trace = trace
         self._item_trace = trace if _wants_items(trace) else None
-        self.stages: list[StageSnapshot] = []
-        self.events: list[TraceEvent] = []
-        self._pending = 0
+        self.stages: list[StageSnapshot] = [] if prepared is None else [*prepared.stages]
+        self.events: list[TraceEvent] = [] if prepared is None else [*prepared.events]
+        self.pending = 0
         hook = getattr(trace, "on_pipeline_started", None)
         if hook is not None:
             hook()
-        self.mark = perf_counter_ns()
-        self._offset = time_ns() - self.mark
+        now = perf_counter_ns()
+        self._offset = time_ns() - now
+        self._mark = now if prepared is None else now - prepared.pending
 
     def classified(self, classified: Classified) -> None:
         """Record the items with a negative count."""
@@ -267,28 +237,21 @@ class Recorder(Observer):
         excluded = sliced_out(prepared.candidates, chosen, selection, prepared.pinned, (target, roomier))
         self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded)
 
-    def placed(self, completed: Completed) -> None:
+    def placed(self, placed: Placed, budget: ContextBudget) -> None:
         """Record the items that truncation removed."""
-        placed = completed.placed
-        excluded = truncated_out(placed, completed.budget.target_tokens)
-        self._stage(PipelineStage.PLACE, len(placed.merged.everything), len(placed.items), excluded)
+        excluded = truncated_out(placed, budget.target_tokens)
+        self._stage(PipelineStage.PLACE, len(placed.everything), len(placed.items), excluded)
 
     def paused(self) -> None:
         """Keep the time since the last stage for the reports of later runs."""
-        self._pending += perf_counter_ns() - self.mark
+        self.pending += perf_counter_ns() - self._mark
 
-    def resumed(self) -> Recorder:
-        """Return a copy that continues after the stages recorded so far."""
-        copy = super().resumed()
-        copy.stages = list(self.stages)
-        copy.events = list(self.events)
-        copy.mark -= self._pending
-        return copy
-
-    def finished(self, completed: Completed) -> SelectionReport:
+    def finished(
+        self, prepared: PreparedSelection, budget: ContextBudget, selection: Selection, placed: Placed
+    ) -> SelectionReport:
         """Build the report and notify the collector."""
-        stages, selection = tuple(self.stages), completed.selection
-        included = placed_in(completed.placed)
+        stages = tuple(self.stages)
+        included = placed_in(placed)
         by_time = [entry for stage in stages for entry in stage.excluded]
         # Highest score first; of equal scores the one that was dropped earlier (ruling 7.27).
         excluded = [by_time[position] for position in descending([entry.score for entry in by_time])]
@@ -300,11 +263,11 @@ class Recorder(Observer):
             sum([entry.item.tokens for entry in included]) + sum([entry.item.tokens for entry in excluded]),
             selection.shortfalls,
             selection.certificate,
-            origin=Origin(completed.prepared, completed.budget, stages),
+            origin=Origin(prepared, budget, stages),
         )
         hook = getattr(self._trace, "on_pipeline_completed", None)
         if hook is not None:
-            hook(report, completed.budget, stages)
+            hook(report, budget, stages)
         return report
 
     def _stage(
@@ -317,7 +280,7 @@ class Recorder(Observer):
     ) -> None:
         """Record a finished stage: events of its items first, then its own."""
         end = perf_counter_ns()
-        start = self.mark
+        start = self._mark
         self.stages.append(
             StageSnapshot(stage, entered, left, start + self._offset, end + self._offset, tuple(excluded))
         )
@@ -330,13 +293,13 @@ class Recorder(Observer):
         self.events.append(event)
         if self._trace is not None:
             self._trace.record_stage_event(event)
-        self.mark = perf_counter_ns()
+        self._mark = perf_counter_ns()
 
 
-def observer_for(trace: TraceSink | None, budget: ContextBudget) -> Observer:
+def recorder_for(trace: TraceSink | None, budget: ContextBudget) -> Recorder | None:
     """Return a recorder if the collector is enabled; `is_enabled` may be a property or, duck-typed, a method."""
     if trace is None:
-        return NULL_OBSERVER
+        return None
     if isinstance(trace, type) or not all(
         callable(getattr(trace, name, None)) for name in ("record_stage_event", "record_item_event")
     ):
@@ -344,7 +307,7 @@ def observer_for(trace: TraceSink | None, budget: ContextBudget) -> Observer:
     if isinstance(trace, TraceCollector):
         trace = trace.for_run(budget)
     enabled: object = getattr(trace, "is_enabled", False)
-    return Recorder(trace) if (enabled() if callable(enabled) else enabled) else NULL_OBSERVER
+    return Recorder(trace) if (enabled() if callable(enabled) else enabled) else None
 
 
 def _wants_items(trace: TraceSink | None) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._checks import as_function, as_instance, as_text, as_tuple
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline._observer import Recorder, observer_for
+from cupel.pipeline._observer import Recorder, recorder_for
 from cupel.pipeline._pins import PinRule, pinned_positions
 from cupel.pipeline._prepared import complete, observe, prepare
 from cupel.placers import ChronologicalPlacer, Placer
@@ -147,10 +147,12 @@ class Pipeline:
             trace: A collector that observes the run.
         """
         budget = ContextBudget.of(budget)
-        watch = observer_for(trace, budget)
-        completed = complete(prepare(self.bind(query), items, budget, watch), budget, watch)
-        watch.finished(completed)
-        return completed.placed.items
+        recorder = recorder_for(trace, budget)
+        prepared = prepare(self.bind(query), items, budget, recorder)
+        if recorder is not None:
+            return observe(prepared, budget, recorder).items
+        _, placed = complete(prepared, budget, None)
+        return placed.items
 
     def dry_run(
         self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
@@ -215,8 +217,7 @@ class Pipeline:
         items, failures = await gather(sources, timeout, on_error)
         bound = self.bind(query)
         await bound.scorer.warm([item for item in items if not item.pinned and item.tokens >= 0])
-        watch = observer_for(trace, budget)
-        result = self._observed(items, budget, watch if isinstance(watch, Recorder) else Recorder(), query)
+        result = self._observed(items, budget, recorder_for(trace, budget) or Recorder(), query)
         return GatheredResult(result.items, result.report, budget, failures)
 
     async def stream(

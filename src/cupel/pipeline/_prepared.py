@@ -14,8 +14,18 @@ from cupel._columns import Candidates
 from cupel._text import plural
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
-from cupel.pipeline._observer import NULL_OBSERVER, Observer, Recorder
-from cupel.pipeline._stages import Classified, check_pinned, classify, effective_budget, merge, place, rank
+from cupel.pipeline._observer import Recorder
+from cupel.pipeline._stages import (
+    Classified,
+    check_pinned,
+    classify,
+    effective_budget,
+    find_copies,
+    merge,
+    place,
+    score,
+    sort,
+)
 from cupel.scorers import ScoreBreakdown
 from cupel.slicers import Chooser, enforce_relations
 
@@ -106,7 +116,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     candidates: Candidates
     chooser: Chooser
     _classified: Classified
-    _observer: Observer
+    _recorder: Recorder | None
 
     @property
     def items(self) -> list[ContextItem]:
@@ -115,21 +125,22 @@ class PreparedSelection(msgspec.Struct, frozen=True):
 
     def run(self, budget: ContextBudget | int) -> list[ContextItem]:
         """Select for a budget and return the items in placed order."""
-        return complete(self, self._checked(budget), NULL_OBSERVER).placed.items
+        return complete(self, self._checked(budget), None)[1].items
 
     def dry_run(self, budget: ContextBudget | int) -> SelectionReport:
         """Select for a budget and return the report; prepared stages keep the times of their preparation."""
-        return observe(self, self._checked(budget), self._observer.resumed(), notify=False).report
+        return observe(self, self._checked(budget), Recorder(prepared=self._recorder), notify=False).report
 
     def select(self, budget: ContextBudget | int) -> ContextResult:
         """Select for a budget and return the items together with the report."""
-        return observe(self, self._checked(budget), self._observer.resumed())
+        return observe(self, self._checked(budget), Recorder(prepared=self._recorder))
 
     def included(self, budget: ContextBudget | int) -> list[ContextItem]:
         """Return the items that a run would select, unplaced, without calling `on_overflow`."""
         budget = self._checked(budget)
         picked = _picked(self, sorted(self.chooser(effective_budget(budget, self.pinned_tokens)).chosen))
-        return list(merge(self.pinned, picked, budget.target_tokens, self.pipeline.overflow).selected.items)
+        _, selected, _ = merge(self.pinned, picked, budget.target_tokens, self.pipeline.overflow)
+        return list(selected.items)
 
     def breakdowns(self, items: Iterable[ContextItem]) -> list[ScoreBreakdown | None]:
         """Return a breakdown of each item's score; None for items without a score, such as pinned ones."""
@@ -150,9 +161,9 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         >>> [prepared.with_query(query).run(5)[0].content for query in ("slow parsers", "when is lunch?")]
         ['The parser is slow.', 'Lunch is at noon.']
         """
-        observer = Recorder()
-        prepared = _fitted(self.pipeline.bind(query), self._classified, self.pinned_tokens, observer)
-        observer.paused()
+        recorder = Recorder()
+        prepared = _fitted(self.pipeline.bind(query), self._classified, self.pinned_tokens, recorder)
+        recorder.paused()
         return prepared
 
     def with_pipeline(self, pipeline: Pipeline) -> PreparedSelection:
@@ -162,10 +173,10 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         if (pipeline.scorer, pipeline.deduplicate, pipeline.pins) != (own.scorer, own.deduplicate, own.pins):
             msg = "with_pipeline takes the same scorer, deduplication and pins; call prepare on this pipeline instead"
             raise PipelineConfigError(msg)
-        observer = self._observer.resumed()
+        recorder = Recorder(prepared=self._recorder)
         chooser = enforce_relations(pipeline.slicer.prepare(self.candidates), self.candidates.relations)
-        observer.paused()
-        return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _observer=observer)
+        recorder.paused()
+        return msgspec.structs.replace(self, pipeline=pipeline, chooser=chooser, _recorder=recorder)
 
     def strangers(self, items: Iterable[ContextItem]) -> list[ContextItem]:
         """Return the items that were not among the candidates, compared by identity."""
@@ -185,50 +196,49 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         return budget
 
 
-class Completed(msgspec.Struct, frozen=True):
-    """A prepared selection run for one budget; reports are made from it on demand."""
-
-    prepared: PreparedSelection
-    budget: ContextBudget
-    chosen: list[int]
-    """Positions among the candidates, from the highest score down (ruling 3.15)."""
-    selection: Selection
-    """The slicer's answer."""
-    placed: Placed
-
-
 def prepare(
-    pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, observer: Observer
+    pipeline: Pipeline, items: Iterable[ContextItem], budget: ContextBudget | None, recorder: Recorder | None
 ) -> PreparedSelection:
     """Run the stages that all budgets share; a known budget is checked against the pinned items before scoring."""
     classified = classify(items, pipeline.pins)
     pinned_tokens = sum(map(_tokens, classified.pinned))
     if budget is not None:
         check_pinned(pinned_tokens, budget)
-    return _fitted(pipeline, classified, pinned_tokens, observer)
+    return _fitted(pipeline, classified, pinned_tokens, recorder)
 
 
-def _fitted(pipeline: Pipeline, classified: Classified, pinned_tokens: int, observer: Observer) -> PreparedSelection:
-    observer.classified(classified)
-    candidates = rank(pipeline, classified, observer)
+def _fitted(
+    pipeline: Pipeline, classified: Classified, pinned_tokens: int, recorder: Recorder | None
+) -> PreparedSelection:
+    if recorder is not None:
+        recorder.classified(classified)
+    candidates = score(pipeline, classified)
+    if recorder is not None:
+        recorder.scored(candidates)
+    related = classified.is_related
+    copies = find_copies(candidates, related=related) if pipeline.deduplicate else None
+    if recorder is not None:
+        recorder.deduplicated(candidates, copies)
+    candidates = sort(candidates, copies, classified, related=related)
     chooser = enforce_relations(pipeline.slicer.prepare(candidates), candidates.relations)
-    return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, observer)
+    return PreparedSelection(pipeline, classified.pinned, pinned_tokens, candidates, chooser, classified, recorder)
 
 
 def complete(
-    prepared: PreparedSelection, budget: ContextBudget, observer: Observer, *, notify: bool = True
-) -> Completed:
+    prepared: PreparedSelection, budget: ContextBudget, recorder: Recorder | None, *, notify: bool = True
+) -> tuple[Selection, Placed]:
     """Slice and place for one budget."""
     selection = prepared.chooser(effective_budget(budget, prepared.pinned_tokens))
-    chosen = sorted(selection.chosen)
-    observer.sliced(prepared, budget, chosen, selection)
+    chosen = sorted(selection.chosen)  # from the highest score down (ruling 3.15)
+    if recorder is not None:
+        recorder.sliced(prepared, budget, chosen, selection)
     placed = place(prepared.pipeline, prepared.pinned, _picked(prepared, chosen), budget, notify=notify)
     if _log.isEnabledFor(logging.DEBUG):
-        tokens = sum(placed.merged.selected.tokens)
+        tokens = sum(placed.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
-    completed = Completed(prepared, budget, chosen, selection, placed)
-    observer.placed(completed)
-    return completed
+    if recorder is not None:
+        recorder.placed(placed, budget)
+    return selection, placed
 
 
 def _picked(prepared: PreparedSelection, chosen: list[int]) -> Candidates:
@@ -243,5 +253,5 @@ def observe(
     prepared: PreparedSelection, budget: ContextBudget, recorder: Recorder, *, notify: bool = True
 ) -> ContextResult:
     """Complete a run and build its report."""
-    completed = complete(prepared, budget, recorder, notify=notify)
-    return ContextResult(completed.placed.items, recorder.finished(completed), budget)
+    selection, placed = complete(prepared, budget, recorder, notify=notify)
+    return ContextResult(placed.items, recorder.finished(prepared, budget, selection, placed), budget)

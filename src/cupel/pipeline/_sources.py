@@ -14,16 +14,16 @@ from cupel._streams import next_batch, opened
 from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, ScoredItem
-from cupel.pipeline._observer import Observer, classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
+from cupel.pipeline._observer import classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
 from cupel.pipeline._prepared import ContextResult, Selected
-from cupel.pipeline._stages import check_pinned, classify, effective_budget, place, rank
+from cupel.pipeline._stages import check_pinned, classify, effective_budget, find_copies, place, score, sort
 from cupel.slicers import BestFirstSlice, GreedySlice, Selection, Slicer, StreamSlice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from cupel.pipeline._pipeline import Pipeline
-    from cupel.pipeline._stages import Classified, Copies
+    from cupel.pipeline._stages import Classified
 
 
 _BATCH: Final = 32
@@ -281,7 +281,7 @@ async def stream(
     return StreamResult(selection.place(), budget, consumed, exhausted, tally.counts)
 
 
-class Tally(Observer):
+class Tally:
     """Counts the items that the stages drop, and passes them on without keeping them."""
 
     __slots__ = ("_on_excluded", "counts")
@@ -289,15 +289,6 @@ class Tally(Observer):
     def __init__(self, on_excluded: OnExcluded | None) -> None:
         self._on_excluded = on_excluded
         self.counts: dict[str, int] = {}
-
-    def classified(self, classified: Classified) -> None:
-        """Count the items with a negative count."""
-        self.add(classified_out(classified.negative))
-
-    def deduplicated(self, candidates: Candidates, copies: Copies | None) -> None:
-        """Count the copies."""
-        if copies is not None:
-            self.add(deduplicated_out(candidates, copies.dropped))
 
     def add(self, excluded: Iterable[ExcludedItem]) -> None:
         """Count each by the name of its reason."""
@@ -337,8 +328,13 @@ class StreamSelection:
         classified = classify(batch, self.pipeline.pins)
         check_batch(batch, self._labels)
         self._pin(classified)
-        self.tally.classified(classified)
-        candidates = rank(self.pipeline, classified, self.tally, self._contents)
+        self.tally.add(classified_out(classified.negative))
+        candidates = score(self.pipeline, classified)
+        related = classified.is_related
+        copies = find_copies(candidates, self._contents, related=related) if self.pipeline.deduplicate else None
+        if copies is not None:
+            self.tally.add(deduplicated_out(candidates, copies.dropped))
+        candidates = sort(candidates, copies, classified, related=related)
         chosen = BestFirstSlice().prepare(candidates)(ContextBudget(self.remaining, self.remaining)).chosen
         self.tally.add(sliced_out(candidates, chosen, Selection(chosen), (), (self.remaining, 0)))
         added = candidates.at(chosen)

@@ -22,7 +22,6 @@ from cupel.pipeline._pins import pinned_positions
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from cupel.pipeline._observer import Observer
     from cupel.pipeline._pins import PinRule
     from cupel.pipeline._pipeline import Pipeline
 
@@ -38,6 +37,11 @@ class Classified(msgspec.Struct, frozen=True):
     scoreable: list[ContextItem]
     tokens: list[int]
     negative: list[ContextItem]
+
+    @property
+    def is_related(self) -> bool:
+        """Whether any item has a form or a group."""
+        return are_related(self.pinned + self.scoreable)
 
     def __len__(self) -> int:
         return len(self.pinned) + len(self.scoreable)
@@ -136,13 +140,8 @@ def _identity(item: ContextItem) -> _Identity:
 # --- 4. Sort ----------------------------------------------------------------------------------------------------------
 
 
-def rank(pipeline: Pipeline, classified: Classified, observer: Observer, known: Collection[str] = ()) -> Candidates:
-    """Score, deduplicate and sort classified items, best score first; `known` contents count as copies."""
-    candidates = score(pipeline, classified)
-    observer.scored(candidates)
-    related = are_related(classified.pinned + classified.scoreable)
-    copies = find_copies(candidates, known, related=related) if pipeline.deduplicate else None
-    observer.deduplicated(candidates, copies)
+def sort(candidates: Candidates, copies: Copies | None, classified: Classified, *, related: bool) -> Candidates:
+    """Leave out copies and sort by score, best first; read the relations of `related` items."""
     if copies is not None:
         candidates = candidates.at(copies.kept)
     candidates = candidates.at(descending(candidates.scores))  # equal scores keep their input order
@@ -175,8 +174,8 @@ def effective_budget(budget: ContextBudget, pinned_tokens: int) -> ContextBudget
 PINNED_SCORE = 1.0
 
 
-class Merged(msgspec.Struct, frozen=True):
-    """Pinned and chosen items together, after overflow handling."""
+class Placed(msgspec.Struct, frozen=True):
+    """Pinned and chosen items together, after overflow handling, and their final order."""
 
     pinned: list[ContextItem]
     chosen: Candidates
@@ -187,16 +186,8 @@ class Merged(msgspec.Struct, frozen=True):
     """`everything` without the truncated items."""
     truncated: list[int]
     """Positions in `everything` that truncation removed."""
-    excess: int
-    """Tokens of `everything` above the target; zero or negative if it fits."""
-
-
-class Placed(msgspec.Struct, frozen=True):
-    """A selection in its final order."""
-
-    merged: Merged
     order: list[int]
-    """Positions in `merged.selected`."""
+    """Positions in `selected`."""
     items: list[ContextItem]
 
 
@@ -204,26 +195,31 @@ def place(
     pipeline: Pipeline, pinned: list[ContextItem], chosen: Candidates, budget: ContextBudget, *, notify: bool = True
 ) -> Placed:
     """Merge pinned and chosen items, apply the overflow strategy, and let the placer order the selection."""
-    merged = merge(pinned, chosen, budget.target_tokens, pipeline.overflow)
-    selected = merged.selected
-    if merged.excess > 0 and notify and pipeline.on_overflow is not None:
-        pipeline.on_overflow(OverflowEvent(merged.excess, tuple(selected.items), budget))
+    everything, selected, truncated = merge(pinned, chosen, budget.target_tokens, pipeline.overflow)
+    excess = sum(selected.tokens) - budget.target_tokens if pipeline.on_overflow is not None else 0
+    if excess > 0 and notify and pipeline.on_overflow is not None:
+        pipeline.on_overflow(OverflowEvent(excess, tuple(selected.items), budget))
     order = pipeline.placer.arrange(selected)
-    return Placed(merged, order, [selected.items[position] for position in order])
+    items = [selected.items[position] for position in order]
+    return Placed(pinned, chosen, everything, selected, truncated, order, items)
 
 
-def merge(pinned: list[ContextItem], chosen: Candidates, target_tokens: int, overflow: OverflowStrategy) -> Merged:
-    """Merge pinned and chosen items and apply the overflow strategy against the original target (ruling 3.18)."""
+def merge(
+    pinned: list[ContextItem], chosen: Candidates, target_tokens: int, overflow: OverflowStrategy
+) -> tuple[Candidates, Candidates, list[int]]:
+    """Apply the overflow strategy to pinned and chosen items against the original target (ruling 3.18).
+
+    Returns all of them, those that stay, and the positions that truncation removes.
+    """
     everything = _concatenated(pinned, chosen) if pinned else chosen
     total = sum(everything.tokens)
-    excess = total - target_tokens
-    if excess > 0:
+    if total > target_tokens:
         if overflow is OverflowStrategy.THROW:
             raise BudgetOverflowError(total, target_tokens)
         if overflow is OverflowStrategy.TRUNCATE:
             kept, truncated = _truncated(everything, chosen, target_tokens)
-            return Merged(pinned, chosen, everything, everything.at(kept), truncated, excess)
-    return Merged(pinned, chosen, everything, everything, [], excess)
+            return everything, everything.at(kept), truncated
+    return everything, everything, []
 
 
 def _concatenated(pinned: list[ContextItem], chosen: Candidates) -> Candidates:
