@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -16,55 +16,56 @@ if TYPE_CHECKING:
 
 _SMALL_CORE = 48  # rows that cost less than finding out whether they are needed
 _INT64_SAFE = 2**61  # sums of two such numbers still fit
-_ROUNDING = 1e-9  # far above the relative error of the few float operations it covers
 
 
 class Relaxation(NamedTuple):
-    """The problem seen from its reference subset; the arrays are indexed by position."""
+    """The problem with capacity for sale at the density of the break item; the arrays are indexed by position."""
 
+    values: Array
     weights: Array
-    loss: Array
-    """The cost of differing from the reference."""
+    capacity: int
     inside: Array
-    """Whether the reference takes the item."""
-    free: int
-    """Capacity the reference leaves unused; negative if it takes too much."""
-    price: int
-    """Loss for one unit of capacity that stays unused."""
-    least: int
-    """The smallest loss that belongs to an integer value."""
-    gap: int
-    """The loss of the best subset known."""
+    """Whether an item is worth more than its weight costs; all of these fit."""
+    loss: Array
+    """By how much the bound falls, at least, if the item is decided the other way."""
+    scale: int
+    """The bound and the losses are values times this number, so that they are integers."""
+    bound: int
+    """No subset is worth more."""
+    known: int
+    """The value of the best subset known."""
+
+    def undecided(self) -> Array:
+        """Return the positions, ascending, that may differ from `inside` in a subset as good as the known one."""
+        return np.flatnonzero(self.loss <= self.bound - self.scale * self.known)
+
+    def room(self, core: Array) -> int:
+        """Return the capacity that the core shares, all other items being as in `inside`."""
+        return self.capacity - int(self.weights[self.inside].sum()) + int(self.weights[core][self.inside[core]].sum())
 
 
 def choose(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[int]:
     """Positions of the best subset; every value is positive, every weight fits, and not all fit together."""
-    relaxation, core = find_core(values, weights, capacity)
-    taken = relaxation.inside.copy()
-    taken[core], _ = _run_table(relaxation, core)
-    positions: list[int] = np.flatnonzero(taken).tolist()
+    positions: list[int] = np.flatnonzero(_run_table(*find_core(values, weights, capacity))).tolist()
     return positions
 
 
 def count_cells(values: Sequence[int], weights: Sequence[int], capacity: int) -> int:
     """How many cells the table of :func:`choose` has unless it ends early."""
     relaxation, core = find_core(values, weights, capacity)
-    begin, end, _ = _windows(relaxation, relaxation.weights[core], relaxation.loss[core], relaxation.inside[core])
-    return int((end - begin).sum())
+    return len(core) * (relaxation.room(core) + 1)
 
 
 def find_core(values: Sequence[int], weights: Sequence[int], capacity: int) -> tuple[Relaxation, Array]:
     """The relaxation and the positions that it leaves undecided, ascending."""
     relaxation = _relax(values, weights, capacity)
-    core = np.flatnonzero(relaxation.loss <= relaxation.gap)
-    if len(core) > _SMALL_CORE and relaxation.gap > relaxation.least:
-        # The items closest to the break density make a good subset, whose smaller gap decides many others.
+    core = relaxation.undecided()
+    if len(core) > _SMALL_CORE and relaxation.known < relaxation.bound // relaxation.scale:
+        # The items closest to the break density make a good subset, which decides many others.
         closest = np.sort(core[np.argsort(relaxation.loss[core])[:_SMALL_CORE]])
-        _, loss = _run_table(relaxation, closest)
-        relaxation = relaxation._replace(gap=min(loss, relaxation.gap))
-        core = core[relaxation.loss[core] <= relaxation.gap]
-    if len(core) > _SMALL_CORE:
-        core = core[_undecided_by_chains(relaxation, core)]
+        value = int(relaxation.values[_run_table(relaxation, closest)].sum())
+        relaxation = relaxation._replace(known=max(value, relaxation.known))
+        core = relaxation.undecided()
     return relaxation, core
 
 
@@ -74,24 +75,14 @@ def _relax(values: Sequence[int], weights: Sequence[int], capacity: int) -> Rela
     w: Array = np.array(weights, dtype)
     # The order needs no exactness: it only proposes a density and a subset.
     order = np.argsort(w.astype(float) / v.astype(float))
-    filled = np.cumsum(w[order])
-    at = int(np.searchsorted(filled, capacity, side="right"))
+    at = int(np.searchsorted(np.cumsum(w[order]), capacity, side="right"))
     break_item = int(order[at])
     p, q = values[break_item], weights[break_item]
     p, q = p // gcd(p, q), q // gcd(p, q)
-
     surplus = v * q - w * p
     inside = surplus > 0
-    free = capacity - int(w[inside].sum())
-    ties = np.flatnonzero(surplus == 0)  # the break item is one of them
-    filled_by_ties = np.cumsum(w[ties])
-    fitting = int(np.searchsorted(filled_by_ties, free, side="right"))
-    if fitting:
-        inside[ties[:fitting]] = True  # in input order, as the chains take them
-        free -= int(filled_by_ties[fitting - 1])
     bound = p * capacity + int(surplus[inside].sum())
-    known = _greedy_value(v, w, order, at, capacity)
-    return Relaxation(w, np.abs(surplus), inside, free, p, bound % q, bound - q * known)
+    return Relaxation(v, w, capacity, inside, np.abs(surplus), q, bound, _greedy_value(v, w, order, at, capacity))
 
 
 def _greedy_value(v: Array, w: Array, order: Array, at: int, capacity: int) -> int:
@@ -104,117 +95,28 @@ def _greedy_value(v: Array, w: Array, order: Array, at: int, capacity: int) -> i
     return value
 
 
-def _undecided_by_chains(relaxation: Relaxation, core: Array) -> Array:
-    """Which items of the core could differ from the reference together with their chain and its counterweight."""
-    w, loss, inside = relaxation.weights[core], relaxation.loss[core], relaxation.inside[core]
-    gap, free, ratio = float(relaxation.gap), relaxation.free, loss.astype(float) / w.astype(float)
-    taken, left_out = np.flatnonzero(inside)[::-1], np.flatnonzero(~inside)  # chains start at the edge of the prefix
-    sides = (
-        (taken, left_out, free, float(relaxation.price)),  # other items come in, or capacity stays unused
-        (left_out, taken, -free, 2 * gap + 1),  # other items go; nothing else makes room
-    )
-    undecided = np.zeros(len(core), bool)
-    for side, others, balance, most in sides:
-        chain = side[np.argsort(loss[side], kind="stable")]
-        chain = chain[np.argsort(w[chain], kind="stable")]
-        weight, total = w[chain], np.cumsum(loss[chain])
-        first = np.searchsorted(weight, weight)  # where the chain of this weight begins
-        cost = total - total[first] + loss[chain][first]
-        moved = np.maximum((np.arange(len(chain)) - first + 1) * weight + balance, 0)
-        per_unit = _lowest_elsewhere(ratio[others], w[others], weight, most)
-        undecided[chain] = (cost.astype(float) + moved.astype(float) * per_unit) * (1 - _ROUNDING) <= gap
-    return undecided
-
-
-def _lowest_elsewhere(ratio: Array, weights: Array, own: Array, most: float) -> Array:
-    """For each of the own weights, the lowest ratio among items of another weight, but no more than ``most``."""
-    lowest = float(ratio.min(initial=most))
-    if lowest == most:
-        return np.full(len(own), most)
-    at = int(weights[ratio.argmin()])
-    next_lowest = float(ratio[weights != at].min(initial=most))
-    return np.where(own == at, next_lowest, lowest)
-
-
-def _run_table(relaxation: Relaxation, core: Array) -> tuple[list[bool], int]:
-    """Return which items of the core the answer takes, the others being as in the reference, and its loss."""
-    weights, loss, inside = relaxation.weights[core], relaxation.loss[core], relaxation.inside[core]
-    begin, end, without_later = _windows(relaxation, weights, loss, inside)
-    nothing_found = relaxation.gap + 1
-    if (begin >= end).any():
-        return [], nothing_found
-    base, size = int(begin.min()), int(end.max() - begin.min())
-    # No cell has to tell losses beyond the gap apart, so the smallest integers that can add two such losses will do.
-    cells = np.full(size, nothing_found, np.min_scalar_type(-2 * nothing_found))
-    unused = np.arange(max(base, 0), base + size).astype(weights.dtype)
-    cells[size - len(unused) :] = np.minimum(unused * relaxation.price, nothing_found)
-
-    shifts: list[int] = np.where(inside, -weights, weights).tolist()
-    owed = _after(np.where(inside, loss, 0))  # the loss of leaving out all later items
-    done = np.where(without_later < end, relaxation.least - owed, -1)
-    first, stop, goal = (begin - base).tolist(), (end - base).tolist(), (without_later - base).tolist()
-    rows = zip(shifts, loss.tolist(), first, stop, first[1:], stop[1:], goal[1:], done[1:].tolist(), strict=False)
-    flips = _fill(cells, rows)
-    last = len(flips)
-    return _read_back(flips, shifts, goal[last]), int(cells[goal[last]]) + int(owed[last])
-
-
-def _windows(relaxation: Relaxation, weights: Array, loss: Array, inside: Array) -> tuple[Array, Array, Array]:
-    """For each row the first shift it holds, the one after its last, and the shift that needs no later item."""
-    gap, free = relaxation.gap, relaxation.free
-    drops, adds = np.where(inside, weights, 0), np.where(inside, 0, weights)
-    most_dropped = _reach(weights[inside], loss[inside], gap)
-    most_added = _reach(weights[~inside], loss[~inside], gap)
-    drops_after, adds_after = _after(drops), _after(adds)
-    drops_before, adds_before = drops_after[0] - drops_after, adds_after[0] - adds_after
-    begin = np.maximum(-np.minimum(drops_before, most_dropped), free - np.minimum(adds_after, most_added))
-    last = np.minimum(
-        np.minimum(adds_before, most_added) + gap // relaxation.price,
-        free + np.minimum(drops_after, most_dropped),
-    )
-    return begin, last + 1, free + drops_after
-
-
-def _after(numbers: Array) -> Array:
-    """For each row, the sum over the items from this row on; 0 after the last."""
-    return np.append(np.cumsum(numbers[::-1])[::-1], 0)
-
-
-def _reach(weights: Array, loss: Array, gap: int) -> int:
-    """No less than the weight of any of these subsets whose loss is within the gap: a relaxation once more."""
-    total, w, cost = int(weights.sum()), weights.astype(float), loss.astype(float)
-    order = np.argsort(cost / w)
-    at = int(np.searchsorted(np.cumsum(cost[order]), float(gap), side="right"))
-    if at == len(order):
-        return total
-    weight_per_loss = w[order[at]] / cost[order[at]]
-    bound = gap * weight_per_loss + np.maximum(w - cost * weight_per_loss, 0).sum()
-    return int(min(bound * (1 + _ROUNDING) + 1, total))
-
-
-def _fill(cells: Array, rows: Iterable[tuple[int, ...]]) -> list[tuple[int, Array]]:
-    """Run rows until the goal is met; for each the first cell that could differ, and from there on which does."""
-    flips: list[tuple[int, Array]] = []
-    scratch = np.empty_like(cells)
-    for shift, loss, begin_before, end_before, begin, end, goal, done in rows:
-        first = max(begin_before + shift, begin)
-        stop = max(min(end_before + shift, end), first)
-        same = cells[first:stop]
-        differing = np.add(cells[first - shift : stop - shift], loss, out=scratch[: stop - first])
-        # On a tie the item is out, be that the reference's choice or not.
-        flips.append((first, differing <= same if shift < 0 else differing < same))
-        np.minimum(same, differing, out=same)
-        if done >= 0 and cells[goal] <= done:
+def _run_table(relaxation: Relaxation, core: Array) -> Array:
+    """Return which items the best subset takes, all but the core being as in the relaxation."""
+    taken = relaxation.inside.copy()
+    taken[core] = False
+    room = relaxation.room(core)
+    goal = relaxation.bound // relaxation.scale - int(relaxation.values[taken].sum())
+    values, weights = relaxation.values[core].tolist(), relaxation.weights[core].tolist()
+    best = np.zeros(room + 1, relaxation.values.dtype)
+    rows: list[tuple[int, Array]] = []
+    later = sum(weights)
+    for value, weight in zip(values, weights, strict=True):
+        later -= weight
+        first = max(weight, room - later)  # no later row reads the cells before
+        without = best[first:]
+        with_item = best[first - weight : max(0, room + 1 - weight)] + value
+        rows.append((first, with_item > without))  # on a tie the item is out (ruling 5.7)
+        np.maximum(without, with_item, out=without)
+        if best[room] >= goal:  # no later item can improve on it
             break
-    return flips
-
-
-def _read_back(flips: list[tuple[int, Array]], shifts: list[int], at: int) -> list[bool]:
-    chosen = [False] * len(shifts)
-    for row in reversed(range(len(flips))):
-        first, differs = flips[row]
-        flip = 0 <= at - first < len(differs) and bool(differs[at - first])
-        chosen[row] = flip != (shifts[row] < 0)
-        if flip:
-            at -= shifts[row]
-    return chosen
+    for row in reversed(range(len(rows))):
+        first, is_better = rows[row]
+        if room >= first and is_better[room - first]:
+            taken[core[row]] = True
+            room -= weights[row]
+    return taken
