@@ -1,9 +1,20 @@
-"""Documents: JSON and TOML within limits, codecs for values, records of fields, registries of tags."""
+"""Documents: JSON and TOML within limits, codecs for values, records of fields."""
 
-from cupel._documents._codecs import Codec, Json, ListOf, MapOf, OrWord, Schema, as_object, step
+from cupel._documents._codecs import (
+    AnyValue,
+    Codec,
+    ListOf,
+    MapOf,
+    MismatchError,
+    OrNone,
+    OrWord,
+    Schema,
+    as_object,
+    step,
+    unknown_word,
+)
 from cupel._documents._model import BUDGET, ITEM, budget_of
-from cupel._documents._record import Field, PackedRecord, Record, record
-from cupel._documents._registry import RegisteredStrategy, Registry, codec_of_class
+from cupel._documents._record import Field, PackedRecord, Record, construct, record
 from cupel._documents._scalars import (
     ANY_NUMBER,
     FLAG,
@@ -47,31 +58,31 @@ __all__ = [
     "SCALAR",
     "TEXT",
     "TOO_DEEP",
+    "AnyValue",
     "Choice",
     "Codec",
     "Field",
     "Instant",
     "Integer",
-    "Json",
     "ListOf",
     "MapOf",
+    "MismatchError",
     "Number",
     "OneOf",
+    "OrNone",
     "OrWord",
     "PackedRecord",
     "Path",
     "Plain",
     "Record",
     "RefusedError",
-    "RegisteredStrategy",
-    "Registry",
     "Schema",
     "Seconds",
     "Text",
     "as_object",
     "budget_of",
     "check_depth",
-    "codec_of_class",
+    "construct",
     "decode_json",
     "decode_toml",
     "encode_json",
@@ -84,4 +95,5 @@ __all__ = [
     "record",
     "step",
     "strict_decoder",
+    "unknown_word",
 ]
