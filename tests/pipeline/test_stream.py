@@ -251,7 +251,7 @@ def test_a_number_is_a_budget_and_results_are_short():
     assert result.budget == ContextBudget(5, 5)
     assert repr(result) == "<StreamResult: 1 item, 4 of 5 target tokens>"
     gathered = asyncio.run(PIPELINE.arun([item("a" * 1000, 4), item("b", 1)], 5))
-    assert repr(gathered) == "<GatheredResult: 2 items, 5 of 5 target tokens>"
+    assert repr(gathered) == "<ContextResult: 2 items, 5 of 5 target tokens>"
 
 
 def test_a_selection_that_meets_the_target_is_no_overflow():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cupel.diagnostics import ExcludedItem, OverflowEvent, SelectionReport, TraceSink
     from cupel.pipeline._prepared import ContextResult, PreparedSelection
-    from cupel.pipeline._sources import GatheredResult, ItemSource, OnError, Sources, StreamResult, Timeout
+    from cupel.pipeline._sources import ItemSource, OnError, Sources, StreamResult, Timeout
 
 
 _GREEDY: Final = GreedySlice()
@@ -185,7 +185,7 @@ class Pipeline:
         on_error: OnError = "raise",
         query: str | None = None,
         trace: TraceSink | None = None,
-    ) -> GatheredResult:
+    ) -> ContextResult:
         """Read one or several sources at the same time, then select as `select` does.
 
         The candidates are in the order of the sources, whichever answers first. A source that fails or times out raises
@@ -211,14 +211,14 @@ class Pipeline:
         >>> [item.content for item in result], [str(failure) for failure in result.source_errors]
         (['Prefers tabs.'], ['search: timed out after 0.01 s'])
         """
-        from cupel.pipeline._sources import GatheredResult, gather  # brings asyncio
+        from cupel.pipeline._sources import gather  # brings asyncio
 
         budget = ContextBudget.of(budget)
         items, failures = await gather(sources, timeout, on_error)
         bound = self.bind(query)
         await bound.scorer.warm([item for item in items if not item.pinned and item.tokens >= 0])
         result = self._observed(items, budget, recorder_for(trace, budget) or Recorder(), query)
-        return GatheredResult(result.items, result.report, budget, failures)
+        return replace(result, source_errors=failures)
 
     async def stream(
         self,

@@ -13,7 +13,7 @@ from cupel._checks import as_instance, as_tuple
 from cupel._columns import Candidates
 from cupel._text import plural
 from cupel.errors import PipelineConfigError
-from cupel.model import ContextBudget, ContextItem, OverflowStrategy
+from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline._observer import Recorder
 from cupel.pipeline._stages import (
     Classified,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from cupel.diagnostics import SelectionReport
     from cupel.pipeline._pipeline import Pipeline
+    from cupel.pipeline._sources import SourceFailure
     from cupel.pipeline._stages import Placed
     from cupel.slicers import Selection
 else:
@@ -81,6 +82,8 @@ class ContextResult(Selected):
     items: list[ContextItem]
     report: SelectionReport
     budget: ContextBudget
+    source_errors: tuple[SourceFailure, ...] = ()
+    """The sources that `Pipeline.arun` skipped."""
 
     def save_page(
         self, path: str | os.PathLike[str], *, policies: Iterable[Pipeline] = (), title: str = "A selection"
@@ -138,7 +141,7 @@ class PreparedSelection(msgspec.Struct, frozen=True):
     def included(self, budget: ContextBudget | int) -> list[ContextItem]:
         """Return the items that a run would select, unplaced, without calling `on_overflow`."""
         budget = self._checked(budget)
-        picked = _picked(self, sorted(self.chooser(effective_budget(budget, self.pinned_tokens)).chosen))
+        picked = self.candidates.picked(sorted(self.chooser(effective_budget(budget, self.pinned_tokens)).chosen))
         _, selected, _ = merge(self.pinned, picked, budget.target_tokens, self.pipeline.overflow)
         return list(selected.items)
 
@@ -232,21 +235,13 @@ def complete(
     chosen = sorted(selection.chosen)  # from the highest score down (ruling 3.15)
     if recorder is not None:
         recorder.sliced(prepared, budget, chosen, selection)
-    placed = place(prepared.pipeline, prepared.pinned, _picked(prepared, chosen), budget, notify=notify)
+    placed = place(prepared.pipeline, prepared.pinned, prepared.candidates.picked(chosen), budget, notify=notify)
     if _log.isEnabledFor(logging.DEBUG):
         tokens = sum(placed.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
     if recorder is not None:
         recorder.placed(placed, budget)
     return selection, placed
-
-
-def _picked(prepared: PreparedSelection, chosen: list[int]) -> Candidates:
-    """Return the chosen candidates, with their relations if truncation may still remove some."""
-    candidates = prepared.candidates
-    if prepared.pipeline.overflow is OverflowStrategy.TRUNCATE:
-        return candidates.picked(chosen)
-    return candidates.at(chosen)
 
 
 def observe(

@@ -15,7 +15,7 @@ from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 from cupel.pipeline._observer import classified_out, deduplicated_out, displaced_by, sliced_out, truncated_out
-from cupel.pipeline._prepared import ContextResult, Selected
+from cupel.pipeline._prepared import Selected
 from cupel.pipeline._stages import check_pinned, classify, effective_budget, find_copies, place, score, sort
 from cupel.slicers import BestFirstSlice, GreedySlice, Selection, Slicer, StreamSlice
 
@@ -150,13 +150,6 @@ Timeout: TypeAlias = "float | Mapping[str, float] | None"
 OnError: TypeAlias = Literal["raise", "skip"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class GatheredResult(ContextResult):
-    """The result of `Pipeline.arun`: a `ContextResult` that also lists the sources that were skipped."""
-
-    source_errors: tuple[SourceFailure, ...] = ()
-
-
 async def gather(
     sources: Sources,
     timeout: Timeout,  # noqa: ASYNC109  (for each source on its own)
@@ -269,8 +262,7 @@ async def stream(
     """Read batch after batch until no more than `slack_tokens` are free, then place what was chosen."""
     size = _batch_size(pipeline, batch_size)
     as_integer("slack_tokens", slack_tokens, least=0, error=PipelineConfigError)
-    tally = Tally(on_excluded)
-    selection = StreamSelection(pipeline, budget, tally)
+    selection = StreamSelection(pipeline, budget, on_excluded)
     consumed, exhausted = 0, False
     async with opened(source) as items:
         while not (exhausted or selection.is_full(slack_tokens)):
@@ -278,24 +270,7 @@ async def stream(
             exhausted = len(batch) < size
             consumed += len(batch)
             selection.take(batch)
-    return StreamResult(selection.place(), budget, consumed, exhausted, tally.counts)
-
-
-class Tally:
-    """Counts the items that the stages drop, and passes them on without keeping them."""
-
-    __slots__ = ("_on_excluded", "counts")
-
-    def __init__(self, on_excluded: OnExcluded | None) -> None:
-        self._on_excluded = on_excluded
-        self.counts: dict[str, int] = {}
-
-    def add(self, excluded: Iterable[ExcludedItem]) -> None:
-        """Count each by the name of its reason."""
-        for entry in excluded:
-            self.counts[entry.reason.name] = self.counts.get(entry.reason.name, 0) + 1
-            if self._on_excluded is not None:
-                self._on_excluded(entry)
+    return StreamResult(selection.place(), budget, consumed, exhausted, selection.excluded)
 
 
 @dataclass(slots=True)
@@ -304,11 +279,13 @@ class StreamSelection:
 
     pipeline: Pipeline
     budget: ContextBudget
-    tally: Tally
+    on_excluded: OnExcluded | None
     pinned: list[ContextItem] = field(default_factory=list["ContextItem"])
     chosen: list[ScoredItem] = field(default_factory=list[ScoredItem])
     """In the order of choice."""
     remaining: int = 0
+    excluded: dict[str, int] = field(default_factory=dict[str, int])
+    """Items left out, counted by the name of the reason."""
     _contents: set[str] = field(default_factory=set[str])
     _labels: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The names of related things and sets, which must not come again."""
@@ -328,25 +305,32 @@ class StreamSelection:
         classified = classify(batch, self.pipeline.pins)
         check_batch(batch, self._labels)
         self._pin(classified)
-        self.tally.add(classified_out(classified.negative))
+        self._exclude(classified_out(classified.negative))
         candidates = score(self.pipeline, classified)
         related = classified.is_related
         copies = find_copies(candidates, self._contents, related=related) if self.pipeline.deduplicate else None
         if copies is not None:
-            self.tally.add(deduplicated_out(candidates, copies.dropped))
+            self._exclude(deduplicated_out(candidates, copies.dropped))
         candidates = sort(candidates, copies, classified, related=related)
         chosen = BestFirstSlice().prepare(candidates)(ContextBudget(self.remaining, self.remaining)).chosen
-        self.tally.add(sliced_out(candidates, chosen, Selection(chosen), (), (self.remaining, 0)))
+        self._exclude(sliced_out(candidates, chosen, Selection(chosen), (), (self.remaining, 0)))
         added = candidates.at(chosen)
         self.chosen += added.scored()
         self._contents.update(item.content for item in added.items)
         self.remaining -= sum(added.tokens)
 
+    def _exclude(self, excluded: Iterable[ExcludedItem]) -> None:
+        """Count items by the reason, and pass them on without keeping them."""
+        for entry in excluded:
+            self.excluded[entry.reason.name] = self.excluded.get(entry.reason.name, 0) + 1
+            if self.on_excluded is not None:
+                self.on_excluded(entry)
+
     def place(self) -> list[ContextItem]:
         """Handle overflow and put the selection in its final order, as a run does."""
         chosen = Candidates.of(self.chosen)
         placed = place(self.pipeline, self.pinned, chosen.at(descending(chosen.scores)), self.budget)
-        self.tally.add(truncated_out(placed, self.budget.target_tokens))
+        self._exclude(truncated_out(placed, self.budget.target_tokens))
         return placed.items
 
     def _pin(self, classified: Classified) -> None:
@@ -369,7 +353,7 @@ class StreamSelection:
                 leaving.add(position)
                 used -= entry.item.tokens
                 self._contents.discard(entry.item.content)
-                self.tally.add([ExcludedItem(entry.item, entry.score, displaced_by(pinned))])
+                self._exclude([ExcludedItem(entry.item, entry.score, displaced_by(pinned))])
         self.chosen = [entry for position, entry in enumerate(chosen) if position not in leaving]
         self.remaining = room - used
 

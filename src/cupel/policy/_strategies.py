@@ -8,6 +8,7 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
+from cupel import placers, scorers, slicers
 from cupel._checks import shown
 from cupel._documents import (
     FLAG,
@@ -31,57 +32,21 @@ from cupel._documents import (
     Text,
     record,
 )
-from cupel.placers import ChronologicalPlacer, SystemFirst, UShapedPlacer
 from cupel.policy._registry import CURVES, PLACERS, SCORERS, SLICERS
-from cupel.scorers import (
-    Clock,
-    CompositeScorer,
-    DecayScorer,
-    EmbeddingScorer,
-    Exponential,
-    FixedClock,
-    FrequencyScorer,
-    KindScorer,
-    MetadataKeyScorer,
-    MetadataTrustScorer,
-    PriorityScorer,
-    RecencyScorer,
-    ReflexiveScorer,
-    RelevanceScorer,
-    ScaledScorer,
-    Step,
-    SystemClock,
-    TagScorer,
-    Window,
-)
-from cupel.slicers import (
-    BestFirstSlice,
-    CountConstrainedKnapsackSlice,
-    CountQuotaEntry,
-    CountQuotaSlice,
-    GreedySlice,
-    KindLimit,
-    KnapsackSlice,
-    OptimalSlice,
-    QuotaEntry,
-    QuotaSlice,
-    ScarcityBehavior,
-    StreamSlice,
-)
 
 __all__ = ["PLACERS", "SCORERS", "SLICERS"]  # with the declarations of this module
 
-_SYSTEM_CLOCK: Final = SystemClock()
+_SYSTEM_CLOCK: Final = scorers.SystemClock()
 
 
-class _FixedNow(Codec[Clock]):
+class _FixedNow(Codec[scorers.Clock]):
     """A fixed clock, written as its instant; a document without it means the system clock."""
 
-    def decode(self, value: Any, /) -> FixedClock:
-        return FixedClock(Instant(aware=True).decode(value))
+    def decode(self, value: Any, /) -> scorers.FixedClock:
+        return scorers.FixedClock(Instant(aware=True).decode(value))
 
-    def encode(self, value: Clock, /) -> str:
-        if type(value) is not FixedClock:
+    def encode(self, value: scorers.Clock, /) -> str:
+        if type(value) is not scorers.FixedClock:
             raise RefusedError(f"the clock {shown(value)} cannot be serialised: use SystemClock or FixedClock")
         return Instant().encode(value.instant)
 
@@ -144,19 +109,21 @@ _STEP: Final = Record(
 )
 
 
-SCORERS.declare("recency", RecencyScorer)
-SCORERS.declare("priority", PriorityScorer)
-SCORERS.declare("frequency", FrequencyScorer)
-SCORERS.declare("reflexive", ReflexiveScorer)
-SCORERS.declare("kind", KindScorer, Field("weights", MapOf(_WEIGHT, keys=NAME)))
-SCORERS.declare("tag", TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", FLAG))
-SCORERS.declare("composite", CompositeScorer, Field("entries", ListOf(_WEIGHTED, least=1), key="scorers"))
-SCORERS.declare("scaled", ScaledScorer, Field("inner", SCORERS))
-SCORERS.declare("metadata_trust", MetadataTrustScorer, Field("default_score", _UNIT))
-SCORERS.declare("metadata_key", MetadataKeyScorer, Field("key", TEXT), Field("value", TEXT), Field("boost", _POSITIVE))
+SCORERS.declare("recency", scorers.RecencyScorer)
+SCORERS.declare("priority", scorers.PriorityScorer)
+SCORERS.declare("frequency", scorers.FrequencyScorer)
+SCORERS.declare("reflexive", scorers.ReflexiveScorer)
+SCORERS.declare("kind", scorers.KindScorer, Field("weights", MapOf(_WEIGHT, keys=NAME)))
+SCORERS.declare("tag", scorers.TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", FLAG))
+SCORERS.declare("composite", scorers.CompositeScorer, Field("entries", ListOf(_WEIGHTED, least=1), key="scorers"))
+SCORERS.declare("scaled", scorers.ScaledScorer, Field("inner", SCORERS))
+SCORERS.declare("metadata_trust", scorers.MetadataTrustScorer, Field("default_score", _UNIT))
+SCORERS.declare(
+    "metadata_key", scorers.MetadataKeyScorer, Field("key", TEXT), Field("value", TEXT), Field("boost", _POSITIVE)
+)
 SCORERS.declare(
     "decay",
-    DecayScorer,
+    scorers.DecayScorer,
     Field(
         "clock",
         _FixedNow(),
@@ -166,18 +133,18 @@ SCORERS.declare(
     ),
     Field("curve", CURVES),
     Field("null_timestamp_score", _UNIT),
-    build=partial(DecayScorer, clock=_SYSTEM_CLOCK),
+    build=partial(scorers.DecayScorer, clock=_SYSTEM_CLOCK),
 )
 SCORERS.declare(
     "embedding",
-    EmbeddingScorer,
+    scorers.EmbeddingScorer,
     Field("embed", _Function(), note="The function, as module:name; its module has to be imported."),
     Field("vector_key", Text(can_be_empty=False), note="Where items bring their own vectors in their metadata."),
     _QUERY,
 )
 SCORERS.declare(
     "relevance",
-    RelevanceScorer,
+    scorers.RelevanceScorer,
     Field("method", OneOf(("bm25",))),
     Field("neighbours", Number(least=0, below=1), note="The share of its score that an item passes on; below 1."),
     Field("k1", Number(least=0, most=1000)),
@@ -189,52 +156,55 @@ SCORERS.declare(
     Field("optional", FLAG, note="Without a query, score everything 0 instead of refusing."),
 )
 
-CURVES.declare("exponential", Exponential, Field("half_life", _DURATION, key="half_life_seconds"))
-CURVES.declare("window", Window, Field("max_age", _DURATION, key="max_age_seconds"))
-CURVES.declare("step", Step, Field("windows", ListOf(_STEP, least=1)))
+CURVES.declare("exponential", scorers.Exponential, Field("half_life", _DURATION, key="half_life_seconds"))
+CURVES.declare("window", scorers.Window, Field("max_age", _DURATION, key="max_age_seconds"))
+CURVES.declare("step", scorers.Step, Field("windows", ListOf(_STEP, least=1)))
 
 
-_DEFAULT: Final = KnapsackSlice()
+_DEFAULT: Final = slicers.KnapsackSlice()
 _KIND: Final = Field("kind", NAME)
 _COUNT: Final = Integer(least=0)
 _PERCENTAGE: Final = Number(least=0, most=100)
 _INNER: Final = Field("inner", SLICERS)
-_SCARCITY: Final = Field("scarcity", Choice(ScarcityBehavior))
+_SCARCITY: Final = Field("scarcity", Choice(slicers.ScarcityBehavior))
 _BUCKET_SIZE: Final = Field("bucket_size", OrWord(Integer(least=1), "auto", "auto"))
 _MAX_CELLS: Final = Field(
     "max_cells",
     OrWord(Integer(least=1), "unlimited", None),
     note='The largest table allowed; "unlimited" (or null) lifts the guard.',
 )
-_QUOTA: Final = record(QuotaEntry, _KIND, Field("require", _PERCENTAGE), Field("cap", _PERCENTAGE))
+_QUOTA: Final = record(slicers.QuotaEntry, _KIND, Field("require", _PERCENTAGE), Field("cap", _PERCENTAGE))
 _ENTRIES: Final = Field(
-    "entries", ListOf(record(CountQuotaEntry, _KIND, Field("require_count", _COUNT), Field("cap_count", _COUNT)))
+    "entries",
+    ListOf(record(slicers.CountQuotaEntry, _KIND, Field("require_count", _COUNT), Field("cap_count", _COUNT))),
 )
 _LIMIT: Final = record(
-    KindLimit, _KIND, *(Field(key, _COUNT) for key in ("min_count", "max_count", "min_tokens", "max_tokens"))
+    slicers.KindLimit, _KIND, *(Field(key, _COUNT) for key in ("min_count", "max_count", "min_tokens", "max_tokens"))
 )
 
 
 def _count_knapsack(
-    entries: list[CountQuotaEntry], scarcity: ScarcityBehavior = ScarcityBehavior.DEGRADE, **knapsack: Any
-) -> CountConstrainedKnapsackSlice:
-    return CountConstrainedKnapsackSlice(entries, KnapsackSlice(**knapsack), scarcity=scarcity)
+    entries: list[slicers.CountQuotaEntry],
+    scarcity: slicers.ScarcityBehavior = slicers.ScarcityBehavior.DEGRADE,
+    **knapsack: Any,
+) -> slicers.CountConstrainedKnapsackSlice:
+    return slicers.CountConstrainedKnapsackSlice(entries, slicers.KnapsackSlice(**knapsack), scarcity=scarcity)
 
 
-SLICERS.declare("greedy", GreedySlice)
-SLICERS.declare("best_first", BestFirstSlice)
-SLICERS.declare("knapsack", KnapsackSlice, _BUCKET_SIZE, _MAX_CELLS)
+SLICERS.declare("greedy", slicers.GreedySlice)
+SLICERS.declare("best_first", slicers.BestFirstSlice)
+SLICERS.declare("knapsack", slicers.KnapsackSlice, _BUCKET_SIZE, _MAX_CELLS)
 SLICERS.declare(
     "quota",
-    QuotaSlice,
+    slicers.QuotaSlice,
     Field("quotas", ListOf(_QUOTA)),
     _INNER,
     Field("leftover", OneOf(("leave", "share")), note="Whether the unused tokens of a kind are offered to the others."),
 )
-SLICERS.declare("count_quota", CountQuotaSlice, _ENTRIES, _INNER, _SCARCITY)
+SLICERS.declare("count_quota", slicers.CountQuotaSlice, _ENTRIES, _INNER, _SCARCITY)
 SLICERS.declare(
     "count_constrained_knapsack",
-    CountConstrainedKnapsackSlice,
+    slicers.CountConstrainedKnapsackSlice,
     _ENTRIES,
     replace(_BUCKET_SIZE, default=_DEFAULT.bucket_size, get=attrgetter("knapsack.bucket_size")),
     replace(_MAX_CELLS, default=_DEFAULT.max_cells, get=attrgetter("knapsack.max_cells")),
@@ -243,16 +213,16 @@ SLICERS.declare(
 )
 SLICERS.declare(
     "optimal",
-    OptimalSlice,
+    slicers.OptimalSlice,
     Field("limits", ListOf(_LIMIT)),
     Field("gap", Number(least=0, below=1), note="How far below the best a selection may be, as a share of the total."),
     Field("max_core", _COUNT, note="The most undecided candidates that branch and bound may decide on."),
     Field("exact", FLAG, note="false needs no solver, and is meant for plain items and forms."),
     _SCARCITY,
 )
-SLICERS.declare("stream", StreamSlice, Field("batch_size", Integer(least=1)))
+SLICERS.declare("stream", slicers.StreamSlice, Field("batch_size", Integer(least=1)))
 
 
-PLACERS.declare("chronological", ChronologicalPlacer)
-PLACERS.declare("u_shaped", UShapedPlacer)
-PLACERS.declare("system_first", SystemFirst, Field("inner", PLACERS))
+PLACERS.declare("chronological", placers.ChronologicalPlacer)
+PLACERS.declare("u_shaped", placers.UShapedPlacer)
+PLACERS.declare("system_first", placers.SystemFirst, Field("inner", PLACERS))

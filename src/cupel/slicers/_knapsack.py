@@ -126,7 +126,6 @@ def _worth(scores: Sequence[float]) -> tuple[int, float]:
     return scores.count(inf) - scores.count(-inf), finite
 
 
-DEFAULT_BUCKET_SIZE = 100
 DEFAULT_MAX_CELLS = 50_000_000
 
 
@@ -148,7 +147,7 @@ class KnapsackSlice(PreparingSlicer):
     ['c', 'b']
     """
 
-    bucket_size: int | Literal["auto"] = DEFAULT_BUCKET_SIZE
+    bucket_size: int | Literal["auto"] = COARSEST
     max_cells: int | None = field(default=DEFAULT_MAX_CELLS, kw_only=True)
 
     def __post_init__(self) -> None:
