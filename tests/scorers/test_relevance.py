@@ -128,7 +128,7 @@ def test_a_scorer_that_has_seen_other_pools_scores_like_a_new_one(pools, share):
 def test_the_index_of_a_pool_is_built_once_and_grows_with_it(monkeypatch):
     added = []
     add = Index._add
-    monkeypatch.setattr(Index, "_add", lambda self, item: (added.append(item), add(self, item)))
+    monkeypatch.setattr(Index, "_add", lambda self, item, terms: (added.append(item), add(self, item, terms)))
     for query in ("a", "b"):
         PLAIN.bind(query).score_all(POOL[:8])
     assert added == POOL[:8]

@@ -138,17 +138,15 @@ _MONTHS: Final = (
 
 
 class Index:
-    """Term counts of each item in a pool.
+    """Term counts of each item in the pool that a scorer, bound to whichever query, scored last. Copies start empty.
 
     The index holds counts, not weights, because counts do not change when the pool grows. Pools that share a prefix are
     re-indexed incrementally.
     """
 
-    __slots__ = ("_dates", "_items", "_lanes", "_lengths", "_lock", "_norms", "_postings", "_terms", "_twins")
+    __slots__ = ("_items", "_lanes", "_lengths", "_lock", "_norms", "_postings", "_twins")
 
-    def __init__(self, terms: Terms, *, dates: bool) -> None:
-        self._terms = terms
-        self._dates = dates
+    def __init__(self) -> None:
         self._items: list[ContextItem] = []
         self._lengths: list[int] = []
         self._postings: dict[str, tuple[list[int], list[int]]] = {}
@@ -158,37 +156,39 @@ class Index:
         self._norms: tuple[float, float, list[float]] | None = None
         self._lock = Lock()
 
-    def scores(self, items: Sequence[ContextItem], query: str, scorer: RelevanceScorer) -> list[float] | None:
-        """Score a pool, the best item 1; return None if it shares too little with the pool that was indexed last."""
+    def scores(self, items: Sequence[ContextItem], query: str, scorer: RelevanceScorer, terms: Terms) -> list[float]:
+        """Score a pool, the best item 1."""
         with self._lock:
-            if not self._follow(items):
-                return None
-            scores = self._own(query, scorer.k1, scorer.b)
+            self._follow(items, terms, dates=scorer.dates)
+            wanted = Counter(chain.from_iterable(map(terms.__getitem__, words_of(query))))
+            scores = self._own(wanted, scorer.k1, scorer.b)
             if scorer.neighbours:
                 scores = self._spread(scores, scorer.neighbours)
         best = max(scores, default=0.0)
         return [score / best for score in scores] if best > 0.0 else scores
 
-    def _follow(self, items: Sequence[ContextItem]) -> bool:
+    def _follow(self, items: Sequence[ContextItem], terms: Terms, *, dates: bool) -> None:
+        """Index a pool: the items that it adds to the last one, or all if the two share too little."""
         known = self._items
         if all(map(is_, known, items)):
             kept = min(len(known), len(items))
             if kept == len(known) == len(items):
-                return True
+                return
         else:
             kept = next(at for at, (old, new) in enumerate(zip(known, items, strict=False)) if old is not new)
         if len(known) - kept > kept:
-            return False
+            kept = 0
+            known.clear()
+            self._lengths.clear()
+            self._postings.clear()
         while len(known) > kept:
-            self._remove_last()
+            self._remove_last(_terms_of(known[-1], terms, dates=dates))
         for item in items[kept:]:
-            self._add(item)
+            self._add(item, _terms_of(item, terms, dates=dates))
         self._lanes = self._norms = None
-        return True
 
-    def _add(self, item: ContextItem) -> None:
+    def _add(self, item: ContextItem, terms: list[str]) -> None:
         position, postings = len(self._items), self._postings
-        terms = self._terms_of(item)
         for term, count in Counter(terms).items():
             posting = postings.get(term)
             if posting is None:
@@ -199,27 +199,19 @@ class Index:
         self._items.append(item)
         self._lengths.append(len(terms))
 
-    def _remove_last(self) -> None:
+    def _remove_last(self, terms: list[str]) -> None:
+        self._items.pop()
         self._lengths.pop()
-        for term in set(self._terms_of(self._items.pop())):
+        for term in set(terms):
             positions, counts = self._postings[term]
             positions.pop()
             counts.pop()
             if not positions:
                 del self._postings[term]
 
-    def _terms_of(self, item: ContextItem) -> list[str]:
-        terms = self._terms
-        found = list(chain.from_iterable(map(terms.__getitem__, words_of(item.content))))
-        if self._dates and (when := item.timestamp) is not None:
-            found += terms[_MONTHS[when.month - 1]]
-            found += (str(when.day), str(when.year))
-        return found
-
-    def _own(self, query: str, k1: float, b: float) -> list[float]:
+    def _own(self, wanted: Counter[str], k1: float, b: float) -> list[float]:
         count = len(self._items)
         own, norms = [0.0] * count, self._length_norms(k1, b)
-        wanted = Counter(chain.from_iterable(map(self._terms.__getitem__, words_of(query))))
         for term, times in wanted.items():
             positions, counts = self._postings.get(term, ((), ()))
             found = len(positions)
@@ -249,6 +241,17 @@ class Index:
         # An object listed twice has one score, that of its last place.
         return scores if self._twins is None else [scores[position] for position in self._twins]
 
+    def __reduce__(self) -> tuple[type[Index], tuple[()]]:
+        return Index, ()
+
+
+def _terms_of(item: ContextItem, terms: Terms, *, dates: bool) -> list[str]:
+    found = list(chain.from_iterable(map(terms.__getitem__, words_of(item.content))))
+    if dates and (when := item.timestamp) is not None:
+        found += terms[_MONTHS[when.month - 1]]
+        found += (str(when.day), str(when.year))
+    return found
+
 
 def _carried(column: list[float], share: float) -> list[float]:
     """Return, for each score, the share that it gets of the scores before it."""
@@ -275,27 +278,6 @@ def _lanes(items: list[ContextItem]) -> list[list[int]]:
     for lane in dated.values():
         lane.sort(key=lambda position: items[position].timestamp)  # type: ignore[arg-type, return-value]
     return [*dated.values(), *undated.values()]
-
-
-class LastIndex:
-    """Holds the index of the pool that a scorer, bound to whichever query, scored last. Copies start without one."""
-
-    __slots__ = ("_index",)
-
-    def __init__(self) -> None:
-        self._index: Index | None = None
-
-    def scores(self, items: Sequence[ContextItem], query: str, scorer: RelevanceScorer, terms: Terms) -> list[float]:
-        """Score a pool with the index if that fits it, or with a new one."""
-        index = self._index
-        scores = None if index is None else index.scores(items, query, scorer)
-        if scores is None:
-            index = self._index = Index(terms, dates=scorer.dates)
-            scores = index.scores(items, query, scorer) or []  # a new index takes any pool
-        return scores
-
-    def __reduce__(self) -> tuple[type[LastIndex], tuple[()]]:
-        return LastIndex, ()
 
 
 _LARGEST_K1: Final = 1000.0
@@ -334,7 +316,7 @@ class RelevanceScorer(PassScorer):
     query: str | None = field(default=None, kw_only=True)
     """The query this scorer is bound to; `bind` sets it."""
     optional: bool = field(default=False, kw_only=True)
-    _last: LastIndex = field(default_factory=LastIndex, init=False, repr=False, compare=False)
+    _index: Index = field(default_factory=Index, init=False, repr=False, compare=False)
 
     if TYPE_CHECKING:
 
@@ -386,10 +368,10 @@ class RelevanceScorer(PassScorer):
     def bind(self, query: str) -> Self:
         """Return this scorer for one query; both share the index of a pool."""
         bound = replace(self, query=query)
-        object.__setattr__(bound, "_last", self._last)
+        object.__setattr__(bound, "_index", self._index)
         return bound
 
     def _scores(self, items: Sequence[ContextItem]) -> list[float]:
         if self.abstains:
             return [0.0] * len(items)
-        return self._last.scores(items, required_query(self, self.query), self, self._terms())
+        return self._index.scores(items, required_query(self, self.query), self, self._terms())
