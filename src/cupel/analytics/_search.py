@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from msgspec.structs import replace as with_fields
@@ -18,7 +17,7 @@ from cupel.model import ContextItem, OverflowStrategy
 from cupel.pipeline import Pipeline, PreparedSelection, effective_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from cupel.model import ContextBudget
 
@@ -213,44 +212,48 @@ class Search:
             else:
                 found[item] = answer
         found.update(self._by_runs(to_run, work))
-        some = _Some(Walk(self._prepared, self._extensions, Work(_SOME), raising=False), self._most)
+        walk = Walk(self._prepared, self._extensions, Work(_SOME), raising=False)
+        seen: dict[int, Stop] = {}
         for item, answer in found.items():
             if not answer.exact:
-                found[item] = Found(some.find(partial(self._is_in, item)), exact=False)
+                found[item] = Found(self._some(item, walk, seen), exact=False)
         return [found[item] for item in asked]
 
     def _by_intervals(self, item: int, work: Work) -> Found | None:
         """Ask the slicer for the targets that choose the item; None if budgets have to be run instead."""
         if item in self._pinned:
             return None
+        extras: list[int] = []
         try:
-            extras = [self._first_extra(position, work) for position in self._where.get(item, ())]
+            for position in self._where.get(item, ()):
+                found = self._first_extra(position, work)
+                if found is None:
+                    return None
+                extras += [] if found.extra is None else [found.extra]
         except TooMuchWork:
             return Found(None, exact=False)
-        except _HasToBeRunError:
-            return None
-        return Found(min((extra for extra in extras if extra is not None), default=None))
+        return Found(min(extras, default=None))
 
-    def _first_extra(self, position: int, work: Work) -> int | None:
+    def _first_extra(self, position: int, work: Work) -> Found | None:
         """Find the first of the slicer's targets that a budget has, first among those nearby."""
         extensions = self._extensions
         first = extensions.holding_pins()
         if first > self._most:
-            return None
+            return Found(None)
         lowest, last = (extensions.effective(extra).target_tokens for extra in (first, self._most))
         farthest = min(last, max(lowest, 1, self._everything))
         for highest in (min(lowest + _NEAR, farthest), farthest):
             intervals = self._prepared.chooser.intervals(position, highest, work)
             if intervals is None:
-                raise _HasToBeRunError
+                return None
             at = intervals.next(lowest)
             while at is not None and at <= highest:
                 extra = max(first, extensions.reaching(at) or 0)
                 reached = extensions.effective(extra).target_tokens
                 at = intervals.next(reached)
                 if at == reached:
-                    return extra
-        return None
+                    return Found(extra)
+        return Found(None)
 
     def _by_runs(self, items: set[int], work: Work) -> dict[int, Found]:
         """Run one budget after the other until all the items have been selected."""
@@ -268,41 +271,26 @@ class Search:
             return found | dict.fromkeys(missing, Found(None, exact=False))
         return found | dict.fromkeys(missing, Found(None))
 
-    def _is_in(self, item: int, stop: Stop) -> bool:
-        return (stop.pinned and item in self._pinned) or any(at in stop.positions for at in self._where.get(item, ()))
-
-
-class _HasToBeRunError(Exception):
-    """The slicer does not return intervals."""
-
-
-class _Some:
-    """Finds budgets that select items, not necessarily the smallest, by doubling and halving."""
-
-    def __init__(self, walk: Walk, most: int) -> None:
-        tokens = walk.prepared.candidates.tokens
-        enough = walk.extensions.reaching(4 * (sum(tokens) + _ROUNDED_UP * len(tokens)))
-        self._walk = walk
-        self._most = most if enough is None else min(most, enough)
-        self._seen: dict[int, Stop] = {}
-
-    def find(self, is_in: Callable[[Stop], bool]) -> int | None:
-        """Return the smallest extension that was tried and works; None if none was found."""
+    def _some(self, item: int, walk: Walk, seen: dict[int, Stop]) -> int | None:
+        """Find some extension that selects the item, not necessarily the smallest, by doubling and halving."""
+        tokens = self._prepared.candidates.tokens
+        enough = self._extensions.reaching(4 * (self._everything + _ROUNDED_UP * len(tokens)))
+        most = self._most if enough is None else min(self._most, enough)
         low, high, works = -1, 0, None
         try:
             while works is None or works - low > 1:
-                if is_in(self._at(high)):
+                if high not in seen:
+                    seen[high] = walk.at(high)
+                if self._is_in(item, seen[high]):
                     works = high
-                elif works is None and high >= self._most:
+                elif works is None and high >= most:
                     return None
                 else:
                     low = high
-                high = min(self._most, 2 * high + 1) if works is None else (low + works) // 2
+                high = min(most, 2 * high + 1) if works is None else (low + works) // 2
         except TooMuchWork:
             pass
         return works
 
-    def _at(self, extra: int) -> Stop:
-        if extra not in self._seen:
-            self._seen[extra] = self._walk.at(extra)
-        return self._seen[extra]
+    def _is_in(self, item: int, stop: Stop) -> bool:
+        return (stop.pinned and item in self._pinned) or any(at in stop.positions for at in self._where.get(item, ()))
