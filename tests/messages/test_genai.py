@@ -59,6 +59,15 @@ def test_contents_that_change_are_contents_again(budget: int) -> None:
     assert next(part.inline_data.data for part in parts if part.inline_data) == b"\xfb\xff\xfe" * 9
 
 
+def test_a_note_in_a_content_of_its_own_is_a_content_too() -> None:
+    texts = ["What is in the log?", "All is well. " * 90, "And in the other one?"]
+    roles = ("user", "model", "user")
+    history = [types.Content(role=role, parts=[types.Part(text=text)]) for role, text in zip(roles, texts, strict=True)]
+    fitted = fit(history, 200, counter=COUNTER)
+    assert None in fitted.positions
+    assert all(isinstance(message, types.Content) for message in fitted.messages)
+
+
 def test_requests_of_generated_histories_are_contents() -> None:
     for seed in range(60):
         history = generated(Chance(seed), 4)

@@ -167,6 +167,18 @@ def test_a_wrapper_that_leaves_no_room_is_left_out():
     assert '"type"' not in form
 
 
+def test_a_wrapper_that_is_left_out_leaves_a_marker_for_members_that_say_something():
+    answer = {"output": LOG + TRACEBACK, "exit_code": 0, "stderr": "", "truncated": False}
+    form = shorten(json.dumps(answer, indent=2), 30, counter=COUNTER)
+    assert form.startswith('[cupel: "exit_code" omitted]\n[cupel: lines ')
+    assert form.endswith("No space left on device\n")
+
+
+def test_a_wrapper_without_room_for_the_string_and_its_marker_is_emptied():
+    form = shorten(json.dumps({"output": LOG + TRACEBACK, "exit_code": 1}, indent=2), 20, counter=COUNTER)
+    assert form == '{\n[cupel: "output", "exit_code" omitted]\n\n}'
+
+
 def test_a_string_of_which_only_brackets_are_left_is_omitted():
     inner = json.dumps([{"c0": "word " * 60, "c1": n} for n in range(18)])
     document = {"k0": inner, "k1": True, "k2": ["word " * 20] * 9, "k3": "ok"}

@@ -160,7 +160,8 @@ class History:
         shorter, notes = shorter or {}, notes or {}
         for at in positions:
             if before := notes.get(Slot(at, in_result=False)):
-                placed.append(SentMessage(self.format.user_message(before), ()))
+                note = self.format.sendable(self.messages[at], self.format.user_message(before), f"messages[{at}]")
+                placed.append(SentMessage(note, ()))
             placed.append(SentMessage(self._sent(at, shorter.get(at), notes.get(Slot(at, in_result=True))), (at,)))
         return placed if self.framework is not None else self.format.joined(placed, alternate=self.alternate)
 

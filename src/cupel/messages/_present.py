@@ -208,5 +208,5 @@ class Present:
             gained = self.tokens(at, longer) - now
             if gained <= room:
                 return longer if gained > 0 else name
-            limit -= max(gained - room, limit // 16)
+            limit = max(1, limit - max(gained - room, limit // 16))
         return name

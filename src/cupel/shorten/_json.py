@@ -36,6 +36,8 @@ _NAMED, _LONGEST_NAMES = 3, 32
 """At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
 """A marker of an earlier shortening."""
+_SILENT: tuple[object, ...] = (None, False, "", "text", [], {})
+"""Values of members that say nothing of the string beside them: `{"type": "text", "annotations": null, "text": …}`."""
 _scan = json.JSONDecoder(strict=False).raw_decode
 
 PlainText = Callable[[str, Weigh], Page]
@@ -101,21 +103,33 @@ class Document:
     def build(self, room: int) -> str | None:
         """Return the form of at most `room` characters, or None if there is none.
 
-        Where the document only wraps a long string, and there is no room for both, it is the form of that string.
+        Where the document only wraps a long string, and there is no room for both, it is the form of that string, with
+        a marker for the other members of the wrapper.
         """
         segments = self.segments(room)
         if segments is not None:
             return rendered([*self._earlier, *segments])
         wrapped = self.wrapped()
-        return None if wrapped is None else wrapped.build(room)
+        if wrapped is None:
+            return None
+        beside = [_members(wrapped.beside)] if wrapped.beside else []
+        form = wrapped.inner.build(room - sum(len(marker) + 1 for marker in beside))
+        return self._node.emptied(room) if form is None else rendered([*beside, form])
 
     def segments(self, room: int) -> list[str] | None:
         """Return the form as texts and markers."""
         return self._node.segments(room)
 
-    def wrapped(self) -> Page | Document | None:
+    def wrapped(self) -> Wrapped | None:
         """Return the text or the document in the string that this document wraps, or None if it wraps none."""
         return self._node.wrapped()
+
+
+class Wrapped(NamedTuple):
+    """A string that makes up nearly all of a document, and the keys of the members beside it that say something."""
+
+    inner: Page | Document
+    beside: list[str]
 
 
 class Context(NamedTuple):
@@ -166,18 +180,29 @@ class Node:
             return [before, *self._written(kept), after]
         return [before, self._marker(0, len(self._children)), after] if room >= MARKER else None
 
-    def wrapped(self) -> Page | Document | None:
+    def emptied(self, room: int) -> str | None:
+        """Return the container with a marker in place of its children, or None if there is no room for it."""
+        text, child, children = self._text, self._child, self._children
+        before, after = text[child.start : child.at + 1], text[children[-1].end : child.end]
+        form = rendered([before, self._marker(0, len(children)), after])
+        return form if len(form) <= room else None
+
+    def wrapped(self) -> Wrapped | None:
         """Return the text or the document in the string that makes up nearly all of a value, or None."""
         value = self._child.value
         if isinstance(value, str):
             inner = self._inner = self._inner or _inner(value, self._context)
-            return inner if isinstance(inner, Page) else inner.wrapped() or inner
+            return (None if isinstance(inner, Page) else inner.wrapped()) or Wrapped(inner, [])
         if not (is_array(value) or is_object(value)) or not value or self._depth > _DEEPEST:
             return None
         if self._pieces is None:
             self._open()
         main = self._main()
-        return None if main is None else self._node(main).wrapped()
+        wrapped = None if main is None else self._node(main).wrapped()
+        if wrapped is None:
+            return None
+        others = [one for at, one in enumerate(self._children) if at != main and _says(one.value)]
+        return wrapped._replace(beside=[*map(self._key, others), *wrapped.beside])
 
     def _main(self) -> int | None:
         """Return the position of the child that makes up nearly all of a container, if one does."""
@@ -246,11 +271,10 @@ class Node:
         """Return the marker of omitted rows, which are counted, or of members, which are named if they are few."""
         if not is_object(self._child.value):
             return Marker.span("row", start + 1, stop)
-        keys = (self._text[child.start : child.at].rstrip(" \t\r\n:") for child in self._children[start:stop])
-        named = ", ".join(keys) if stop - start <= _NAMED else ""
-        if not 0 < len(named) <= _LONGEST_NAMES or "]" in named or not named.isprintable():
-            return Marker.amount(stop - start, "member")
-        return Marker.of(named)
+        return _members([*map(self._key, self._children[start:stop])])
+
+    def _key(self, child: _Child) -> str:
+        return self._text[child.start : child.at].rstrip(" \t\r\n:")
 
     def _string(self, room: int) -> list[str] | None:
         """Return a long string in pieces: each gap ends the string, and its key begins the next one."""
@@ -274,6 +298,19 @@ class Node:
         commas = [","] * last + [""] * (len(segments) - last)
         pairs = zip(segments, commas, strict=True)
         return [one if isinstance(one, Marker) else label + quoted(one) + comma for one, comma in pairs]
+
+
+def _says(value: object) -> bool:
+    """Return whether a value beside a string says something of it; 0, such as an exit code, does."""
+    return all(value != one or type(value) is not type(one) for one in _SILENT)
+
+
+def _members(keys: Sequence[str]) -> Marker:
+    """Return the marker of omitted members, which are named if they are few."""
+    named = ", ".join(keys) if len(keys) <= _NAMED else ""
+    if not 0 < len(named) <= _LONGEST_NAMES or "]" in named or not named.isprintable():
+        return Marker.amount(len(keys), "member")
+    return Marker.of(named)
 
 
 def _inner(value: str, context: Context) -> Page | Document:
