@@ -170,7 +170,7 @@ def test_relations_travel_with_the_item():
 def test_requests_and_turns_show_themselves_in_a_notebook():
     history = conversation()
     assert "left out" in elements(fit(history, 3000)._repr_html_()).text.lower()
-    session = MessageSession(3000)
+    session = MessageSession(2000)
     for end in (60, 90, len(history)):
         turn = session.fit(history[:end])
     shown = elements(turn._repr_html_()).text

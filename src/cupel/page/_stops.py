@@ -31,6 +31,9 @@ _TEXT: Final = 96
 """Characters of a text in a reason: the page shows fewer."""
 
 
+_NO_ROOM: Final[dict[str, Any]] = {"reason": BudgetExceeded.__name__}
+
+
 class Slider(NamedTuple):
     """The stops of the slider, under a fixed window or with the window moving along."""
 
@@ -146,8 +149,8 @@ def difference(before: Sequence[int], after: Sequence[int]) -> list[int]:
 class StopWriter:
     """Writes the selections of one policy, each as its difference from the one before.
 
-    A reason is an entry of `reasons`, which all selections share, and numbers of its own. Fields that the item has too
-    are left out.
+    A reason is an entry of `reasons`, which all selections share, and numbers of its own; `why` has the items whose
+    entry has changed, at first from entry 0. Fields that the item has too are left out.
     """
 
     def __init__(self, positions: Positions) -> None:
@@ -172,7 +175,7 @@ class StopWriter:
             number = self._number(fields)
             if values.setdefault(number, numbers) != numbers:
                 number = self._number(fields | numbers)
-            if self._given.get(position) != number:
+            if self._given.get(position, 0) != number:
                 self._given[position] = number
                 changes += [position, number]
         row = {"placed": difference(self._placed, placed), "out": difference(self._excluded, excluded), "why": changes}
@@ -181,7 +184,7 @@ class StopWriter:
 
     def _number(self, fields: dict[str, Any]) -> int:
         """Return the place of a reason in `reasons`, where a new one is appended."""
-        key = str(fields)
+        key = BudgetExceeded.__name__ if fields is _NO_ROOM else str(fields)
         if key not in self._numbers:
             self._numbers[key] = len(self.reasons)
             self.reasons.append(fields)
@@ -207,7 +210,7 @@ def _fields(
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Return the fields of a reason that the item lacks: first the texts, then the numbers."""
     if isinstance(reason, BudgetExceeded) and reason.item_tokens == item.tokens:  # by far the most common
-        return {"reason": BudgetExceeded.__name__}, {"available_tokens": reason.available_tokens}
+        return _NO_ROOM, {"available_tokens": reason.available_tokens}
     if isinstance(reason, Deduplicated):
         return {"reason": reason.name, "by": survivors.get(item.content)}, {}
     fields = reason.to_dict()

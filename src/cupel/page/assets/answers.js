@@ -36,7 +36,7 @@ class Answers {
       placed: this.placed,
       tokens: this.placed.reduce((sum, position) => sum + items[position].tokens, 0),
       get excluded() {
-        rows ??= listed.map((position) => ({ position, ...policy.reasons[given[position]], ...numbers[given[position]] }));
+        rows ??= listed.map((position) => ({ position, ...policy.reasons[given[position] ?? 0], ...numbers[given[position] ?? 0] }));
         return rows;
       },
     };
