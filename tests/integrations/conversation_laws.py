@@ -86,8 +86,8 @@ class Application(ABC):
         """All states of sessions that are stored with a conversation."""
 
     @abstractmethod
-    def spoil(self, thread: str, state: str) -> None:
-        """Put something else where the state is stored."""
+    def overwrite_state(self, thread: str, state: str) -> None:
+        """Replace the stored state."""
 
     @abstractmethod
     def forget(self, thread: str, count: int) -> None:
@@ -183,7 +183,7 @@ class ConversationLaws(ABC):
 
     def test_a_request_mostly_begins_with_the_last_one(self) -> None:
         requests = self.talk(self.application(), "anna", range(TURNS)).requests
-        pairs = list(pairwise(map(said, requests)))  # frameworks join messages that come to stand side by side
+        pairs = list(pairwise(map(said, requests)))  # frameworks join messages that become neighbours
         again = sum(weigh(later[: common(earlier, later)]) for earlier, later in pairs)
         assert again >= 0.4 * sum(weigh(earlier) for earlier, _ in pairs)
         assert sum(common(earlier, later) == len(earlier) for earlier, later in pairs) >= len(pairs) // 3
@@ -258,7 +258,7 @@ class ConversationLaws(ABC):
 
     def test_a_state_of_another_version_is_refused_by_the_name_of_its_place(self) -> None:
         application = self.talk(self.application(), "anna", range(2))
-        application.spoil("anna", '{"version": 9}')
+        application.overwrite_state("anna", '{"version": 9}')
         with pytest.raises(ConfigurationError, match=r"cupel_session.*: state is of version 9, this is version \d"):
             self.talk(application, "anna", range(2, 3))
 

@@ -41,9 +41,14 @@ class FrameworkLaws(ABC):
         """The result of a call, with the user's words beside it."""
 
     def kept(self, messages: list[Any], budget: int, **options: Any) -> list[int]:
-        """The positions of the messages that are kept, whole and without notes."""
-        fitted = self.fit(messages, budget, **{"forms": False, "notes": False} | options).messages
-        return [next(at for at, one in enumerate(messages) if one is message) for message in fitted]
+        """Return the positions of the messages that are kept; copies are shortened or carry one of the notes."""
+        fitted = self.fit(messages, budget, **options)
+        sent = [(one, at) for one, at in zip(fitted.messages, fitted.positions, strict=True) if at is not None]
+        copies = {at for one, at in sent if one is not messages[at]}
+        assert copies >= set(fitted.shortened)
+        assert len(copies.difference(fitted.shortened)) <= len(fitted.notes)
+        assert fitted.total_tokens <= budget
+        return [at for _, at in sent]
 
     def thinking_loop(self, steps: int) -> list[Any]:
         """A question and tool steps of which only the first begins with thinking."""
@@ -57,7 +62,8 @@ class FrameworkLaws(ABC):
         old = [self.user("Tell me a story."), self.answer("Once upon a time. " * 20)]
         history = [*old, self.user("And the log?"), self.call("a"), *self.result("a", "line " * 100)]
         least = self.fit(history[2:], LARGE).total_tokens
-        assert self.kept(history, least) == [2, 3, 4]
+        assert self.kept(history, least, forms=False) == [2, 3, 4]
+        assert self.kept(history, least) == [0, 2, 3, 4], "a shorter result leaves room for the user's words"
 
     def test_a_running_result_that_does_not_fit_is_named(self):
         history = [self.user("And the log?"), self.call("a"), *self.result("a", "line " * 1000)]
@@ -73,7 +79,9 @@ class FrameworkLaws(ABC):
 
     def test_results_that_the_model_has_seen_may_go(self):
         history = [self.user("And the log?"), self.call("a"), *self.result("a", "line " * 1000), self.answer("Fine.")]
-        assert self.kept([*history, self.user("Good.")], 500) == [0, 3, 4]
+        history.append(self.user("Good."))
+        assert self.kept(history, 500, forms=False) == [0, 3, 4]
+        assert self.kept(history, 500) == [0, 1, 2, 3, 4], "unless a shorter text will do"
 
     def test_the_words_beside_a_running_result_are_kept_with_it(self):
         history = [self.user("And the log?"), self.call("a"), *self.result("a", "line " * 100, "Stop looking!")]

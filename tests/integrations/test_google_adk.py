@@ -152,7 +152,7 @@ class Assistant(Application):
     def states(self, thread: str) -> list[str]:
         return list(self.session(thread).state.values())
 
-    def spoil(self, thread: str, state: str) -> None:
+    def overwrite_state(self, thread: str, state: str) -> None:
         self.session(thread).state["cupel_session:reader"] = state
 
     def forget(self, thread: str, count: int) -> None:

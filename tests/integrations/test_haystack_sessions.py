@@ -82,7 +82,7 @@ class Assistant(Application):
     def states(self, thread: str) -> list[str]:
         return [m.meta["cupel_session"] for m in self.messages(thread) if "cupel_session" in m.meta]
 
-    def spoil(self, thread: str, state: str) -> None:
+    def overwrite_state(self, thread: str, state: str) -> None:
         messages = self.messages(thread)
         for message in messages:
             message.meta.update({"cupel_session": state} if "cupel_session" in message.meta else {})

@@ -101,7 +101,7 @@ class Agent(Application):
     def states(self, thread: str) -> list[str]:
         return [self.values(thread)["cupel_session"]]
 
-    def spoil(self, thread: str, state: str) -> None:
+    def overwrite_state(self, thread: str, state: str) -> None:
         self.graph.update_state(config(thread), {"cupel_session": state}, as_node="model")
 
     def forget(self, thread: str, count: int) -> None:

@@ -118,7 +118,7 @@ class Assistant(Application):
     def states(self, thread: str) -> list[str]:
         return list(self.stored["states"].values())
 
-    def spoil(self, thread: str, state: str) -> None:
+    def overwrite_state(self, thread: str, state: str) -> None:
         for key, text in self.stored["states"].items():
             self.stored["states"][key] = json.dumps({**json.loads(text), "state": state})
 

@@ -127,7 +127,7 @@ class Assistant(Application):
         record = self.record(thread)
         return [record["before"], record["after"]]
 
-    def spoil(self, thread: str, state: str) -> None:
+    def overwrite_state(self, thread: str, state: str) -> None:
         record = {**self.record(thread), "before": state, "after": state}
         self.stored.set_messages(f"{thread}:cupel_session", [ChatMessage(json.dumps(record))])
 
@@ -294,11 +294,11 @@ def test_a_memory_is_asked_for_the_same_with_and_without_a_loop():
         return handed, memory.chat_store.texts
 
     answers = [asked(*arguments, with_loop=False) for arguments in ways]
-    assert len({str(answer) for answer in answers}) > 1
+    assert len({str(answer) for answer in answers}) == 4
     assert [asked(*arguments, with_loop=True) for arguments in ways] == answers
 
 
-def test_what_stands_where_the_session_is_stored_is_checked():
+def test_a_message_of_others_under_the_key_of_the_session_is_refused():
     memory = SessionMemory(budget=300, chat_store_key="anna")
     memory.put(ChatMessage("Hi"))
     memory.chat_store.set_messages("anna:cupel_session", [ChatMessage("something else")])

@@ -114,7 +114,7 @@ class Assistant(Application):
     def states(self, thread: str) -> list[str]:
         return [m.metadata["cupel_session"] for m in self.messages(thread) if m.metadata]
 
-    def spoil(self, thread: str, state: str) -> None:
+    def overwrite_state(self, thread: str, state: str) -> None:
         spoilt = [replace(m, metadata=m.metadata and {"cupel_session": state}) for m in self.messages(thread)]
         self.stored[thread] = ModelMessagesTypeAdapter.dump_json(spoilt)
 
