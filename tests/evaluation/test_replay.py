@@ -200,28 +200,6 @@ def test_json_may_be_laid_out_anew_if_the_key_stays_with_its_value():
     assert not retention(["PX-1001"], history, [MessageInfo("tool", texts=["code: PX-1001 x"])]).in_context
 
 
-CALL, USER = MessageInfo("assistant", calls=["1"]), MessageInfo("user")
-ANSWER, SECOND = MessageInfo("tool", results=["1"]), MessageInfo("tool", results=["2"])
-TWO = MessageInfo("assistant", calls=["1", "2"])
-
-
-@pytest.mark.parametrize(
-    ("messages", "provider", "valid"),
-    [
-        ([USER, CALL, ANSWER], "openai", True),
-        ([USER, CALL], "openai", False),
-        ([USER, ANSWER], "openai", False),
-        ([CALL, USER, ANSWER], "openai", False),
-        ([CALL, USER, ANSWER], "openai-responses", True),
-        ([TWO, ANSWER, SECOND], "openai", True),
-        ([TWO, ANSWER, SECOND], "anthropic", False),
-        ([TWO, MessageInfo("tool", results=["2", "1"])], "anthropic", True),
-    ],
-)
-def test_pairs_are_judged_as_each_format_wants_them(messages, provider, valid):
-    assert Reader(Recording([], provider=provider)).is_valid(messages) is valid
-
-
 def test_sdk_objects_are_read_as_what_they_dump():
     message = SimpleNamespace(model_dump=lambda **_: {"role": "developer", "content": [{"type": "text", "text": "Hi"}]})
     (found,) = Reader(Recording([message], provider="openai")).messages

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cupel.messages import PinnedMessagesExceedBudgetError, fit, to_items
+from cupel.messages import MessageInfo, PinnedMessagesExceedBudgetError, Provider, fit, has_all_pairs, to_items
 from tests.messages.chat import COUNTER, LARGE, assistant, calling, kept, result, rules, units, use, used, user
 from tests.messages.histories import THINKING
 from tests.messages.provider_rules import violations
@@ -238,3 +238,26 @@ def test_words_between_the_results_of_one_turn_cannot_be_sent():
     first = user([used("a"), {"type": "text", "text": "Hurry."}])
     history = [user("Go."), assistant([use("a"), use("b")]), first, user([used("b")]), user("So?")]
     assert rules(history, provider="anthropic") == {(1, 2, 3): "words between the results of one turn"}
+
+
+CALL, USER = MessageInfo("assistant", calls=["1"]), MessageInfo("user")
+ANSWER, SECOND = MessageInfo("tool", results=["1"]), MessageInfo("tool", results=["2"])
+TWO = MessageInfo("assistant", calls=["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("messages", "provider", "valid"),
+    [
+        ([USER, CALL, ANSWER], "openai", True),
+        ([USER, CALL], "openai", False),
+        ([USER, ANSWER], "openai", False),
+        ([CALL, USER, ANSWER], "openai", False),
+        ([CALL, USER, ANSWER], "openai-responses", True),
+        ([TWO, ANSWER, SECOND], "openai", True),
+        ([TWO, ANSWER, SECOND], "anthropic", True),
+        ([TWO, ANSWER, USER], "anthropic", False),
+        ([TWO, MessageInfo("tool", results=["2", "1"])], "anthropic", True),
+    ],
+)
+def test_pairs_are_judged_as_each_format_wants_them(messages: list[MessageInfo], provider: Provider, valid: bool):
+    assert has_all_pairs(messages, provider) is valid

@@ -75,22 +75,6 @@ class Reader:
                 found[start] = found.get(start, ()) + tuple(map(_value, message.arguments))
         return [RecordedStep(at, arguments) for at, arguments in found.items()]
 
-    def is_valid(self, messages: Sequence[MessageInfo]) -> bool:
-        """Return whether every call has its result, and every result its call, where the format wants them."""
-        waiting: list[str] = []
-        for message in messages:
-            if message.results:
-                for result in message.results:
-                    if result not in waiting:
-                        return False
-                    waiting.remove(result)
-                if waiting and not self.provider.startswith("openai"):
-                    return False
-            elif waiting and self.provider != "openai-responses":
-                return False
-            waiting += message.calls
-        return not waiting
-
 
 def _opening(recording: Recording) -> list[str]:
     texts: list[str] = []

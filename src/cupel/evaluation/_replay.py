@@ -21,7 +21,7 @@ from cupel.evaluation._reader import Reader
 from cupel.evaluation._recordings import Recording
 from cupel.evaluation._retention import Retention, retention
 from cupel.evaluation._strategies import SentRequest, request_of
-from cupel.messages import default_prices
+from cupel.messages import default_prices, has_all_pairs
 from cupel.page import write_page
 from cupel.sessions import Prices
 
@@ -338,7 +338,7 @@ class _Meter:
             new=sum(new) if start else sent,
             price=self._prices.read * cached + self._prices.write * (sent - cached),
             over=sent > self._budget,
-            invalid=not conversation.is_valid(said),
+            invalid=not has_all_pairs(said, conversation.provider),
             unsent=newest is None or (newest.role, newest.results) != (wanted.role, wanted.results),
             request=request,
         )

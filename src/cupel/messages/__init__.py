@@ -6,7 +6,7 @@ the call it led to, or the conversation from its system prompt. `to_items` and `
 """
 
 from cupel.messages._fit import fit, newest_first
-from cupel.messages._formats import Part, Provider, provider_of, read_message
+from cupel.messages._formats import Part, Provider, has_all_pairs, provider_of, read_message
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY
 from cupel.messages._items import from_items, to_items
@@ -33,6 +33,7 @@ __all__ = [
     "default_prices",
     "fit",
     "from_items",
+    "has_all_pairs",
     "newest_first",
     "provider_of",
     "read_message",

@@ -10,6 +10,7 @@ from cupel.errors import ConfigurationError
 from cupel.messages._formats import anthropic, bedrock, gemini, openai, responses
 from cupel.messages._formats.media import ImageRule
 from cupel.messages._plain import fields, is_sequence, plain, plain_message
+from cupel.messages._units import NO_CALL, NO_RESULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +72,17 @@ def read_message(message: object, provider: Provider, *, path: str = "message") 
     """
     fmt = FORMATS[provider]
     return fmt.read(fmt.normal(plain_message(message, path)), path, ImageRule(None))
+
+
+def has_all_pairs(infos: Sequence[MessageInfo], provider: Provider) -> bool:
+    """Return whether each call among the messages of a request has its result, and each result its call, in its place.
+
+    >>> call = {"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"}
+    >>> has_all_pairs([read_message(call, "openai-responses")], "openai-responses")
+    False
+    """
+    units = FORMATS[provider].group(infos)
+    return all(unit.rejection not in (NO_CALL, NO_RESULT) for unit in units)
 
 
 def traits_of(message: JSON) -> frozenset[str]:
