@@ -13,8 +13,6 @@ from cupel.messages import MessageInfo, Provider, fit, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cupel.evaluation._recordings import Recording
     from cupel.tokens import TokenCounter
 
