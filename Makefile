@@ -10,7 +10,7 @@ UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing,watch
 CORE := model _columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
-CORE_TESTS := $(wildcard $(foreach name,$(CORE) relations oracle analytics diagnostics page,tests/$(name))) $(addprefix src/cupel/,$(CORE))
+CORE_TESTS := $(wildcard $(foreach name,$(CORE) _relations oracle analytics diagnostics page,tests/$(name))) $(addprefix src/cupel/,$(CORE))
 VERSIONS := 3.11 3.12 3.13
 FRAMEWORKS := botocore claude-agent-sdk dask genai google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks
 
@@ -95,7 +95,7 @@ test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node through the proxy o
 	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q tests/watch/test_node.py
 
 fuzz: $(VENV)/.stamp-dev ## Search for counterexamples to the laws of the core, 20,000 examples each, differently each time
-	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/relations tests/_planning tests/policy tests/shorten tests/slicers
+	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/_relations tests/_planning tests/policy tests/shorten tests/slicers
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 20,000 fits and 2,000 conversations of each format against the providers' rules (COUNT=20000 SEED=0)
 	CUPEL_FUZZ_COUNT=$(or $(COUNT),20000) CUPEL_FUZZ_SEED=$(or $(SEED),0) $(RUN) pytest -q -s tests/messages/test_generated_histories.py
@@ -108,7 +108,7 @@ docs: $(VENV)/.stamp-docs ## Build the site into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 pages: $(VENV)/.stamp-dev $(VENV)/.stamp-pages ## Try the page in the machine's Chromium (apt-get install chromium)
-	$(RUN) pytest tests/pages
+	$(RUN) pytest tests/page/browser
 
 build: $(VENV)/.stamp-dev ## Build the wheel and the source distribution into dist/
 	$(RUN) hatchling build

@@ -11,8 +11,8 @@ from cupel.cli import main
 from cupel.demo import session_items, session_policy
 from cupel.page import LivePage, Variant
 from cupel.watch import page_app
-from tests.pages.conftest import figure, settle, until
-from tests.pages.test_numbers import selected_by_command
+from tests.page.browser.conftest import figure, settle, until
+from tests.page.browser.test_numbers import selected_by_command
 
 WINDOW = "#in-rows button.row"
 

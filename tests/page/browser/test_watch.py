@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from tests.pages.conftest import settle, until
-from tests.pages.test_hostile import ATTACK, HOSTILE
+from tests.page.browser.conftest import settle, until
+from tests.page.browser.test_hostile import ATTACK, HOSTILE
 from tests.watch.agent import PATHS, body, history, reply_to
 from tests.watch.upstream import answer, proxied, running
 

@@ -18,7 +18,7 @@ QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 
 def pytest_collection_modifyitems(config, items):
     """Skip these minutes of browser work unless they were asked for by name, as `make pages` does."""
-    asked = any("pages" in Path(argument.partition("::")[0]).parts for argument in config.args)
+    asked = any("browser" in Path(argument.partition("::")[0]).parts for argument in config.args)
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cupel import ContextBudget, ContextItem, presets
-from tests.pages.conftest import figure, page_of, settle
+from tests.page.browser.conftest import figure, page_of, settle
 
 ATTACK = "window.pwned = true"
 HOSTILE = [

@@ -7,7 +7,7 @@ import pytest
 
 from cupel import ContextBudget, ContextItem, presets
 from cupel.demo import session_items, session_policy
-from tests.pages.conftest import figure, move_budget, page_of, settle
+from tests.page.browser.conftest import figure, move_budget, page_of, settle
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from cupel.demo import conversation
 from cupel.evaluation import AppendStrategy, FitStrategy, Recording, SessionStrategy, replay
 from cupel.messages import to_items
 from cupel.page import Variant, page_payload, render_page
-from tests.pages.conftest import move_budget, settle
-from tests.pages.test_hostile import ATTACK, HOSTILE
+from tests.page.browser.conftest import move_budget, settle
+from tests.page.browser.test_hostile import ATTACK, HOSTILE
 
 STRATEGIES = {
     "sending everything": AppendStrategy(),

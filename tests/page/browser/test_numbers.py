@@ -11,8 +11,8 @@ from cupel import ContextBudget, Pipeline, presets
 from cupel.cli import main
 from cupel.demo import session_items, session_policy
 from cupel.page import excluded_words
+from tests.page.browser.conftest import figure, move_budget, page_of, settle
 from tests.page.pools import SCORER, random_items
-from tests.pages.conftest import figure, move_budget, page_of, settle
 
 
 def selected_by_command(arguments: list[str], capsys) -> dict:
