@@ -17,7 +17,7 @@ from cupel import (
     ScaledScorer,
 )
 from cupel.evaluation import Case, EvaluationError, evaluate, tune
-from cupel.evaluation._tune import _folds, _groups, remembering, variants
+from cupel.evaluation._tune import _folds, _groups, variants
 from cupel.slicers import BestFirstSlice
 
 from .pools import hinted_case
@@ -100,15 +100,6 @@ def test_neighbours_vary_inside_other_scorers():
     assert found[0] is start
     assert len({repr(candidate.scorer) for candidate in found}) > 20
     assert any("neighbours=0.3" in repr(candidate.scorer) for candidate in found)
-
-
-def test_what_is_remembered_is_what_would_be_scored():
-    case = hinted_case(1, truth=0.5)
-    start = Pipeline(scorer=CompositeScorer([(RelevanceScorer(stem=False), 2), (ScaledScorer(ReflexiveScorer()), 1)]))
-    memo: dict[int, list[float]] = {}
-    for candidate in variants(start, 12, random.Random(0)):
-        plain = candidate.scorer.bind("1.5").score_all(case.items)
-        assert remembering(candidate.scorer, "1.5", memo).score_all(case.items) == plain
 
 
 def test_a_policy_that_ignores_the_queries_is_told_so():

@@ -17,7 +17,7 @@ from cupel.scorers import CompositeScorer, RelevanceScorer, ScaledScorer, Scorer
 from cupel.slicers import BestFirstSlice, GreedySlice, KnapsackSlice, Slicer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cupel.evaluation._cases import Case
     from cupel.evaluation._evaluate import Estimate
@@ -78,53 +78,6 @@ def _varied(scorer: Scorer, random: Random, made: dict[Scorer, Scorer]) -> Score
 def _changed(weight: float, random: Random) -> float:
     """Return a weight up to `_WIDEST` times as large or small, in three digits that a file shows well."""
     return float(f"{weight * _WIDEST ** random.uniform(-1, 1):.3g}")
-
-
-def leaves(scorer: Scorer) -> Iterator[Scorer]:
-    """Yield the scorers that a scorer is made of."""
-    if isinstance(scorer, CompositeScorer):
-        for child in scorer.children:
-            yield from leaves(child)
-    elif isinstance(scorer, ScaledScorer):
-        yield from leaves(scorer.inner)
-    else:
-        yield scorer
-
-
-def remembering(scorer: Scorer, query: str | None, memo: dict[int, list[float]]) -> Scorer:
-    """Return a scorer of the same scores for one query and one pool, that asks each part of it only once."""
-    if isinstance(scorer, CompositeScorer):
-        return CompositeScorer([(remembering(child, query, memo), weight) for child, weight in scorer.entries])
-    if isinstance(scorer, ScaledScorer):
-        return ScaledScorer(remembering(scorer.inner, query, memo))
-    return _Remembered(scorer, query, memo)
-
-
-class _Remembered(Scorer):
-    """A scorer whose scores of one pool are kept."""
-
-    def __init__(self, leaf: Scorer, query: str | None, memo: dict[int, list[float]]) -> None:
-        self._leaf = leaf
-        self._query = query
-        self._memo = memo
-
-    @property
-    def abstains(self) -> bool:
-        """Whether the scorer has nothing to say without a query, and there is none."""
-        return self._query is None and self._leaf.abstains
-
-    def score(self, item: Any, all_items: Any) -> float:
-        """Score one item."""
-        bound = self._leaf if self._query is None else self._leaf.bind(self._query)
-        return bound.score(item, all_items)
-
-    def score_all(self, items: Any) -> list[float]:
-        """Score every item, or return the remembered scores."""
-        scores = self._memo.get(id(self._leaf))
-        if scores is None:
-            bound = self._leaf if self._query is None else self._leaf.bind(self._query)
-            scores = self._memo[id(self._leaf)] = bound.score_all(items)
-        return scores
 
 
 ERRORS: Final = 2.0
@@ -264,18 +217,14 @@ def _kept(
     """Return the share that each candidate keeps of each case."""
     kept: list[list[float]] = [[] for _ in candidates]
     for at, case in enumerate(cases):
-        memo: dict[int, list[float]] = {}
         prepared: dict[int, PreparedSelection] = {}
         for number, candidate in enumerate(candidates):
             selection = prepared.get(id(candidate.scorer))
             try:
                 if selection is None:
-                    scorer: Scorer = remembering(candidate.scorer, case.query, memo)
-                    selection = replace(candidate, scorer=scorer).prepare(case.items)
-                    prepared[id(candidate.scorer)] = selection
+                    selection = prepared[id(candidate.scorer)] = candidate.prepare(case.items, query=case.query)
                 else:
-                    pipeline = replace(candidate, scorer=selection.pipeline.scorer)
-                    selection = selection.with_pipeline(pipeline)
+                    selection = selection.with_pipeline(replace(candidate, scorer=selection.pipeline.scorer))
             except ScorerConfigError as error:
                 raise EvaluationError(f"case {label(case, at)}: {error}") from error
             kept[number].append(judge(case, selection).share)
@@ -348,6 +297,6 @@ def _notes(candidates: Sequence[Pipeline], cases: Sequence[Case]) -> Iterable[st
         yield f"with {len(cases)} cases only large gains can be told from chance; {_ENOUGH_CASES} or more are better"
     if len(candidates) == 1:
         yield "nothing can be varied: the policy has one scorer without settings to search, and its slicer stays"
-    asks = any(type(leaf).bind is not Scorer.bind for leaf in leaves(candidates[0].scorer))
+    asks = candidates[0].bind("query") != candidates[0]
     if not asks and any(case.query for case in cases):
         yield "the cases have queries, but no scorer of the policy reads them; start from one with a RelevanceScorer"
