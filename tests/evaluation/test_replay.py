@@ -255,8 +255,7 @@ def test_a_recording_shows_itself_in_a_line():
 
 def test_the_tail_is_cut_only_beyond_the_budget():
     history = recordings.chat()
-    fill = TailStrategy()(Recording(history), 10**9)
-    everything = fill._reader.opening_tokens + sum(fill._reader.cost(fill._reader.read(message)) for message in history)
+    everything = Reader(Recording(history)).sizes[-1]
     assert TailStrategy()(Recording(history), everything)(history) == history
     assert len(TailStrategy()(Recording(history), everything - 1)(history)) < len(history)
 

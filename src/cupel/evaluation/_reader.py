@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cupel._counter import count_tokens
+from cupel._digests import message_digest
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
 from cupel.messages import MessageInfo, Provider, fit, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cupel.evaluation._recordings import Recording
     from cupel.tokens import TokenCounter
 
@@ -57,6 +61,19 @@ class Reader:
     def cost(self, message: MessageInfo) -> int:
         """Count the tokens of a message as `fit` does."""
         return message.extra + sum(count_tokens(self._counter, text) for text in message.texts if text)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Tokens of the history before each message."""
+        return list(accumulate(map(self.cost, self.messages), initial=self.opening_tokens))
+
+    def keys(self, messages: Iterable[Any]) -> list[bytes]:
+        """Return a key for each message: equal messages have equal keys."""
+        return [self._keys.get(id(message)) or message_digest(message) for message in messages]
+
+    @cached_property
+    def _keys(self) -> dict[int, bytes]:
+        return {id(message): message_digest(message) for message in self.recording.messages}
 
     @cached_property
     def steps(self) -> list[RecordedStep]:

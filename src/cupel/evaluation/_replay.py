@@ -6,12 +6,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from itertools import accumulate, takewhile
+from itertools import cycle, takewhile
 from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._checks import as_function, as_instance, as_integer, as_mapping, as_text, as_tuple
-from cupel._digests import message_digest
 from cupel._notebook import table
 from cupel._text import plural
 from cupel.errors import CupelError, SelectionError
@@ -28,7 +27,6 @@ from cupel.sessions import Prices
 if TYPE_CHECKING:
     import os
 
-    from cupel.evaluation._reader import RecordedStep
     from cupel.evaluation._strategies import Fill, WindowStrategy
     from cupel.messages import MessageInfo
     from cupel.tokens import TokenCounter
@@ -218,10 +216,10 @@ def replay(
         prices = default_prices(known[0].provider if known else "anthropic")
     prices = as_instance("prices", prices, Prices)
     starts = _checked(strategies)
-    conversations: list[_Conversation] = []
+    conversations: list[Reader] = []
     for recording in known:
         with _named(recording):
-            conversations.append(_Conversation(recording, counter))
+            conversations.append(Reader(recording, counter))
     stages = sum(len(one.steps) for one in conversations) * len(starts)
     if not stages:
         msg = f"no step to replay: in {plural(len(known), 'recording')} the model answers no message"
@@ -229,12 +227,12 @@ def replay(
     found: dict[str, tuple[ReplayedTurn, ...]] = {}
     done = 0
     for name, strategy in starts.items():
-        meter = _Meter(budget, prices, every)
+        measured = cycle([*[False] * (every - 1), True])
         turns: list[ReplayedTurn] = []
         for one in conversations:
             with _named(one.recording):
                 fill = as_function(f"the result of strategies[{name!r}]", strategy(one.recording, budget))
-                for turn in meter.turns(one, fill):
+                for turn in _turns(one, fill, budget, prices, measured):
                     turns.append(turn)
                     done += 1
                     if on_progress is not None:
@@ -263,85 +261,59 @@ def _checked(strategies: Mapping[str, WindowStrategy]) -> dict[str, WindowStrate
     return starts
 
 
-class _Conversation(Reader):
-    """A recording with the tokens of its history and keys for its messages."""
+def _turns(reader: Reader, fill: Fill, budget: int, prices: Prices, measured: Iterator[bool]) -> Iterator[ReplayedTurn]:
+    """Yield the turns of one conversation; `measured` says of each pressed turn whether to measure its retention."""
+    before: list[bytes] = []
+    last: SentRequest | None = None
+    start = 0
+    for step in reader.steps:
+        history = list(reader.recording.messages[: step.at])
+        size = reader.sizes[step.at]
+        turn = ReplayedTurn(reader.recording.name, step.at, size, pressed=size > budget, retention=None)
+        known = [*reader.opening, *reader.messages[: step.at]] if turn.pressed and next(measured) else None
+        try:
+            request = request_of(fill(history), history, last)
+        except SelectionError as error:
+            lost = None if known is None else retention(step.arguments, known, ())
+            yield replace(turn, retention=lost, failure=str(error))
+            continue
+        keys = reader.keys(request.messages)
+        said = list(map(reader.read, request.messages))
+        kept = None if known is None else retention(step.arguments, known, [*reader.opening, *said])
+        turn = replace(turn, retention=kept, request=request)
+        yield _priced(turn, reader, said, budget, prices, same=_common(before, keys), start=start)
+        before, last, start = keys, request, step.at
 
-    def __init__(self, recording: Recording, counter: TokenCounter | None) -> None:
-        super().__init__(recording, counter)
-        self.sizes = list(accumulate(map(self.cost, self.messages), initial=self.opening_tokens))
-        """Tokens of the history before each message."""
-        self._keys = {id(message): message_digest(message) for message in recording.messages}
 
-    def keys(self, messages: Iterable[Any]) -> list[bytes]:
-        """Return a key for each message: equal messages have equal keys."""
-        return [self._keys.get(id(message)) or message_digest(message) for message in messages]
-
-    def retention(self, step: RecordedStep, window: Sequence[MessageInfo]) -> Retention | None:
-        """Measure how many of a step's facts a window contains."""
-        return retention(step.arguments, [*self.opening, *self.messages[: step.at]], window)
-
-
-class _Meter:
-    """Measures one strategy over all conversations."""
-
-    def __init__(self, budget: int, prices: Prices, every: int) -> None:
-        self._budget = budget
-        self._prices = prices
-        self._every = every
-        self._pressed = 0
-
-    def turns(self, conversation: _Conversation, fill: Fill) -> Iterator[ReplayedTurn]:
-        """Yield the turns of one conversation."""
-        before: list[bytes] = []
-        last: SentRequest | None = None
-        start = 0
-        for step in conversation.steps:
-            history = list(conversation.recording.messages[: step.at])
-            size = conversation.sizes[step.at]
-            turn = ReplayedTurn(conversation.recording.name, step.at, size, pressed=size > self._budget, retention=None)
-            self._pressed += turn.pressed
-            looks = turn.pressed and self._pressed % self._every == 0
-            try:
-                request = request_of(fill(history), history, last)
-            except SelectionError as error:
-                yield replace(turn, retention=conversation.retention(step, ()) if looks else None, failure=str(error))
-                continue
-            keys = conversation.keys(request.messages)
-            said = list(map(conversation.read, request.messages))
-            sent = self._sent(turn, conversation, request, said, same=_common(before, keys), start=start)
-            window = [*conversation.opening, *said]
-            yield replace(sent, retention=conversation.retention(step, window) if looks else None)
-            before, last, start = keys, request, step.at
-
-    def _sent(
-        self,
-        turn: ReplayedTurn,
-        conversation: _Conversation,
-        request: SentRequest,
-        said: Sequence[MessageInfo],
-        *,
-        same: int,
-        start: int,
-    ) -> ReplayedTurn:
-        """Add the cost of a request whose first `same` messages are cached; `start` is the place of the last answer."""
-        costs = list(map(conversation.cost, said))
-        sent, hit = conversation.opening_tokens + sum(costs), sum(costs[:same])
-        if start and conversation.opening:
-            hit += conversation.opening_tokens
-        cached = self._prices.cached(hit)
-        new = (cost for at, cost in zip(request.positions, costs, strict=True) if at is None or at >= start)
-        newest, wanted = (said[-1] if request.messages else None), conversation.messages[turn.at - 1]
-        return replace(
-            turn,
-            sent=sent,
-            hit=hit,
-            new=sum(new) if start else sent,
-            price=self._prices.read * cached + self._prices.write * (sent - cached),
-            over=sent > self._budget,
-            invalid=not has_all_pairs(said, conversation.provider),
-            unsent=newest is None or (newest.role, newest.results) != (wanted.role, wanted.results),
-            request=request,
-        )
+def _priced(
+    turn: ReplayedTurn,
+    reader: Reader,
+    said: Sequence[MessageInfo],
+    budget: int,
+    prices: Prices,
+    *,
+    same: int,
+    start: int,
+) -> ReplayedTurn:
+    """Add the cost of a request whose first `same` messages are cached; `start` is the place of the last answer."""
+    costs = list(map(reader.cost, said))
+    sent, hit = reader.opening_tokens + sum(costs), sum(costs[:same])
+    if start and reader.opening:
+        hit += reader.opening_tokens
+    cached = prices.cached(hit)
+    positions = turn.request.positions if turn.request is not None else ()
+    new = (cost for at, cost in zip(positions, costs, strict=True) if at is None or at >= start)
+    newest, wanted = (said[-1] if said else None), reader.messages[turn.at - 1]
+    return replace(
+        turn,
+        sent=sent,
+        hit=hit,
+        new=sum(new) if start else sent,
+        price=prices.read * cached + prices.write * (sent - cached),
+        over=sent > budget,
+        invalid=not has_all_pairs(said, reader.provider),
+        unsent=newest is None or (newest.role, newest.results) != (wanted.role, wanted.results),
+    )
 
 
 def _common(before: Sequence[bytes], now: Sequence[bytes]) -> int:

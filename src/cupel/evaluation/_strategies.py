@@ -118,7 +118,27 @@ class TailStrategy:
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
         """Start a conversation."""
-        return _Tail(recording, budget, self.low, self.counter)
+        reader = Reader(recording, self.counter)
+        start = 0
+
+        def fill(history: list[Any]) -> list[Any]:
+            nonlocal start
+            said = list(map(reader.read, history))
+            costs = list(map(reader.cost, said))
+            head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
+            fixed = reader.opening_tokens + sum(costs[:head])
+            start = max(start, head)
+            if fixed + sum(costs[start:]) > budget:
+                room, at = self.low * budget - fixed, len(history)
+                while at > start and room >= costs[at - 1]:
+                    at -= 1
+                    room -= costs[at]
+                while at < len(history) and said[at].results:  # its call is gone
+                    at += 1
+                start = at
+            return history[:head] + history[start:]
+
+        return fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,30 +157,3 @@ class SessionStrategy:
         given: dict[str, Any] = {"prices": self.prices, "worth": self.worth, **known, **self.options}
         session: MessageSession[Any] = MessageSession(budget, self.policy, **given)
         return session.fit
-
-
-class _Tail:
-    """One conversation, cut from the old end."""
-
-    def __init__(self, recording: Recording, budget: int, low: float, counter: TokenCounter | None) -> None:
-        self._reader = Reader(recording, counter)
-        self._budget = budget
-        self._low = low
-        self._start = 0
-
-    def __call__(self, history: list[Any]) -> list[Any]:
-        """Return the opening messages and the part of the rest that stays."""
-        said = [self._reader.read(message) for message in history]
-        costs = list(map(self._reader.cost, said))
-        head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
-        fixed = self._reader.opening_tokens + sum(costs[:head])
-        self._start = max(self._start, head)
-        if fixed + sum(costs[self._start :]) > self._budget:
-            room, at = self._low * self._budget - fixed, len(history)
-            while at > self._start and room >= costs[at - 1]:
-                at -= 1
-                room -= costs[at]
-            while at < len(history) and said[at].results:  # its call is gone
-                at += 1
-            self._start = at
-        return history[:head] + history[self._start :]
