@@ -10,7 +10,7 @@ UV := $(shell command -v uv 2>/dev/null)
 EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing,watch
 CORE := model _columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
-CORE_TESTS := $(wildcard $(foreach name,$(CORE) _relations oracle analytics diagnostics page,tests/$(name))) $(addprefix src/cupel/,$(CORE))
+CORE_TESTS := $(wildcard $(foreach name,$(CORE) _relations oracle analytics diagnostics page,tests/$(name)) $(foreach name,$(CORE),src/cupel/$(name) src/cupel/$(name).py))
 VERSIONS := 3.11 3.12 3.13
 FRAMEWORKS := botocore claude-agent-sdk dask genai google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks
 

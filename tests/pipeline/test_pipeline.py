@@ -143,6 +143,18 @@ class TestConfiguration:
         with pytest.raises(TypeError, match=says):
             Pipeline(**{"scorer": RecencyScorer(), **fields})
 
+    @pytest.mark.parametrize(
+        ("policy", "says"),
+        [
+            ("mine.toml", "read a file with cupel.policy.load"),
+            ({"scorer": "recency"}, "read a document with cupel.policy.from_dict"),
+            (7, "policy must be a Pipeline, got int: 7$"),
+        ],
+    )
+    def test_a_policy_of_another_type_is_told_how_to_become_one(self, policy: object, says: str) -> None:
+        with pytest.raises(TypeError, match=says):
+            Pipeline.of(policy)
+
     def test_on_overflow_goes_with_proceed_only(self) -> None:
         with pytest.raises(PipelineConfigError, match=r"on_overflow goes with OverflowStrategy.PROCEED only"):
             Pipeline(scorer=RecencyScorer(), on_overflow=print)

@@ -122,6 +122,18 @@ def test_the_length_of_vectors_may_not_change_between_calls():
         scorer.score_all([ContextItem("new", 1)])
 
 
+def test_the_vectors_of_items_have_one_length():
+    items = [ContextItem("x", 1, metadata={"v": (0, 1)}), ContextItem("a", 1)]
+    with pytest.raises(StrategyContractError, match="vectors must have one length, got 2 and 3"):
+        EmbeddingScorer(letters, vector_key="v", query="b").score_all(items)
+
+
+def test_nothing_is_embedded_for_no_items():
+    embed = Counting()
+    assert EmbeddingScorer(embed, query="b").score_all([]) == []
+    assert embed.asked == []
+
+
 def test_an_item_without_a_direction_scores_zero():
     assert EmbeddingScorer(letters, query="a").score_all([ContextItem("xyz", 1), ContextItem("a", 1)]) == [0.0, 1.0]
 

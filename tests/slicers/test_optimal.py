@@ -283,3 +283,13 @@ def test_the_choice_settles_where_everything_fits():
     total = 3_021
     assert chooser.span(ContextBudget(total, total)) == (total, None)
     assert chooser.span(ContextBudget(total, total - 1)) == (total - 1, total)
+
+
+def test_a_group_that_can_never_be_in_is_left_out():
+    pair = [item(name, tokens, 1.0, metadata={"cupel:group": "pair"}) for name, tokens in (("a", 5), ("b", -1))]
+    assert contents(report([*pair, item("c", 5, 0.1)], 10)) == ["c"]
+
+
+def test_a_longer_form_that_is_worth_no_more_is_not_taken():
+    forms = [item(name, tokens, 0.5, metadata={"cupel:id": "x"}) for name, tokens in (("long", 50), ("short", 5))]
+    assert contents(report(forms, 100)) == ["short"]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cupel.slicers._highs import Model
+import cupel.slicers._optimizer as search
+from cupel.slicers._highs import Model, Solved
 from cupel.slicers._optimizer import (
     SHIFT,
     Core,
@@ -134,3 +135,44 @@ def test_the_price_of_a_token_is_that_of_the_step_that_no_longer_fits(group, cap
 @pytest.mark.parametrize(("gap", "expected"), [(0.0, 1000), (0.5, 2000), (0.25, 1333)])
 def test_a_gap_reaches_exactly_to_its_share(gap, expected):
     assert Effort(gap, 0, exact=False).reach(1000) == expected
+
+
+# Two of 5 tokens are better than one of 6, which is denser: prices leave the choice open.
+UNDECIDED = Problem([((ScaledForm(value, (tokens,)),),) for value, tokens in ((7, 6), (5, 5), (5, 5))], [10], 1)
+EFFORT = Effort(0.0, 400, exact=True)
+
+
+def test_the_solver_decides_what_prices_leave_open():
+    pytest.importorskip("highspy")
+    assert solve(UNDECIDED, EFFORT).value == 10
+    assert solve(UNDECIDED, EFFORT._replace(exact=False)).value < 10
+
+
+@pytest.mark.parametrize("solution", [(0, 0, 0), (1, 1, 1)], ids=["worse", "over the capacity"])
+def test_a_solution_that_is_not_better_is_not_taken(monkeypatch, solution):
+    monkeypatch.setattr(search, "run_solver", lambda *_: Solved(solution, (), 10.0))
+    own = solve(UNDECIDED, EFFORT._replace(exact=False))
+    found = solve(UNDECIDED, EFFORT)
+    assert (found.chosen, found.value) == (own.chosen, own.value)
+    assert found.bound == 10
+
+
+def test_a_solver_that_fails_proves_nothing(monkeypatch):
+    monkeypatch.setattr(search, "run_solver", lambda *_: None)
+    assert solve(UNDECIDED, EFFORT) == solve(UNDECIDED, EFFORT._replace(exact=False))
+
+
+def test_a_solver_that_fails_on_a_minimum_proves_nothing(monkeypatch):
+    monkeypatch.setattr(search, "run_solver", lambda *_: None)
+    wanted = Problem([((ScaledForm(1, (6, 1, -2)),),)] * 3, [10, 3, -4], 2)
+    found = solve(wanted, EFFORT)
+    assert found == solve(wanted, EFFORT._replace(exact=False))
+    assert (found.reached, found.is_settled) == ([2], False)
+
+
+def test_values_that_a_float_cannot_hold_prove_no_bound():
+    pytest.importorskip("highspy")
+    huge = [((ScaledForm(value << 40, (tokens,)),),) for value, tokens in ((7, 6), (5, 5), (5, 5))]
+    found = solve(Problem(huge, [10], 1), EFFORT)
+    assert found.value == 10 << 40
+    assert found.bound > found.value

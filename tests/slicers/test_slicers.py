@@ -416,3 +416,11 @@ def test_what_is_no_scored_item_or_budget_is_named() -> None:
         GreedySlice().slice(["a"], budget(5))  # type: ignore[list-item]
     with pytest.raises(TypeError, match="budget must be a ContextBudget, got int: 5"):
         KnapsackSlice().slice([], 5)  # type: ignore[arg-type]
+
+
+def test_a_scarcity_that_is_refused_is_refused_at_every_target() -> None:
+    alternatives = [ContextItem(text, 9, metadata={"cupel:id": "x"}) for text in ("long", "short")]
+    for pool in (scored(("a", 6, 0.9)), [ScoredItem(item, 0.5) for item in alternatives]):
+        entries = [CountQuotaEntry("t", 1, 1)]
+        chooser = CountQuotaSlice(entries, scarcity=ScarcityBehavior.THROW).prepare(Candidates.of(pool))
+        assert [chooser.span(budget(target)) for target in (1, 30)] == [(1, None), (1, None)]

@@ -129,9 +129,8 @@ class _Filling:
         """Give each entity of a group that is in the form of the greatest value that fits, if it is worth more."""
         for at, entity in enumerate(self._groups[number]):
             now = self.choice[number] or ()
-            for place in sorted(range(len(entity)), key=lambda place: -entity[place].value):
-                if entity[place].value <= entity[now[at]].value:
-                    break
+            better = [place for place, form in enumerate(entity) if form.value > entity[now[at]].value]
+            for place in sorted(better, key=lambda place: -entity[place].value):
                 if self._change(number, (*now[:at], place, *now[at + 1 :])):
                     break
 
@@ -381,19 +380,18 @@ def _minima_first(found: Priced, order: list[int]) -> list[int]:
 
 def _branched(problem: Problem, found: Priced, best: _Found, effort: Effort) -> _Found:
     """Let the solver decide the groups that the prices leave open."""
-    bound = reach = effort.reach(best.value)
+    reach = effort.reach(best.value)
     model = Model(problem, core(found, reach, best.choice))
     if len(model.values) > effort.max_core:
         return best
-    if model.values:
-        solved = run_solver(model, model.write(best.choice), effort.gap)
-        if solved is None:
-            return best
-        choice = model.read(solved.solution)
-        value = problem.value(choice) if problem.keeps(choice) else -1
-        if value >= best.value:  # rounding may have broken a limit; the choice so far is good in any case
-            best = best._replace(choice=choice, value=value)
-        if not model.is_exact():
-            return best
-        bound = max(reach, floor(solved.bound + 1e-3))
+    solved = run_solver(model, model.write(best.choice), effort.gap)
+    if solved is None:
+        return best
+    choice = model.read(solved.solution)
+    value = problem.value(choice) if problem.keeps(choice) else -1
+    if value >= best.value:  # rounding may have broken a limit; the choice so far is good in any case
+        best = best._replace(choice=choice, value=value)
+    if not model.is_exact():
+        return best
+    bound = max(reach, floor(solved.bound + 1e-3))
     return best._replace(bound=max(best.value, min(best.bound, bound)))
