@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from cupel.messages import MessageSession
+from cupel.messages import Framework, MessageSession
 from tests.messages.chat import COUNTER
 from tests.messages.provider_rules import violations
 from tests.sessions.simulated import Message, conversation, requests
@@ -27,6 +28,21 @@ def as_anthropic(messages: list[Message]) -> list[Message]:
     return found
 
 
+def as_thinking(messages: list[Message]) -> list[Message]:
+    """Anthropic's messages, of which two in three calls come after thinking, and each loop begins with it."""
+    found: list[Message] = []
+    for number, message in enumerate(as_anthropic(messages)):
+        begins = not found or isinstance(found[-1]["content"], str)
+        if message["role"] == "assistant" and (begins or number % 3):
+            content = message["content"]
+            blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            thought = {"type": "thinking", "thinking": f"Thought {number}.", "signature": "s"}
+            found.append({**message, "content": [thought, *blocks]})
+        else:
+            found.append(message)
+    return found
+
+
 def as_responses(messages: list[Message]) -> list[Message]:
     found: list[Message] = []
     for message in messages:
@@ -41,19 +57,30 @@ def as_responses(messages: list[Message]) -> list[Message]:
     return found
 
 
-FORMATS = {"openai": list, "anthropic": as_anthropic, "openai-responses": as_responses}
+Written = Callable[[list[Message]], list[Message]]
+AS_CHAT = Framework[Message](
+    dict, lambda history: history, dict, with_outputs=lambda one, to: {**one, "content": to[0]}
+)
+FORMATS: list[tuple[dict[str, Any], Written]] = [
+    ({"provider": "openai"}, list),
+    ({"provider": "anthropic"}, as_anthropic),
+    ({"provider": "anthropic"}, as_thinking),
+    ({"provider": "openai-responses"}, as_responses),
+    ({"framework": AS_CHAT}, list),
+]
 
 
-def histories(provider: str, turns: int) -> list[list[Message]]:
-    messages = conversation(21, turns)
-    return [FORMATS[provider](history) for history in requests(messages)]
+def histories(written: Written, turns: int) -> list[list[Message]]:
+    return [written(history) for history in requests(conversation(21, turns))]
 
 
-@pytest.mark.parametrize("provider", FORMATS)
-def test_a_session_that_archives_sends_the_requests_of_one_that_reads_everything(provider: str) -> None:
-    options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+@pytest.mark.parametrize(("given", "written"), FORMATS)
+def test_a_session_that_archives_sends_the_requests_of_one_that_reads_everything(
+    given: dict[str, Any], written: Written
+) -> None:
+    options: dict[str, Any] = {"counter": COUNTER, **given}
     session = MessageSession[Message](900, **options)
-    for number, history in enumerate(histories(provider, 110)):
+    for number, history in enumerate(histories(written, 110)):
         if number % 5:  # a restart reads everything
             session.fit(history)
             continue
@@ -66,7 +93,7 @@ def test_a_session_that_archives_sends_the_requests_of_one_that_reads_everything
         if number % 20 == 0:
             assert again.report.included == turn.report.included
             assert len(again.report.excluded) == len(turn.report.excluded)
-            assert violations(provider, turn.messages, history) == []
+            assert violations(given.get("provider", "openai"), turn.messages, history) == []
             gone = {at for unit in turn.dropped for at in unit.positions}
             assert gone | {at for at in turn.positions if at is not None} == set(range(len(history)))
     assert session._archive, "or nothing was tested"
@@ -74,7 +101,7 @@ def test_a_session_that_archives_sends_the_requests_of_one_that_reads_everything
 
 def test_an_edit_of_an_archived_message_is_noticed() -> None:
     session = MessageSession[Message](900, provider="openai", counter=COUNTER)
-    for history in histories("openai", 80):
+    for history in histories(list, 80):
         session.fit(history)
     assert session._archive
     edited = [*history[:4], {**history[4], "content": "other"}, *history[5:]]
@@ -88,7 +115,7 @@ def test_an_edit_of_an_archived_message_is_noticed() -> None:
 
 def test_errors_name_positions_in_the_whole_history() -> None:
     session = MessageSession[Message](900, provider="openai", counter=COUNTER)
-    for history in histories("openai", 80):
+    for history in histories(list, 80):
         session.fit(history)
     with pytest.raises(Exception, match=rf"messages\[{len(history)}\]"):
         session.fit([*history, {"role": "nobody", "content": "?"}])

@@ -11,6 +11,7 @@ from cupel.errors import ConfigurationError
 from cupel.messages._fit import fit_history
 from cupel.messages._formats import FORMATS, FRAMEWORK
 from cupel.messages._history import Options, read_history
+from cupel.messages._memory import PLACEHOLDER
 
 if TYPE_CHECKING:
     from cupel.messages._formats import Format
@@ -35,7 +36,7 @@ class FitOptions(TypedDict, Generic[M], total=False):
     notes: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Framework(Generic[M]):
     """A chat framework: how to read its messages and tools; `fit` returns the caller's objects.
 
@@ -56,7 +57,7 @@ class Framework(Generic[M]):
     message: type[M] | tuple[type[M], ...]
     """The class of its messages."""
     views: Callable[[Sequence[M]], Iterable[Mapping[str, Any]]]
-    """All messages of a history, translated."""
+    """Translates messages one by one: long sessions pass a history without old steps."""
     schema: Callable[[Any], Mapping[str, Any]]
     """The schema of one of the framework's tools."""
     format: Literal["any", "anthropic"] = "any"
@@ -93,15 +94,17 @@ class Framework(Generic[M]):
         return FRAMEWORK if self.format == "any" else FORMATS[self.format]
 
     def translated(self, history: Sequence[M]) -> list[Mapping[str, Any]]:
-        """Return the messages of a history as plain dicts."""
-        for position, message in enumerate(history):
+        """Return the messages of a history as plain dicts; placeholders of archived messages are no messages."""
+        own = [message for message in history if message is not PLACEHOLDER]
+        for position, message in enumerate(own):
             if not isinstance(message, self.message):
                 raise wrong_type(f"messages[{position}]", "a message of the framework", message)
-        translated = list(self.views(history))
-        if len(translated) != len(history):
-            msg = f"views must translate every message, got {len(translated)} for {len(history)} messages"
+        translated = list(self.views(own))
+        if len(translated) != len(own):
+            msg = f"views must translate every message, got {len(translated)} for {len(own)} messages"
             raise ConfigurationError(msg)
-        return translated
+        views = iter(translated)
+        return [PLACEHOLDER if message is PLACEHOLDER else next(views) for message in history]
 
     def shortened(self, message: M, texts: Sequence[str]) -> M:
         """Return a copy of a message with other outputs; where there is no way to write one, the message."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -305,17 +306,26 @@ class TurnPlanner:
 
     def archivable(self, request: PlannedRequest) -> list[int]:
         """Return the segments that no later request will contain, if others can be read without them."""
-        history = self.history
-        old = (at for at in range(FEWEST_STEPS, self._oldest) if at not in request.sent)
+        history, sent = self.history, request.sent
+        old = [at for at in range(FEWEST_STEPS, self._oldest) if at not in sent]
         found = [at for at in old if self.segments[at].role in ("step", "talk")]
         found = [at for at in found if not self.segments[at].has_user_words and not self._is_pinned(self.segments[at])]
         infos = history.infos
         first = next((at for at, info in enumerate(infos) if info.role != "system"), 0)
-        alone = history.framework is None and self.noting.separate
         linked = any(info.begun or info.ended or info.within for info in infos)
-        thinking = history.rules.loops is not None and any(info.opens_thinking for info in infos)
         system = any(info.role == "system" and info.rejection is None for info in infos[first:])
-        return found if alone and not (linked or thinking or system) else []
+        if history.alternate or linked or system:
+            return []
+        needed = self._thinking()
+        return [at for at in found if needed.isdisjoint(self.segments[at].positions)]
+
+    def _thinking(self) -> set[int]:
+        """Return old messages that a tool loop may have to begin with: the first of each, and the newest."""
+        if self.history.rules.loops is None:
+            return set()
+        oldest = self.segments[self._oldest].positions[0] if self._oldest < len(self.segments) else 0
+        thinking = (at for at in range(oldest - 1, -1, -1) if self.history.infos[at].opens_thinking)
+        return {*self.history.rules.loops.openers.values(), *islice(thinking, 1)}
 
     def noted(self, request: PlannedRequest, words: Mapping[int, str]) -> PlannedRequest:
         """Return a request with a note for each gap; `words` are those that the caller wrote, by gap."""
