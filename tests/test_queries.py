@@ -41,7 +41,6 @@ ELSEWHERE = {
     "cupel.pipeline.PreparedSelection.run": "prepared for one; with_query goes on to others",
     "cupel.pipeline.PreparedSelection.select": "prepared for one; with_query goes on to others",
     "cupel.page.LivePage": "its policies are bound already",
-    "cupel.watch.Store": "holds conversations",
     "cupel.watch.WatchOptions": "governs conversations, whose messages are the query",
     "cupel.page.page_payload": "its policies are bound already",
     "cupel.sessions.Session": "select has it, turn by turn",

@@ -5,7 +5,7 @@ import json
 from cupel.watch._conversations import BranchFinder
 from cupel.watch._reading import call_of, read_request
 from cupel.watch._store import Store
-from cupel.watch._watcher import WatchedCall, Watcher
+from cupel.watch._watcher import Exchange, Watcher
 from tests.watch.agent import PATHS, body, history, step
 
 
@@ -26,7 +26,10 @@ class Seen:
     @property
     def shape(self):
         """The number of turns of each branch of each conversation."""
-        return [[len(branch.turns) for branch in one.branches] for one in self.store.conversations[::-1]]
+        found = {}
+        for branch in sorted(self.store.branches, key=lambda branch: (branch.turns[0].at, branch.session)):
+            found.setdefault(branch.conversation, []).append(len(branch.turns))
+        return list(found.values())
 
 
 def user(text):
@@ -42,7 +45,8 @@ def test_a_longer_history_continues_the_conversation():
         placed = seen([SYSTEM, *history("openai", count)])
     assert seen.shape == [[5]]
     assert placed.turn.number == 4
-    assert [turn.history for turn in placed.branch.turns][2] == [SYSTEM, *history("openai", 2)]
+    branch = placed.live.branch
+    assert [form.message for form in branch.sent(branch.turns[2])] == [SYSTEM, *history("openai", 2)]
 
 
 def test_a_common_system_prompt_is_no_common_conversation():
@@ -50,7 +54,7 @@ def test_a_common_system_prompt_is_no_common_conversation():
     seen([SYSTEM, user("one")])
     seen([SYSTEM, user("two")])
     assert seen.shape == [[1], [1]]
-    assert [one.title for one in seen.store.conversations] == ["two", "one"]
+    assert [one.title for one in seen.store.branches] == ["two", "one"]
 
 
 def test_parallel_agents_with_one_beginning_become_branches():
@@ -60,7 +64,7 @@ def test_parallel_agents_with_one_beginning_become_branches():
     for text in ("b", "a", "c"):
         seen([*history("openai", 2), *step("openai", 9, text), user("go on")])
     assert seen.shape == [[2, 2, 2]]
-    assert [(one.parent, one.forked) for one in seen.store.conversations[0].branches] == [
+    assert [(one.parent, one.forked) for one in sorted(seen.store.branches, key=lambda one: one.name)] == [
         (None, 0),
         ("0", 6),
         ("1", 6),
@@ -82,7 +86,7 @@ def test_going_back_in_a_conversation_does_not_join_an_older_branch():
         seen(history("openai", 1)[:1] + history("openai", 3 + count)[1:])
     before = seen.shape
     placed = seen(history("openai", 4))
-    assert placed.source is not None
+    assert placed.live.branch.parent is not None
     assert seen.shape != before
 
 
@@ -104,7 +108,7 @@ def test_the_same_messages_of_another_agent_are_a_branch():
         "anthropic",
         tools=[{"name": "read", "input_schema": {}}],
     )
-    assert (main.branch.name, seen.shape) == ("0", [[2, 1]])
+    assert (main.live.branch.name, seen.shape) == ("0", [[2, 1]])
 
 
 def test_cache_marks_that_move_change_nothing():
@@ -119,13 +123,11 @@ def test_cache_marks_that_move_change_nothing():
 
 def test_a_last_message_that_the_client_changes_later_is_still_shown_as_it_was():
     seen = Seen()
-    first = seen([user("Hello <reminder>")]).turn
-    seen([user("Hi")])
     seen([user("Go"), *step("openai", 1), user("Now <reminder>")])
-    third = seen([user("Go"), *step("openai", 1), user("Now"), *step("openai", 2)])
-    assert third.branch.turns[0].history[-1] == user("Now <reminder>")
-    assert third.turn.history[3] == user("Now")
-    assert first.history == [user("Hello <reminder>")]
+    branch = seen([user("Go"), *step("openai", 1), user("Now"), *step("openai", 2)]).live.branch
+    first, second = ([form.message for form in branch.sent(turn)] for turn in branch.turns)
+    assert first == [user("Go"), *step("openai", 1), user("Now <reminder>")]
+    assert second[3] == user("Now")
 
 
 def test_a_compacted_history_is_a_branch_of_its_conversation():
@@ -133,7 +135,7 @@ def test_a_compacted_history_is_a_branch_of_its_conversation():
     whole = history("openai", 6)
     seen(whole)
     placed = seen([user("Summary of the work so far."), *whole[-4:], user("Go on")])
-    assert placed.source is seen.store.conversations[0].branches[0]
+    assert placed.live.branch.parent == "0"
     assert seen.shape == [[1, 1]]
 
 
@@ -155,15 +157,15 @@ def test_memory_is_bounded():
     seen = Seen(memory=20_000)
     for number in range(200):
         seen([user(f"{number} " + "word " * 400)])
-    held = sum(branch.size for one in seen.store.conversations for branch in one.branches)
-    assert held <= 20_000
-    assert seen.store.conversations[0].title.startswith("199")
+    assert sum(live.size for live in seen.store.live) <= 20_000
+    assert seen.store.branches[0].title.startswith("199")
     for number in range(400):
         seen([user("Hello"), user(f"{number}")])
-    assert len(seen.store.conversations[0].branches) <= 128
+    conversation = seen.store.branches[0].conversation
+    assert sum(branch.conversation == conversation for branch in seen.store.branches) <= 128
     for _ in range(2100):
         placed = seen([user("again")])
-    assert len(placed.branch.turns) == 2000
+    assert len(placed.live.branch.turns) == 2000
     assert placed.turn.number == 2099
 
 
@@ -173,7 +175,7 @@ def test_the_title_is_what_the_user_said_first():
     seen(
         [user([reminder]), user([reminder, {"type": "text", "text": "Fix the parser"}]), user("and more")], "anthropic"
     )
-    assert seen.store.conversations[0].title == "Fix the parser"
+    assert seen.store.branches[0].title == "Fix the parser"
 
 
 def test_names_are_unique():
@@ -182,17 +184,16 @@ def test_names_are_unique():
     names = set()
     for _ in range(3):
         seen.clock = 5
-        names.add(seen([SYSTEM, user(f"{len(names)}")]).conversation.name)
+        names.add(seen([SYSTEM, user(f"{len(names)}")]).live.branch.session)
     assert len(names) == 3
 
 
 def test_sessions_of_large_conversations_are_put_aside():
     watcher = Watcher(Store(), memory=20_000)
     for number in range(6):
-        call = WatchedCall(
-            call_of("POST", PATHS["openai"]), json.dumps(body("openai", [user(f"{number}" * 9000)])).encode(), []
-        )
-        watcher.look(call)
-        watcher.answered(call, 200, [], b"{}")
+        raw = json.dumps(body("openai", [user(f"{number}" * 9000)])).encode()
+        exchange = Exchange(call_of("POST", PATHS["openai"]), raw, [], status=200, answer=bytearray(b"{}"))
+        watcher.look(exchange)
+        watcher.answered(exchange)
     watcher.close()
-    assert [len(watcher._recent), sum(branch.size for branch in watcher._recent.values()) < 20_000] == [2, True]
+    assert [len(watcher._recent), sum(live.size for live in watcher._recent.values()) < 20_000] == [2, True]

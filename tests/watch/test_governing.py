@@ -37,10 +37,10 @@ def test_every_governed_request_is_valid_and_within_the_budget(provider):
         assert len(upstream.received[-1].body) < len(json.dumps(histories[-1])) / 2
         assert {turn.action for turn in turns} == {"append", "repack"}
         last = turns[-1]
-        assert last.messages == upstream.received[-1].json[FIELD[provider]]
-        assert last.history == histories[-1]
-        assert last.shortened
-        assert len(last.positions) < len(last.history)
+        assert proxy.sent(last) == upstream.received[-1].json[FIELD[provider]]
+        assert proxy.branches[0].asked == histories[-1]
+        assert any(number < 0 for number in last.window)
+        assert len(last.window) < last.count
         assert "tokens" in last.explain
         assert last.bill.settled
         assert last.bill.sent == len(upstream.received[-1].body) // 4
@@ -102,7 +102,7 @@ def test_a_refused_request_is_replaced_by_the_original(status):
         turn = proxy.turns(1)[0]
         assert turn.action == "original"
         assert "bad tool_use" in turn.notes[0]
-        assert turn.messages == turn.history
+        assert proxy.sent(turn) == json.loads(raw)["messages"]
         assert turn.bill.sent == len(raw) // 4
 
 
@@ -113,10 +113,10 @@ def test_a_refused_request_is_not_remembered():
     with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 14)))
         proxy.turns(1)
-        state = proxy.branches[0].ledger.governed.state
+        state = proxy.branches[0].state
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 15)))
         proxy.turns(2)
-        assert proxy.branches[0].ledger.governed.state == state
+        assert proxy.branches[0].state == state
 
 
 def test_the_original_is_sent_once_and_its_refusal_reaches_the_client():
@@ -145,7 +145,7 @@ def test_a_failure_of_ours_sends_the_original(monkeypatch, where):
     with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 13)))
         proxy.turns(1)
-        proxy.branches[0].ledger.governed.session = None
+        proxy.store.live[0].session = None
         monkeypatch.setattr(MessageSession, where, fail)
         response = httpx.post(proxy.url + PATHS["openai"], content=raw)
         monkeypatch.undo()
@@ -265,7 +265,7 @@ def test_a_billing_block_that_changes_does_not_rewrite_the_window():
             sent = body("anthropic", history("anthropic", count), system=system(count))
             httpx.post(proxy.url + PATHS["anthropic"], json=sent)
             assert upstream.received[-1].json["system"] == system(count)
-            sessions.add(proxy.branches[0].ledger.governed.session)
+            sessions.add(proxy.store.live[0].session)
         proxy.turns(8)
         assert len(sessions) == 1
 
@@ -291,7 +291,7 @@ def test_sessions_that_were_put_aside_continue_as_before(monkeypatch):
                     messages = history("openai", count, opening)
                     httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
             proxy.turns(21)
-            left.append(sum(branch.ledger.governed.session is not None for branch in proxy.branches))
+            left.append(sum(live.session is not None for live in proxy.store.live))
             return [request.body for request in upstream.received]
 
     left = []

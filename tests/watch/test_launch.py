@@ -41,7 +41,7 @@ def test_a_command_is_started_with_the_base_urls_and_its_exit_code_is_passed_on(
         assert (process.returncode, out) == (7, "Done. ['--flag', '-x']\n")
         assert upstream.received[0].path == "/v1/chat/completions"
     assert re.search(r"http://127\.0\.0\.1:\d+/_cupel/", err)
-    assert "1 call seen, recorded in windows" in err
+    assert "1 call seen: 13 tokens, 0% of them cached, recorded in windows\n" in err
     assert len(list((tmp_path / "windows").glob("*.json"))) == 1
     assert main(["replay", str(tmp_path / "windows"), "--budget", "100"]) == 0
 
@@ -49,15 +49,17 @@ def test_a_command_is_started_with_the_base_urls_and_its_exit_code_is_passed_on(
 def test_alone_it_prints_the_lines_to_export_and_ends_with_ctrl_c(tmp_path):
     with running(reply_to) as upstream:
         process = watch("--upstream", upstream.url, "--no-record", "--budget", "3k", cwd=tmp_path)
-        lines = [process.stderr.readline() for _ in range(3)]
-        url = re.fullmatch(r"export OPENAI_BASE_URL=(http://127.0.0.1:\d+)/v1\n", lines[1])[1]
-        assert lines[2] == f"export ANTHROPIC_BASE_URL={url}\n"
-        assert "governing" in lines[0]
+        lines = [process.stderr.readline() for _ in range(4)]
+        url = re.fullmatch(r"export OPENAI_BASE_URL=(http://127.0.0.1:\d+)/v1\n", lines[2])[1]
+        assert lines[3] == f"export ANTHROPIC_BASE_URL={url}\n"
+        assert lines[0] == f"governing the calls to {upstream.url}\n"
+        assert lines[1] == f"see them at {url}/_cupel/\n"
         assert httpx.post(f"{url}/v1/chat/completions", json=body("openai", history("openai", 9))).is_success
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=15)
     assert process.returncode == 130
     assert "Traceback" not in err
+    assert "1 call seen" in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,6 +79,28 @@ def test_beyond_loopback_it_warns(tmp_path, capsys, monkeypatch):
 def test_an_upstream_that_is_no_plain_url_is_refused(upstream):
     with pytest.raises(ConfigurationError, match="upstream must be a URL"):
         WatchOptions(upstream=upstream)
+
+
+def test_an_upstream_of_the_environment_that_is_no_url_is_named(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "gateway")
+    with pytest.raises(ConfigurationError, match="ANTHROPIC_BASE_URL must be a URL"):
+        WatchOptions()
+
+
+@pytest.mark.parametrize("port", ["65536", "99999999999999999999"])
+def test_a_port_that_does_not_exist_is_refused(tmp_path, capsys, monkeypatch, port):
+    monkeypatch.chdir(tmp_path)
+    assert main(["watch", "--port", port, "--", "true"]) == 2
+    assert f"port must be from 0 to 65535, got {port}" in capsys.readouterr().err
+
+
+def test_calls_that_could_not_be_governed_are_told_at_the_end(tmp_path):
+    (tmp_path / "agent.py").write_text(AGENT)
+    with running(reply_to) as upstream:
+        environment = {**os.environ, "OPENAI_BASE_URL": f"{upstream.url}/v1"}
+        process = watch("--budget", "5", "--", sys.executable, "agent.py", cwd=tmp_path, env=environment)
+        _, err = process.communicate(timeout=30)
+    assert "; 1 not read or not governed: governing failed, the original request was sent: Pinned" in err
 
 
 def test_a_budget_must_be_positive():

@@ -27,11 +27,8 @@ def test_both_bodies_are_forwarded_byte_for_byte():
         assert upstream.received[0].line == f"POST {CHAT}?api-version=1%2F2&a=b|c HTTP/1.1"
         assert response.content == said
         turn = proxy.turns(2)[0]
-        assert (turn.status, turn.usage, turn.history) == (
-            200,
-            {"prompt_tokens": 9},
-            [{"content": "Héllo", "role": "user"}],
-        )
+        assert (turn.status, turn.usage) == (200, {"prompt_tokens": 9})
+        assert proxy.sent(turn) == [{"content": "Héllo", "role": "user"}]
 
 
 def test_headers_are_forwarded_but_those_of_the_connection():
@@ -55,7 +52,8 @@ def test_an_answer_is_forwarded_while_it_arrives():
             pieces = [(monotonic(), piece) for piece in response.iter_raw()]
         assert [piece for _, piece in pieces] == events
         assert pieces[1][0] - pieces[0][0] > 0.2
-        assert proxy.turns(1)[0].branch.answer == [{"role": "assistant", "content": "a"}]
+        proxy.turns(1)
+        assert proxy.branches[0].messages[1:] == [{"role": "assistant", "content": "a"}]
 
 
 def test_compressed_bodies_pass_as_they_are_and_are_read():
@@ -86,7 +84,7 @@ def test_everything_else_passes_untouched():
         assert (response.status_code, response.content) == (404, b"\x00\x01binary")
         assert httpx.get(f"{proxy.url}/v1/models").status_code == 404
         assert upstream.received[1].header("content-length") is None
-        assert proxy.store.conversations == []
+        assert proxy.branches == []
 
 
 @pytest.mark.parametrize("body", [b"no json", b"[1]", b'{"messages": [{"role": 7}]}', b'{"messages": "x"}', b"", b"{}"])
@@ -143,7 +141,8 @@ def test_twenty_megabytes_pass_and_are_read():
     with running(lambda _: answer(SAID)) as upstream, proxied(upstream.url) as proxy:
         assert httpx.post(proxy.url + CHAT, content=body, timeout=30).json() == SAID
         assert upstream.received[0].body == body
-        assert proxy.turns(1)[0].branch.size == len(body)
+        assert proxy.turns(1)[0].count == 1
+        assert proxy.store.live[0].size == len(body)
 
 
 def test_a_body_beyond_the_limit_passes_unread(monkeypatch):
@@ -152,14 +151,14 @@ def test_a_body_beyond_the_limit_passes_unread(monkeypatch):
     with running(lambda _: answer(SAID)) as upstream, proxied(upstream.url) as proxy:
         assert httpx.post(proxy.url + CHAT, content=body).json() == SAID
         assert upstream.received[0].body == body
-        assert proxy.store.conversations == []
+        assert proxy.branches == []
 
 
 def test_more_bytes_at_once_than_may_be_held_pass_unread(monkeypatch):
     monkeypatch.setattr("cupel.watch._server._MOST_HELD", 0)
     with running(lambda _: answer(SAID)) as upstream, proxied(upstream.url) as proxy:
         assert httpx.post(proxy.url + CHAT, content=BODY).json() == SAID
-        assert proxy.store.conversations == []
+        assert proxy.branches == []
 
 
 def test_an_upstream_that_goes_away_breaks_the_answer_off():
@@ -169,7 +168,7 @@ def test_an_upstream_that_goes_away_breaks_the_answer_off():
             list(response.iter_raw())
         turn = proxy.turns(1)[0]
         assert "the upstream went away" in turn.notes[0]
-        assert turn.branch.answer == [{"role": "assistant", "content": "a"}]
+        assert proxy.branches[0].messages[1:] == [{"role": "assistant", "content": "a"}]
 
 
 def test_an_upstream_that_cannot_be_reached_is_an_error_that_says_so():
@@ -233,7 +232,7 @@ def test_a_hundred_conversations_at_once():
         start = monotonic()
         assert asyncio.run(ask_all(proxy.url)) == [True] * 100
         assert monotonic() - start < 8
-        assert len(proxy.turns(100)) == len(proxy.store.conversations) == 100
+        assert len(proxy.turns(100)) == len(proxy.branches) == 100
 
 
 def test_a_kept_connection_serves_many_requests():

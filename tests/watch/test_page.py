@@ -5,15 +5,14 @@ import re
 import signal
 import subprocess
 import sys
-from itertools import islice
 from time import monotonic
 
 import httpx
 import pytest
 
-from cupel.watch._page import conversation_rows, turns_payload
+from cupel.watch._page import branch_rows, turns_payload
 from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, step
-from tests.watch.upstream import proxied, running
+from tests.watch.upstream import answer, proxied, running
 
 BUDGET = 3000
 PAGE = "/_cupel/"
@@ -45,7 +44,7 @@ def governed(request):
 
 def story_of(proxy):
     (row,) = httpx.get(f"{proxy.url}{PAGE}conversations").json()
-    found = httpx.get(f"{proxy.url}{PAGE}turns", params={name: row[name] for name in ("conversation", "branch")})
+    found = httpx.get(f"{proxy.url}{PAGE}turns", params={"session": row["session"]})
     return row, found.json()
 
 
@@ -53,6 +52,7 @@ def test_the_list_has_the_totals_of_the_branch(watched):
     (branch,) = watched.branches
     row, _ = story_of(watched)
     assert (row["turns"], row["sent"], row["read"]) == (10, branch.total.sent, branch.total.read)
+    assert row["estimated"] is False
     assert (row["price"], row["appended"]) == (branch.total.price, branch.appended.price)
     assert row["title"] == "Find the bug in the parser."
     assert row["waiting"] is False
@@ -80,16 +80,39 @@ def test_requests_are_the_messages_that_were_sent(governed):
     shortened, before = 0, []
     for turn, shown in zip(branch.turns, talk["strategies"][-1], strict=True):
         numbers = expanded(shown["request"])
-        assert [n if n < talk["messages"] else talk["texts"][n]["of"] for n in numbers] == turn.positions
+        positions = [form.position for form in branch.sent(turn)]
+        assert [n if n < talk["messages"] else talk["texts"][n]["of"] for n in numbers] == positions
         shortened += sum(n >= talk["messages"] for n in numbers)
         assert any("are sent" in words for words in shown["told"])
-        left = set(before) - set(turn.positions)
+        left = set(before) - set(positions)
         assert left <= {at for note in shown["notes"] for at in note["at"]}
-        before = [at for at in turn.positions if at is not None]
+        before = [at for at in positions if at is not None]
     assert shortened
     assert talk["steps"] == [turn.count for turn in branch.turns]
     assert "function_9_0" not in json.dumps(talk["texts"])
     assert "function_8_0" in json.dumps(talk["texts"])
+
+
+def test_counts_without_a_usage_are_called_estimated(tmp_path):
+    """Such as those of Chat Completions that are streamed without `include_usage`."""
+    said = {"choices": [{"message": {"role": "assistant", "content": "Done."}}]}
+    with running(lambda _: answer(said)) as upstream, proxied(upstream.url, folder=tmp_path / "windows") as proxy:
+        converse(proxy, steps=2)
+        row, story = story_of(proxy)
+        assert row["estimated"]
+        assert "cupel's estimate" in story["conversations"][0]["strategies"][0][-1]["told"][0]
+    (recorded,) = [json.loads(path.read_text()) for path in (tmp_path / "windows").glob("*.json")]
+    assert [turn["bill"]["settled"] for turn in recorded["turns"]] == [False, False]
+
+
+def test_a_window_that_is_not_kept_any_more_is_not_shown_as_something_else(monkeypatch):
+    monkeypatch.setattr("cupel.watch._govern._MOST_FORMS", 3)
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy, steps=16)
+        _, story = story_of(proxy)
+        forgotten = [row for row in story["conversations"][0]["strategies"][-1] if row["request"] == []]
+        assert forgotten
+        assert all("The messages of this request are not kept any more." in row["told"] for row in forgotten)
 
 
 def test_the_system_prompt_opens_the_request():
@@ -106,12 +129,12 @@ def test_branches_are_listed_one_by_one():
             messages = [*history("openai", 2), {"role": "assistant", "content": last}, *step("openai", 7)]
             httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
         proxy.turns(2)
-        rows = conversation_rows(proxy.store)
+        rows = branch_rows(proxy.store)
         assert len(rows) == 2
         assert sorted(row["forked"] for row in rows) == [0, 5]
         for row in rows:
-            branch = proxy.store.branch(row["conversation"], row["branch"])
-            assert turns_payload(proxy.store, row["conversation"], branch)["conversations"][0]["messages"] == 8
+            branch = proxy.store.branch(row["session"])
+            assert turns_payload(proxy.store, branch)["conversations"][0]["messages"] == 8
 
 
 def test_a_message_that_nobody_can_read_is_shown_as_it_is():
@@ -119,10 +142,10 @@ def test_a_message_that_nobody_can_read_is_shown_as_it_is():
         odd = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": 7}]
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", odd))
         proxy.turns(1)
-        rows = conversation_rows(proxy.store)
+        rows = branch_rows(proxy.store)
         for row in rows:
-            branch = proxy.store.branch(row["conversation"], row["branch"])
-            (talk,) = turns_payload(proxy.store, row["conversation"], branch)["conversations"]
+            branch = proxy.store.branch(row["session"])
+            (talk,) = turns_payload(proxy.store, branch)["conversations"]
             assert "7" in talk["texts"][1]["text"]
 
 
@@ -133,24 +156,24 @@ def test_a_turn_opens_as_a_page_that_answers(watched):
     data = json.loads(re.search(r'id="payload">(.*?)</script>', page.text, re.DOTALL)[1])
     assert data["live"]
     assert "function_8_0" in json.dumps(data["items"])
-    answer = httpx.post(f"{place}ask", json={"budget": 777, "pins": {"0": False}})
-    assert answer.json()["policies"][0]["stages_at"] == 777
+    said = httpx.post(f"{place}ask", json={"budget": 777, "pins": {"0": False}})
+    assert said.json()["policies"][0]["stages_at"] == 777
     assert httpx.post(f"{place}ask", json={"budget": -1}).status_code == 400
 
 
 def test_places_that_are_not_there(watched):
-    for path in ("turns", "turns?conversation=x&branch=y", "window/x/y/0/", "window/x/y/nonsense/", "missing"):
+    for path in ("turns", "turns?session=x.y", "window/x.y/0/", "window/x.y/nonsense/", "missing"):
         assert httpx.get(f"{watched.url}{PAGE}{path}").status_code == 404
-    assert httpx.post(f"{watched.url}{PAGE}window/x/y/0/ask", json={"budget": 1}).status_code == 404
+    assert httpx.post(f"{watched.url}{PAGE}window/x.y/0/ask", json={"budget": 1}).status_code == 404
     assert httpx.post(f"{watched.url}{PAGE}conversations").status_code == 405
 
 
 @pytest.mark.parametrize("path", ["", "conversations", "turns", "events"])
 def test_only_this_machine_gets_the_page(watched, path):
     for headers in ({"host": "evil.example"}, {"host": "127.0.0.1.evil.example"}, {"sec-fetch-site": "cross-site"}):
-        answer = httpx.get(f"{watched.url}{PAGE}{path}", headers=headers)
-        assert answer.status_code in {403, 421}
-        assert "parser" not in answer.text
+        refusal = httpx.get(f"{watched.url}{PAGE}{path}", headers=headers)
+        assert refusal.status_code in {403, 421}
+        assert "parser" not in refusal.text
 
 
 def test_the_page_may_run_its_script_alone(watched):
@@ -168,22 +191,13 @@ def test_the_page_holds_no_conversation_before_it_asks(watched):
     assert "Find the bug" not in httpx.get(f"{watched.url}{PAGE}").text
 
 
-def test_every_change_is_told():
-    with running(reply_to) as upstream, proxied(upstream.url) as proxy, httpx.Client(timeout=10) as client:
-        with client.stream("GET", f"{proxy.url}{PAGE}events") as stream:
-            lines = stream.iter_lines()
-            assert next(lines) == ": watching"
-            httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 1)))
-            told = [json.loads(line.removeprefix("data: ")) for line in islice(_data(lines), 2)]
-        (row,) = conversation_rows(proxy.store)
-        assert [(event["conversation"], event["what"]) for event in told] == [
-            (row["conversation"], "began"),
-            (row["conversation"], "ended"),
-        ]
-
-
-def _data(lines):
-    return (line for line in lines if line.startswith("data: "))
+def test_every_change_is_told(governed):
+    with httpx.stream("GET", f"{governed.url}{PAGE}events", timeout=10) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == ": watching"
+        for opening in ("one", "two"):
+            httpx.post(governed.url + PATHS["openai"], json=body("openai", history("openai", 1, opening)))
+            assert next(line for line in lines if line) == "data: changed"
 
 
 def test_an_open_page_does_not_hold_up_the_end():

@@ -14,7 +14,7 @@ import pytest
 from cupel.errors import ConfigurationError
 from cupel.evaluation import read_recordings
 from cupel.watch._recordings import Recordings
-from cupel.watch._store import Branch, Conversation
+from cupel.watch._store import Branch
 from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, says
 from tests.watch.upstream import answer, proxied, running
 
@@ -95,9 +95,8 @@ def test_no_secret_is_written(tmp_path):
 def test_the_oldest_recordings_are_deleted(tmp_path):
     recordings = Recordings(tmp_path / "windows", most_bytes=5_000)
     for number in range(9):
-        branch = Branch("0", "openai", messages=[{"role": "user", "content": "x" * 700}])
-        recordings.write(Conversation(str(number), ""), branch, ())
-        os.utime(tmp_path / "windows" / f"{number}.0.json", (number, number))
+        messages = [{"role": "user", "content": "x" * 700}]
+        recordings.write(Branch(session=f"{number}.0", title="", provider="openai", messages=messages))
     assert [path.name[0] for path in files(tmp_path / "windows")] == ["4", "5", "6", "7", "8"]
 
 
@@ -116,7 +115,7 @@ def test_a_broken_recording_is_passed_over(tmp_path):
     for name, text in (("a.0.json", "{"), ("b.x.json", "{}"), ("c.json", "[]"), ("d.0.json", '{"messages": 3}')):
         (folder / name).write_text(text)
     with running(reply_to) as upstream, proxied(upstream.url, folder=folder) as proxy:
-        assert proxy.store.conversations == []
+        assert proxy.branches == []
         assert httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 1))).is_success
 
 
@@ -139,6 +138,44 @@ def test_a_watcher_continues_where_another_ended(tmp_path):
                 known = [_figures(turn) for turn in proxy.turns(start - 6)]
                 assert len(proxy.branches) == 1
         assert [request.body for request in upstream.received] == whole
+
+
+def test_windows_of_earlier_turns_are_shown_after_a_restart(tmp_path):
+    with running(reply_to) as upstream:
+        with proxied(upstream.url, budget=3000, folder=tmp_path / "windows") as proxy:
+            for count in range(8, 14):
+                httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", count)))
+            proxy.turns(6)
+        with proxied(upstream.url, budget=3000, folder=tmp_path / "windows") as proxy:
+            (branch,) = proxy.branches
+            sent = [[form.message for form in branch.sent(turn)] for turn in branch.turns]
+            assert sent == [request.json["messages"] for request in upstream.received]
+            assert any(turn.changes for turn in branch.turns)
+
+
+def test_watchers_beside_each_other_record_every_conversation(tmp_path):
+    """Several agents with one task, each started with a watcher; the folder holds an earlier run of the same agent."""
+    folder = tmp_path / "windows"
+    sent = body("openai", history("openai", 1))
+    with running(reply_to) as upstream:
+        with proxied(upstream.url, folder=folder) as proxy:
+            httpx.post(proxy.url + PATHS["openai"], json=sent)
+            proxy.turns(1)
+        with proxied(upstream.url, folder=folder) as one, proxied(upstream.url, folder=folder) as two:
+            for proxy, turns in ((one, 2), (two, 1)):  # the first continues the earlier run
+                httpx.post(proxy.url + PATHS["openai"], json=sent)
+                proxy.turns(turns)
+        with proxied(upstream.url, folder=folder) as proxy:
+            assert sorted(len(branch.turns) for branch in proxy.branches) == [1, 2]
+
+
+def test_an_answer_that_is_not_unicode_is_recorded_readably(tmp_path):
+    folder, said = tmp_path / "windows", answer(says("openai", "a\ud800b", 9))
+    with running(lambda _: said) as upstream, proxied(upstream.url, folder=folder) as proxy:
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 1)))
+        proxy.turns(1)
+    (recording,) = read_recordings(folder)
+    assert recording.messages[-1]["content"] == "a?b"
 
 
 def test_governing_begins_with_what_looking_has_learned(tmp_path):

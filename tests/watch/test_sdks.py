@@ -143,7 +143,7 @@ def test_many_asynchronous_calls_at_once(watched):
             return await asyncio.gather(*(ask(client, number) for number in range(40)))
 
     assert asyncio.run(ask_all()) == ["Hello there."] * 40
-    assert len(proxy.turns(40)) == len(proxy.store.conversations) == 40
+    assert len(proxy.turns(40)) == len(proxy.branches) == 40
 
 
 def test_other_calls_pass(watched):

@@ -154,7 +154,13 @@ class Proxy:
 
     @property
     def branches(self) -> list[Branch]:
-        return [branch for one in self.store.conversations for branch in one.branches]
+        return self.store.branches[::-1]
+
+    def branch_of(self, turn: WatchedTurn) -> Branch:
+        return next(branch for branch in self.branches if turn in branch.turns)
+
+    def sent(self, turn: WatchedTurn) -> list[object]:
+        return [form.message for form in self.branch_of(turn).sent(turn)]
 
     def turns(self, count: int) -> list[WatchedTurn]:
         """Wait until the answers of so many turns are settled, and return them in their order."""

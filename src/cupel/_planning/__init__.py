@@ -7,8 +7,8 @@ decisions become selections and requests.
 from cupel._planning._base import BaseSession
 from cupel._planning._decision import Action, Decision, Opening, TurnStart, conclude, decide
 from cupel._planning._planner import Candidate, Change, Entry, FormOption, Plan, Planner, TurnTerms
-from cupel._planning._prices import Bill, Prices, turn_html
-from cupel._planning._state import Answer, State
+from cupel._planning._prices import Bill, Prices, estimated, turn_html
+from cupel._planning._state import Answer, State, settle
 
 __all__ = [
     "Action",
@@ -29,5 +29,7 @@ __all__ = [
     "TurnTerms",
     "conclude",
     "decide",
+    "estimated",
+    "settle",
     "turn_html",
 ]

@@ -5,16 +5,5 @@ Needs `cupel-context[watch]`; the command is `cupel watch`.
 
 from cupel.watch._launch import WatchOptions, run_watch
 from cupel.watch._serving import page_app, serve_page
-from cupel.watch._store import Branch, Conversation, Event, Store, WatchedTurn
 
-__all__ = [
-    "Branch",
-    "Conversation",
-    "Event",
-    "Store",
-    "WatchOptions",
-    "WatchedTurn",
-    "page_app",
-    "run_watch",
-    "serve_page",
-]
+__all__ = ["WatchOptions", "page_app", "run_watch", "serve_page"]

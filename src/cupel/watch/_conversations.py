@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
@@ -11,8 +12,8 @@ from cupel._documents import is_object
 from cupel._text import preview
 from cupel.errors import CupelError
 from cupel.messages import read_message
-from cupel.watch._reading import digests_of, opening_of
-from cupel.watch._store import Branch, Conversation, Store, WatchedTurn
+from cupel.watch._govern import LiveBranch, common_run
+from cupel.watch._store import Branch, Store, WatchedTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,19 +25,10 @@ _LEAST_RUN: Final = 2
 _TITLED: Final = 10
 """Messages in which a title is looked for."""
 _MOST_BRANCHES: Final = 128
+"""Branches of one conversation."""
 _MOST_TURNS: Final = 2_000
 MEMORY: Final = 64_000_000
 """Bytes of the newest requests of all branches that stay in memory; the least recently used are forgotten first."""
-
-
-class Place(NamedTuple):
-    """Where a request belongs."""
-
-    conversation: Conversation
-    branch: Branch
-    turn: WatchedTurn
-    source: Branch | None
-    """The branch that this one was forked from, by this request."""
 
 
 class Match(NamedTuple):
@@ -46,8 +38,16 @@ class Match(NamedTuple):
     continues: bool
     alike: int
     """How many of system prompt and tools are the same."""
-    conversation: Conversation
-    branch: Branch
+    live: LiveBranch
+
+
+class Place(NamedTuple):
+    """Where a request belongs."""
+
+    live: LiveBranch
+    turn: WatchedTurn
+    previous: list[bytes]
+    """Digests of the messages of the request that it continues, or is forked from."""
 
 
 class BranchFinder:
@@ -59,101 +59,97 @@ class BranchFinder:
 
     def place(self, read: ReadRequest, size: int, at: float) -> Place:
         """Add a turn for a request to the branch that it continues, or to a new one."""
-        digests, opening = digests_of(read.messages), opening_of(read.system, read.tools)
-        found = self.find(read, digests, opening)
-        source = None
-        if found is not None and found.continues:
-            conversation, branch = found.conversation, found.branch
-        else:
-            conversation = self._begun(read, digests, at) if found is None else found.conversation
-            source = None if found is None else found.branch
-            branch = Branch(
-                str(1 + max((int(one.name) for one in conversation.branches), default=-1)),
-                read.call.provider,
-                None if source is None else source.name,
-                0 if found is None else found.common,
-            )
-            conversation.branches.append(branch)
+        found = self.find(read)
+        live = found.live if found is not None and found.continues else self._begun(read, found, at)
+        branch, digests = live.branch, read.digests
         last = branch.turns[-1] if branch.turns else None
         turn = WatchedTurn(0 if last is None else last.number + 1, at, read.model, len(read.messages))
-        if branch.live and branch.digests == digests:
+        if live.begun and live.digests == digests:
             turn.action = "retry"
-        elif last is not None and branch.digests != digests[: last.count]:
-            last.replaced = branch.messages[last.count - 1]
-        branch.messages, branch.digests, branch.opening = read.messages, digests, opening
-        branch.system, branch.tools, branch.parameters, branch.size = read.system, read.tools, read.parameters, size
-        branch.answer, branch.live = [], True
-        branch.add(turn)
+        else:
+            live.body, live.active = None, False
+        if last is not None and live.digests != digests[: last.count]:  # the client has changed its last message
+            changed = live.number(last.count - 1, branch.messages[last.count - 1])
+            window = range(last.count) if last.window is None else last.window
+            last.window = [changed if one == last.count - 1 else one for one in window]
+        previous = live.digests if found is None else found.live.digests
+        live.digests, live.opening, live.size, live.begun = digests, read.opening, size, True
+        branch.system, branch.tools, branch.parameters = read.system, read.tools, read.parameters
+        branch.messages, branch.answered = list(read.messages), 0
+        branch.turns.append(turn)
         del branch.turns[:-_MOST_TURNS]
-        self._store.touch(conversation)
-        self._forget(conversation, branch)
-        return Place(conversation, branch, turn, source)
+        self._store.touch(live)
+        self._forget(live)
+        return Place(live, turn, previous)
 
-    def find(self, read: ReadRequest, digests: list[bytes], opening: tuple[bytes, bytes]) -> Match | None:
+    def find(self, read: ReadRequest) -> Match | None:
         """Return the branch that a request continues, or is forked from; among equal ones, the newest."""
-        skipped = _leading_system(read.messages)
-        matches = [
-            match
-            for conversation in self._store.conversations
-            for branch in reversed(conversation.branches)
-            if branch.provider == read.call.provider
-            and (match := _match(conversation, branch, digests, opening)).common > skipped
-        ]
+        digests, opening, skipped = read.digests, read.opening, _leading_system(read.messages)
+        known = [live for live in self._store.live if live.branch.provider == read.call.provider]
+        matches = [match for live in known if (match := _match(live, digests, opening)).common > skipped]
         if matches:
             best = max(matches, key=lambda match: match[:3])
             if best.common == len(digests):  # an agent that was started again repeats itself
-                since = best.branch.turns[-1].at
-                matches = [match for match in matches if match.continues and match.branch.turns[-1].at > since]
+                since = best.live.branch.turns[-1].at
+                matches = [match for match in matches if match.continues and match.live.branch.turns[-1].at > since]
             return max(matches, key=lambda match: match[:3], default=best)
-        return max(self._runs(read, digests, opening), key=lambda match: match.common, default=None)
+        return max(_runs(known, digests[skipped:], opening), key=lambda match: match.common, default=None)
 
-    def _runs(self, read: ReadRequest, digests: list[bytes], opening: tuple[bytes, bytes]) -> Iterator[Match]:
-        """Yield the branches that share a run of messages elsewhere: the client has compacted its history."""
-        said = set(digests[_leading_system(read.messages) :])
-        for conversation in self._store.conversations:
-            for branch in conversation.branches:
-                if branch.provider == read.call.provider and len(said.intersection(branch.digests)) >= _LEAST_RUN:
-                    matcher = SequenceMatcher(None, branch.digests, digests, autojunk=False)
-                    size = matcher.find_longest_match().size
-                    if size >= _LEAST_RUN:
-                        alike = sum(map(bytes.__eq__, branch.opening, opening))
-                        yield Match(size, False, alike, conversation, branch)  # noqa: FBT003
+    def _begun(self, read: ReadRequest, source: Match | None, at: float) -> LiveBranch:
+        """Return a new branch, of a new conversation if it has no source."""
+        if source is None:
+            # Not a number: several watchers may record to one folder.
+            name = f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+            return LiveBranch(Branch(session=f"{name}.0", title=_title(read), provider=read.call.provider))
+        parent = source.live.branch
+        taken = [int(one.name) for one in self._store.branches if one.conversation == parent.conversation]
+        branch = Branch(
+            session=f"{parent.conversation}.{1 + max(taken)}",
+            title=_title(read),
+            provider=parent.provider,
+            parent=parent.name,
+            forked=source.common,
+            state=parent.state,
+        )
+        return LiveBranch(branch)
 
-    def _begun(self, read: ReadRequest, digests: list[bytes], at: float) -> Conversation:
-        start = f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S}-{digests[0].hex()[:4] if digests else 'none'}"
-        taken = {one.name for one in self._store.conversations}
-        numbers = ("", *(f"-{number}" for number in range(2, len(taken) + 3)))
-        name = next(start + number for number in numbers if start + number not in taken)
-        return Conversation(name, _title(read))
-
-    def _forget(self, current: Conversation, branch: Branch) -> None:
-        """Forget old branches of the current conversation and old conversations, until the rest is small enough."""
-        if len(current.branches) > _MOST_BRANCHES:
-            current.branches.remove(next(one for one in current.branches if one is not branch))
-        oldest = self._store.conversations[::-1]
-        held = sum(one.size for conversation in oldest for one in conversation.branches)
-        for conversation in oldest:
-            for one in list(conversation.branches):
-                if held > self._memory and one is not branch:
-                    conversation.branches.remove(one)
-                    held -= one.size
-            if not conversation.branches:
-                self._store.forget(conversation.name)
+    def _forget(self, newest: LiveBranch) -> None:
+        """Forget the least recently used branches, until the rest is small enough."""
+        oldest = [one for one in reversed(self._store.live) if one is not newest]
+        conversation = newest.branch.conversation
+        siblings = [one for one in oldest if one.branch.conversation == conversation]
+        for one in siblings[: max(0, len(siblings) + 1 - _MOST_BRANCHES)]:
+            self._store.forget(one)
+        held = newest.size + sum(one.size for one in oldest)
+        for one in oldest:
+            if held > self._memory:
+                self._store.forget(one)
+                held -= one.size
 
 
-def _match(conversation: Conversation, branch: Branch, digests: Sequence[bytes], opening: tuple[bytes, bytes]) -> Match:
+def _match(live: LiveBranch, digests: Sequence[bytes], opening: tuple[bytes, bytes]) -> Match:
     """Compare a request with the newest one of a branch.
 
     Clients may change the last message of a request when they send the next one. A request whose system prompt and
     tools are both different is another agent's, even if its messages are the same.
     """
-    before, count = branch.digests, len(branch.digests)
-    pairs = enumerate(zip(before, digests, strict=False))
-    common = next((at for at, (ours, theirs) in pairs if ours != theirs), min(count, len(digests)))
-    alike = sum(map(bytes.__eq__, branch.opening, opening))
+    count, common, alike = len(live.digests), common_run(live.digests, digests), _alike(live, opening)
     same = common == count and (len(digests) > count or alike == len(opening))
     changed = common == count - 1 and len(digests) > count
-    return Match(common, (same or changed) and alike > 0, alike, conversation, branch)
+    return Match(common, (same or changed) and alike > 0, alike, live)
+
+
+def _alike(live: LiveBranch, opening: tuple[bytes, bytes]) -> int:
+    return sum(map(bytes.__eq__, live.opening, opening))
+
+
+def _runs(known: Sequence[LiveBranch], said: Sequence[bytes], opening: tuple[bytes, bytes]) -> Iterator[Match]:
+    """Yield the branches that share a run of messages elsewhere: the client has compacted its history."""
+    for live in known:
+        if len(set(said).intersection(live.digests)) >= _LEAST_RUN:
+            size = SequenceMatcher(None, live.digests, said, autojunk=False).find_longest_match().size
+            if size >= _LEAST_RUN:
+                yield Match(size, False, _alike(live, opening), live)  # noqa: FBT003
 
 
 def _leading_system(messages: Sequence[Any]) -> int:

@@ -20,12 +20,15 @@ from cupel._checks import shown
 from cupel._text import plural
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.watch._recordings import MOST_BYTES, Recordings
+from cupel.watch._serving import listening
 from cupel.watch._store import Store
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
     import uvicorn
+
+    from cupel.watch._watcher import Watcher
 
 _UPSTREAMS: Final = {
     "OPENAI_BASE_URL": ("/openai", "https://api.openai.com/v1"),
@@ -73,11 +76,12 @@ class WatchOptions:
     command: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, url in self.upstreams(os.environ).items():
+        names = {prefix: name for name, (prefix, _) in _UPSTREAMS.items()}
+        for prefix, url in self.upstreams(os.environ).items():
             parts = urlsplit(url)
             if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
-                msg = f"upstream must be a URL such as https://api.openai.com, got {shown(url)} for {name or '/'}"
-                raise ConfigurationError(msg)
+                name = names.get(prefix, "upstream")
+                raise ConfigurationError(f"{name} must be a URL such as https://api.openai.com, got {shown(url)}")
         if self.budget is not None and self.budget < 1:
             raise ConfigurationError(f"budget must be at least 1, got {shown(self.budget)}")
 
@@ -120,32 +124,38 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     from cupel.watch._watcher import Watcher
 
     upstreams = options.upstreams(os.environ)
-    store = Store(budget=options.budget, upstream=", ".join(upstreams.values()))
+    store = Store(budget=options.budget, upstream=" and ".join(upstreams.values()))
     recordings = None if options.folder is None else Recordings(options.folder, most_bytes=options.most_bytes)
     sys.setswitchinterval(_SWITCH)
     logging.getLogger("cupel").addHandler(logging.NullHandler())  # nothing may disturb the screen of the command
-    watcher = Watcher(store, recordings)
-    app = WatchApp(watcher, upstreams, hosts=(options.host, *options.allow_hosts), any_address=not options.is_loopback)
-    config = uvicorn.Config(app, lifespan="on", **SERVER)
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    address = (options.host, options.port)
-    try:
-        with socket.create_server(address, family=family) as listener:
-            variables = options.variables(listener.getsockname()[1])
-            if not options.is_loopback:
-                say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation")
-            what = "looking at" if options.budget is None else "governing"
-            say(f"{what} {store.upstream}: {_origin(variables)}{PAGE}/")
-            for name, value in variables.items() if not options.command else ():
-                say(f"export {name}={value}")
-            watcher.warm_up()
-            code = asyncio.run(_serve(config, store, listener, options.command, {**os.environ, **variables}))
-    finally:
-        watcher.close()
-    unread = f", {watcher.unread:,} of them not read: {watcher.reason}" if watcher.unread else ""
-    recorded = "" if options.folder is None else f", recorded in {options.folder}"
-    say(f"{plural(watcher.seen, 'call')} seen{recorded}{unread}")
-    return code
+    with listening(options.host, options.port) as listener:
+        watcher = Watcher(store, recordings)
+        hosts = (options.host, *options.allow_hosts)
+        app = WatchApp(watcher, upstreams, hosts=hosts, any_address=not options.is_loopback)
+        config = uvicorn.Config(app, lifespan="on", **SERVER)
+        variables = options.variables(listener.getsockname()[1])
+        if not options.is_loopback:
+            say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation")
+        say(f"{'looking at' if options.budget is None else 'governing'} the calls to {store.upstream}")
+        say(f"see them at {_origin(variables)}{PAGE}/")
+        for name, value in variables.items() if not options.command else ():
+            say(f"export {name}={value}")
+        watcher.warm_up()
+        try:
+            return asyncio.run(_serve(config, store, listener, options.command, {**os.environ, **variables}))
+        finally:
+            watcher.close()
+            say(_summary(watcher, options.folder))
+
+
+def _summary(watcher: Watcher, folder: Path | None) -> str:
+    """Return a line on everything that was seen."""
+    total = watcher.total
+    about = "" if total.settled else "about "
+    cached = f"{total.read / total.sent:.0%} of them cached" if total.sent else "none of them answered"
+    recorded = "" if folder is None else f", recorded in {folder}"
+    failed = f"; {watcher.failures:,} not read or not governed: {watcher.reason}" if watcher.failures else ""
+    return f"{plural(watcher.seen, 'call')} seen: {about}{total.sent:,} tokens, {cached}{recorded}{failed}"
 
 
 def _origin(variables: Mapping[str, str]) -> str:
@@ -159,7 +169,7 @@ async def _serve(
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            store.publish(None)  # an open page would be waited for
+            store.closed = True  # an open page would be waited for
             await super().shutdown(sockets)
 
     server = Server(config)

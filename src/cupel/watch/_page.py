@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -14,13 +14,12 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from cupel import presets
-from cupel._counter import count_tokens
 from cupel._text import plural
 from cupel.errors import CupelError
 from cupel.messages import MessageInfo, read_message, to_items
 from cupel.model import ContextBudget
 from cupel.page import ConversationTexts, LivePage, Variant, render_page
-from cupel.tokens import counter_or_default
+from cupel.watch._govern import message_tokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -28,12 +27,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from cupel.sessions import Bill
-    from cupel.watch._store import Branch, Conversation, Store, WatchedTurn
+    from cupel.watch._store import Branch, Store, WatchedTurn
 
 _MOST_BYTES: Final = 4_000_000
 """The longest question of a page."""
 _WINDOWS: Final = 4
 """The pages of single turns that are kept for their questions."""
+_GLANCE: Final = 0.1
+"""Seconds between two looks for changes."""
 _SAFE: Final = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -86,7 +87,7 @@ async def answered(page: LivePage, request: Request) -> Response:
 
 def page_routes(store: Store) -> list[BaseRoute]:
     """Return the routes that the server mounts at `/_cupel`; the host of a request was checked before."""
-    windows: OrderedDict[tuple[str, str, int], LivePage] = OrderedDict()
+    windows: OrderedDict[tuple[str, int], LivePage] = OrderedDict()
 
     async def index(_request: Request) -> Response:
         empty = {"budget": store.budget, "strategies": [""], "conversations": []}
@@ -96,22 +97,19 @@ def page_routes(store: Store) -> list[BaseRoute]:
         return StreamingResponse(_events(store), media_type="text/event-stream", headers=_SAFE)
 
     async def conversations(_request: Request) -> Response:
-        return json_response(await run_in_threadpool(conversation_rows, store))
+        return json_response(await run_in_threadpool(branch_rows, store))
 
     async def turns(request: Request) -> Response:
-        asked = request.query_params
-        branch = store.branch(asked.get("conversation", ""), asked.get("branch", ""))
+        branch = store.branch(request.query_params.get("session", ""))
         if branch is None:
             return json_response({"error": "this conversation is not in memory any more"}, 404)
-        data = await run_in_threadpool(turns_payload, store, asked["conversation"], branch)
-        return json_response(data)
+        return json_response(await run_in_threadpool(turns_payload, store, branch))
 
     async def page_of(request: Request) -> LivePage | None:
-        asked = request.path_params
-        key = str(asked["conversation"]), str(asked["branch"]), int(asked["turn"])
-        branch = store.branch(key[0], key[1])
-        if key not in windows and branch is not None and key[2] < len(branch.turns):
-            windows[key] = await run_in_threadpool(window_page, store, branch, branch.turns[key[2]])
+        key = str(request.path_params["session"]), int(request.path_params["turn"])
+        branch = store.branch(key[0])
+        if key not in windows and branch is not None and key[1] < len(branch.turns):
+            windows[key] = await run_in_threadpool(window_page, store, branch, branch.turns[key[1]])
             if len(windows) > _WINDOWS:
                 windows.popitem(last=False)
         return windows.get(key)
@@ -126,7 +124,7 @@ def page_routes(store: Store) -> list[BaseRoute]:
         page = await page_of(request)
         return json_response({"error": "this turn is gone"}, 404) if page is None else await answered(page, request)
 
-    place = "/window/{conversation}/{branch}/{turn:int}"
+    place = "/window/{session}/{turn:int}"
     return [
         Route("/", index),
         Route("/events", events),
@@ -138,23 +136,26 @@ def page_routes(store: Store) -> list[BaseRoute]:
 
 
 async def _events(store: Store) -> AsyncIterator[str]:
-    """Yield a server-sent event for every change; the first line opens the stream."""
+    """Yield a server-sent event after every change; the first line opens the stream."""
     yield ": watching\n\n"
-    async for event in store.subscribe():
-        yield f"data: {json.dumps(event._asdict())}\n\n"
+    seen = store.changes
+    while not store.closed:
+        await asyncio.sleep(_GLANCE)
+        if store.changes != seen:
+            seen = store.changes
+            yield "data: changed\n\n"
 
 
-def conversation_rows(store: Store) -> list[dict[str, Any]]:
+def branch_rows(store: Store) -> list[dict[str, Any]]:
     """Return every branch of every conversation with its totals."""
-    return [_branch_row(one, branch) for one in store.conversations for branch in one.branches if branch.turns]
+    return [_branch_row(branch) for branch in store.branches if branch.turns]
 
 
-def _branch_row(conversation: Conversation, branch: Branch) -> dict[str, Any]:
+def _branch_row(branch: Branch) -> dict[str, Any]:
     total, last = branch.total, branch.turns[-1]
     return {
-        "conversation": conversation.name,
-        "branch": branch.name,
-        "title": conversation.title,
+        "session": branch.session,
+        "title": branch.title,
         "parent": branch.parent,
         "forked": branch.forked,
         "model": last.model,
@@ -162,14 +163,15 @@ def _branch_row(conversation: Conversation, branch: Branch) -> dict[str, Any]:
         "sent": total.sent,
         "read": total.read,
         "price": total.price,
+        "estimated": not total.settled,
         "appended": branch.appended.price,
         "waiting": last.seconds is None,
     }
 
 
-def turns_payload(store: Store, conversation: str, branch: Branch) -> dict[str, Any]:
+def turns_payload(store: Store, branch: Branch) -> dict[str, Any]:
     """Return a branch turn by turn: what was sent and, if it was governed, what sending everything would cost."""
-    messages, turns = list(branch.messages), list(branch.turns)
+    messages, turns = branch.asked, list(branch.turns)
     opening = [info for info in (_opening(branch.system), _opening(branch.tools)) if info is not None]
 
     def read(message: Any) -> MessageInfo:
@@ -178,26 +180,32 @@ def turns_payload(store: Store, conversation: str, branch: Branch) -> dict[str, 
         except (CupelError, TypeError):  # forwarded as it was; the provider may read it
             return MessageInfo("user", texts=[json.dumps(message, ensure_ascii=False, default=str)])
 
-    texts = ConversationTexts(messages, read, _cost)
-    sent = [_turn(turn, turn.bill, texts.request(turn.messages, turn.positions)) for turn in turns]
+    texts = ConversationTexts(messages, read, message_tokens)
+    sent = [_turn(branch, turn, turn.bill, _request(branch, turn, texts)) for turn in turns]
     strategies = {"as sent": sent}
     if store.budget is not None:
-        everything = [_turn(turn, turn.appended or turn.bill, [0, turn.count]) for turn in turns]
+        everything = [_turn(branch, turn, turn.appended or turn.bill, [0, turn.count]) for turn in turns]
         over = [row | {"over": True} if row["sent"] > store.budget else row for row in everything]
         strategies = {"sending everything": over, **strategies}
     talk = {
-        "name": conversation,
+        "name": branch.conversation,
         "opening": [texts.row(info) for info in opening],
         "messages": len(messages),
         "strategies": list(strategies.values()),
         "texts": texts.rows,
         "steps": [turn.count for turn in turns],
     }
-    window = f"window/{quote(conversation, safe='')}/{quote(branch.name, safe='')}"
+    window = f"window/{quote(branch.session, safe='')}"
     return {"budget": store.budget, "strategies": list(strategies), "conversations": [talk], "window": window}
 
 
-def _turn(turn: WatchedTurn, bill: Bill | None, request: list[int]) -> dict[str, Any]:
+def _request(branch: Branch, turn: WatchedTurn, texts: ConversationTexts) -> list[int]:
+    """Return the numbers of the texts that a turn sent, as runs."""
+    sent = branch.sent(turn)
+    return texts.request([form.message for form in sent], [form.position for form in sent])
+
+
+def _turn(branch: Branch, turn: WatchedTurn, bill: Bill | None, request: list[int]) -> dict[str, Any]:
     """Return one turn with the tokens of a bill, which are the provider's own where it reported any."""
     everything = turn.appended or turn.bill
     row: dict[str, Any] = {"history": turn.tokens if everything is None else everything.sent, "request": request}
@@ -207,20 +215,23 @@ def _turn(turn: WatchedTurn, bill: Bill | None, request: list[int]) -> dict[str,
     took = (
         "" if turn.seconds is None else f" {turn.model} answered in {turn.seconds:,.1f} s, with status {turn.status}."
     )
-    told = [f"{counted}{took}", *(_governed(turn) if bill is turn.bill else []), *turn.notes]
+    told = [f"{counted}{took}", *(_governed(branch, turn) if bill is turn.bill else []), *turn.notes]
     numbers = {"sent": bill.sent, "read": bill.read, "new": bill.new, "price": bill.price}
     notes = [{"at": positions, "words": words} for positions, words in turn.changes] if bill is turn.bill else []
     return row | numbers | {"told": told, "notes": notes}
 
 
-def _governed(turn: WatchedTurn) -> list[str]:
+def _governed(branch: Branch, turn: WatchedTurn) -> list[str]:
     """Return what the session did to a request, and its reasons."""
     if not turn.explain:
         return []
-    shortened = f", {len(turn.shortened):,} of them shortened or with a note" if turn.shortened else ""
-    sent = f"{len(turn.positions):,} of {plural(turn.count, 'message')} are sent{shortened}."
+    changed = sum(one < 0 and branch.forms[~one].position is not None for one in turn.window or ())
+    shortened = f", {changed:,} of them shortened or with a note" if changed else ""
+    told = f"{len(branch.sent(turn)):,} of {plural(turn.count, 'message')} are sent{shortened}."
+    if turn.window == []:
+        told = "The messages of this request are not kept any more."
     lines = turn.explain.splitlines()[1:]  # the first one says the same in short
-    return [sent, *(lines[:1] if turn.changes else lines)]
+    return [told, *(lines[:1] if turn.changes else lines)]
 
 
 def _opening(content: Any) -> MessageInfo | None:
@@ -231,19 +242,9 @@ def _opening(content: Any) -> MessageInfo | None:
     return MessageInfo("system", texts=[text])
 
 
-def _cost(info: MessageInfo) -> int:
-    return info.extra + sum(map(_tokens, info.texts))
-
-
-@lru_cache(maxsize=4096)
-def _tokens(text: str) -> int:
-    """Count a text once, not every time that its conversation goes on."""
-    return count_tokens(counter_or_default(None), text) if text else 0
-
-
 def window_page(store: Store, branch: Branch, turn: WatchedTurn) -> LivePage:
     """Return the page of one turn's history, under the watcher's budget or with room for everything."""
-    items = to_items(turn.history, provider=branch.provider)
+    items = to_items(branch.messages[: turn.count], provider=branch.provider)
     tokens = store.budget or max(1, sum(item.tokens for item in items))
     variants = [Variant(getattr(presets, name)(), name.replace("_", "-"), "") for name in presets.__all__]
     title = f"Turn {turn.number + 1}, {turn.model}"

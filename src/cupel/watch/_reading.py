@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,8 +19,14 @@ MAX_BODY: Final = 64_000_000
 _BILLING: Final = "x-anthropic-billing-header"
 """Claude Code begins its system prompt with such a block; it differs from call to call and is no part of the prompt."""
 _MARK: Final = b'"cache_control"'
+_KEPT_HISTORIES: Final = ("previous_response_id", "conversation")
+"""Fields that name a history which the provider keeps; only the Responses API has them."""
 _RAW_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+_Assemble = Callable[[Sequence[dict[str, Any]]], dict[str, Any]]
+_Messages = Callable[[dict[str, Any]], list[Any]]
 
 
 class ModelCall(NamedTuple):
@@ -72,6 +78,10 @@ class ReadRequest:
     tools: list[Any] | None
     obstacle: str
     """Why the messages must be sent as they are; empty if they may be replaced."""
+    digests: list[bytes]
+    """A digest of each message."""
+    opening: tuple[bytes, bytes]
+    """Digests of the system prompt and of the tools."""
 
     @property
     def model(self) -> str:
@@ -93,7 +103,7 @@ class ReadRequest:
 
     def value(self, name: str) -> Any:
         """Return a field, decoded; None if there is none."""
-        return _decoded(self.fields[name]) if name in self.fields else None
+        return msgspec.json.decode(self.fields[name]) if name in self.fields else None
 
     def with_messages(self, messages: Sequence[Any]) -> bytes:
         """Return the body with other messages; the client's own, and all other fields, keep their bytes."""
@@ -109,27 +119,20 @@ def read_request(call: ModelCall, body: bytes, encoding: str = "") -> ReadReques
         given = fields.get(call.messages)
         listed = given is not None and bytes(given).lstrip().startswith(b"[")
         raw = _RAW_LIST.decode(given) if given is not None and listed else []
-        messages = [_decoded(one) for one in raw]
+        messages = [msgspec.json.decode(one) for one in raw]
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"the request is no JSON object: {error}") from error
     if given is not None and not listed:
-        messages, raw = [{"role": "user", "content": _decoded(given)}], [given]
-    system = _decoded(fields[call.system]) if call.system in fields else None
-    tools = _decoded(fields["tools"]) if "tools" in fields else None
+        messages, raw = [{"role": "user", "content": msgspec.json.decode(given)}], [given]
+    system = _without_billing(msgspec.json.decode(fields[call.system]) if call.system in fields else None)
+    tools = msgspec.json.decode(fields["tools"]) if "tools" in fields else None
     obstacle = "" if listed else f"{call.messages} is not a list"
-    for name in ("previous_response_id", "conversation"):
-        if call.provider == "openai-responses" and name in fields and _decoded(fields[name]) is not None:
+    for name in _KEPT_HISTORIES:
+        if name in fields and msgspec.json.decode(fields[name]) is not None:
             obstacle = f"the provider keeps the history ({name})"
-    return ReadRequest(
-        call, fields, raw, messages, _without_billing(system), tools if is_list(tools) else None, obstacle
-    )
-
-
-def _decoded(raw: msgspec.Raw) -> Any:
-    try:
-        return msgspec.json.decode(raw)
-    except ValueError:
-        return json.loads(bytes(raw))  # lone surrogates
+    tools = tools if is_list(tools) else None
+    digests, opening = digests_of(messages), opening_of(system, tools)
+    return ReadRequest(call, fields, raw, messages, system, tools, obstacle, digests, opening)
 
 
 def _without_billing(system: Any) -> Any:
@@ -178,37 +181,18 @@ class ReadAnswer(NamedTuple):
 
 
 def read_answer(call: ModelCall, body: bytes, *, encoding: str = "", content_type: str = "") -> ReadAnswer:
-    """Read an answer, whole or streamed, as far as it goes; raise UnreadableError if it is none."""
+    """Read an answer, whole or streamed, up to where it ends; raise UnreadableError if it is none."""
+    assemble, messages_of = _ANSWERS[call.provider]
     text = unpacked_body(body, encoding)
     try:
-        if content_type.startswith("text/event-stream"):
-            return _STREAMED[call.provider](list(_events(text)))
-        return _whole(call, json.loads(text))
+        streamed = content_type.startswith("text/event-stream")
+        answer = assemble(list(_events(text))) if streamed else json.loads(text)
+        if call.counts or not is_object(answer):
+            return ReadAnswer([], None)
+        usage = answer.get("usage")
+        return ReadAnswer(messages_of(answer), usage if is_object(usage) and usage else None)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"the answer cannot be read: {error!r}") from error
-
-
-def _whole(call: ModelCall, answer: Any) -> ReadAnswer:
-    usage = answer.get("usage") if is_object(answer) else None
-    if call.counts or not is_object(answer):
-        return ReadAnswer([], None)
-    messages: list[Any]
-    if call.provider == "openai":
-        messages = [choice["message"] for choice in _entries(answer, "choices")[:1]]
-    elif call.provider == "openai-responses":
-        messages = _entries(answer, "output")
-    else:
-        messages = [_assistant(answer["content"])] if answer.get("content") else []
-    return ReadAnswer(messages, usage if is_object(usage) else None)
-
-
-def _entries(fields: Any, name: str) -> list[Any]:
-    found = fields.get(name)
-    return found if is_list(found) else []
-
-
-def _assistant(content: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": content}
 
 
 def _events(text: bytes) -> Iterator[dict[str, Any]]:
@@ -225,68 +209,77 @@ def _events(text: bytes) -> Iterator[dict[str, Any]]:
                 yield found
 
 
-def _chat(events: Sequence[dict[str, Any]]) -> ReadAnswer:
-    usage: dict[str, Any] | None = None
-    texts: dict[str, str] = {}
-    calls: dict[int, dict[str, Any]] = {}
+def _merge(whole: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Add the next part of a streamed object: texts grow, and entries of lists are told apart by their index."""
+    for name, value in delta.items():
+        before = whole.get(name)
+        if isinstance(before, str) and isinstance(value, str) and name not in _WHOLE_TEXTS:
+            whole[name] = before + value
+        elif is_object(before) and is_object(value):
+            _merge(before, value)
+        elif is_list(before) and is_list(value):
+            for part in value:
+                same = [one for one in before if is_object(part) and one.get("index") == part.get("index")]
+                if same:
+                    _merge(same[0], part)
+                else:
+                    before.append(part)
+        elif value is not None or name not in whole:
+            whole[name] = value
+
+
+_WHOLE_TEXTS: Final = frozenset(("id", "role", "type"))
+"""Texts that are not streamed in parts; some providers repeat them."""
+
+
+def _chat(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": None}}]}
+    message, said = answer["choices"][0]["message"], False
     for event in events:
-        usage = event.get("usage") or usage
-        for delta in [choice["delta"] for choice in _entries(event, "choices") if not choice.get("index")]:
-            for name in ("content", "refusal", "reasoning_content"):
-                if isinstance(delta.get(name), str):
-                    texts[name] = texts.get(name, "") + delta[name]
-            for part in _entries(delta, "tool_calls"):
-                function = part["function"]
-                call = calls.setdefault(
-                    part.get("index", len(calls)),
-                    {"id": "", "type": "function", "function": {"name": "", "arguments": ""}},
-                )
-                call["id"] = part.get("id") or call["id"]
-                call["function"]["name"] += function.get("name") or ""
-                call["function"]["arguments"] += function.get("arguments") or ""
-    if not texts and not calls:
-        return ReadAnswer([], usage)
-    message: dict[str, Any] = {"role": "assistant", "content": None, **texts}
-    if calls:
-        message["tool_calls"] = [calls[at] for at in sorted(calls)]
-    return ReadAnswer([message], usage)
+        answer["usage"] = event.get("usage") or answer.get("usage")
+        for choice in event.get("choices") or ():
+            if not choice.get("index"):
+                _merge(message, choice["delta"])
+                said = said or bool(choice["delta"])
+    for call in message.get("tool_calls") or ():
+        call.pop("index", None)
+    return answer if said else answer | {"choices": []}
 
 
-def _responses(events: Sequence[dict[str, Any]]) -> ReadAnswer:
-    ended = [
-        event["response"] for event in events if is_object(event.get("response")) and event["response"].get("output")
-    ]
-    if ended:
-        return ReadAnswer(list(ended[-1]["output"]), ended[-1].get("usage"))
-    return ReadAnswer([event["item"] for event in events if event.get("type") == "response.output_item.done"], None)
+def _responses(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    whole = [found for event in events if is_object(found := event.get("response")) and found.get("output")]
+    done = [event["item"] for event in events if event.get("type") == "response.output_item.done"]
+    return whole[-1] if whole else {"output": done}
 
 
-_DELTAS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-
-
-def _anthropic(events: Sequence[dict[str, Any]]) -> ReadAnswer:
-    usage: dict[str, Any] = {}
+def _anthropic(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"usage": {}}
     blocks: dict[int, dict[str, Any]] = {}
-    inputs: dict[int, str] = {}
     for event in events:
-        kind, at = event.get("type"), cast("int", event.get("index", 0))
+        kind = event.get("type")
         if kind == "message_start":
-            usage |= event["message"].get("usage") or {}
+            _merge(answer, {"usage": event["message"].get("usage") or {}})
         elif kind == "message_delta":
-            ended = event.get("usage")
-            usage |= {name: value for name, value in ended.items() if value is not None} if is_object(ended) else {}
+            _merge(answer, {"usage": event.get("usage") or {}})
         elif kind == "content_block_start":
-            blocks[at] = dict(event["content_block"])
-        elif kind == "content_block_delta" and at in blocks:
-            delta = event["delta"]
-            if delta.get("type") == "input_json_delta":
-                inputs[at] = inputs.get(at, "") + delta["partial_json"]
-            elif name := _DELTAS.get(delta.get("type")):
-                blocks[at][name] = blocks[at].get(name, "") + delta[name]
-    for at, text in inputs.items():
-        blocks[at]["input"] = json.loads(text) if text else {}
-    content = [blocks[at] for at in sorted(blocks)]
-    return ReadAnswer([_assistant(content)] if content else [], usage or None)
+            blocks[event["index"]] = event["content_block"]
+        elif kind == "content_block_delta":
+            part = event["delta"]
+            _merge(blocks[event["index"]], {name: part[name] for name in _PARTS if name in part})
+    for block in blocks.values():
+        if "partial_json" in block:
+            block["input"] = json.loads(block.pop("partial_json") or "{}")
+    return answer | {"content": [blocks[at] for at in sorted(blocks)]}
 
 
-_STREAMED: Final = {"openai": _chat, "openai-responses": _responses, "anthropic": _anthropic}
+_PARTS: Final = ("text", "thinking", "signature", "partial_json")
+"""The fields of a delta that are parts of a block."""
+_ANSWERS: Final[dict[str, tuple[_Assemble, _Messages]]] = {
+    "openai": (_chat, lambda answer: [choice["message"] for choice in answer.get("choices") or ()][:1]),
+    "openai-responses": (_responses, lambda answer: list(answer.get("output") or ())),
+    "anthropic": (
+        _anthropic,
+        lambda answer: [{"role": "assistant", "content": answer["content"]}] if answer.get("content") else [],
+    ),
+}
+"""For each format, how a streamed answer is put together, and where the messages of an answer are."""

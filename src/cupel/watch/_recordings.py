@@ -8,23 +8,19 @@ import os
 import secrets as random
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from cupel.errors import ConfigurationError
-from cupel.sessions import Bill
-from cupel.watch._govern import Ledger, Thread
-from cupel.watch._reading import digests_of, opening_of
-from cupel.watch._store import Branch, Conversation, WatchedTurn
+from cupel.watch._govern import LiveBranch
+from cupel.watch._store import Branch
 
 MOST_BYTES: Final = 1_000_000_000
 """Bytes that all recordings may take; the oldest are deleted first."""
 _MOST_FILE: Final = 100_000_000
 _MOST_SECRETS: Final = 200
-_KEPT: Final = ("number", "at", "model", "count", "action", "seconds", "status", "tokens", "usage", "explain", "notes")
 _log = logging.getLogger("cupel.watch")
 
 
@@ -41,18 +37,25 @@ class Recordings:
         elif os.name == "posix" and folder.stat().st_mode & 0o077:
             msg = f"{folder} is open to other users: run chmod 700 {folder}, or record to another folder"
             raise ConfigurationError(msg)
+        self._sizes = {path: path.stat().st_size for path in self._files()}
+        self._lock = _locked(folder)
 
-    def write(self, conversation: Conversation, branch: Branch, secrets: Iterable[str]) -> None:
-        """Write the recording of a branch, whole or not at all, without the secrets of any request so far."""
-        text = json.dumps(_document(conversation, branch), ensure_ascii=False, default=str)
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Remember texts that must not be written."""
         self._secrets.extend(secret for secret in secrets if secret not in self._secrets)
+
+    def write(self, branch: Branch) -> None:
+        """Write the recording of a branch, whole or not at all, without any secret."""
+        try:
+            data = msgspec.json.encode(branch)
+        except (UnicodeEncodeError, OverflowError):  # lone surrogates, large integers
+            data = json.dumps(msgspec.to_builtins(branch), ensure_ascii=False).encode("utf-8", "replace")
         for secret in sorted(self._secrets, key=len, reverse=True):
-            text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], "[secret]")
-        data = text.encode("utf-8", "surrogatepass")
+            data = data.replace(json.dumps(secret, ensure_ascii=False)[1:-1].encode(), b"[secret]")
         if len(data) > _MOST_FILE:
-            _log.warning("%s.%s is not recorded: it has %d bytes", conversation.name, branch.name, len(data))
+            _log.warning("%s is not recorded: it has %d bytes", branch.session, len(data))
             return
-        path = self.folder / f"{conversation.name}.{branch.name}.json"
+        path = self.folder / f"{branch.session}.json"
         draft = path.with_name(f".{path.name}.{random.token_hex(4)}")
         try:
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -60,80 +63,60 @@ class Recordings:
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
+        self._sizes.pop(path, None)
+        self._sizes[path] = len(data)
         self._rotate(path)
 
     def _rotate(self, newest: Path) -> None:
         """Delete the oldest recordings until the rest is small enough."""
-        sizes = {path: path.stat().st_size for path in self._files()}
-        total = sum(sizes.values())
-        for path, size in sizes.items():
+        total = sum(self._sizes.values())
+        for path, size in list(self._sizes.items()):
             if total > self._most and path != newest:
                 path.unlink(missing_ok=True)
-                total -= size
+                total -= self._sizes.pop(path, size)
 
     def _files(self) -> list[Path]:
         """Return the recordings, the oldest first."""
         return sorted(self.folder.glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path.name))
 
-    def load(self, memory: int) -> Iterator[tuple[Conversation, Branch]]:
-        """Yield the newest branches that fit into memory, the oldest of them first."""
+    def load(self, memory: int) -> Iterator[LiveBranch]:
+        """Yield the newest branches that fit into memory, the oldest of them first.
+
+        A watcher beside another one that records to the same folder continues none of them, but begins its own.
+        """
         chosen: list[Path] = []
-        for path in reversed(self._files()):
-            memory -= path.stat().st_size
+        for path in reversed(self._sizes if self._lock is not None else ()):
+            memory -= self._sizes[path]
             if memory < 0:
                 break
             chosen.append(path)
         for path in reversed(chosen):
             try:
-                yield _branch(path.name.removesuffix(".json"), msgspec.json.decode(path.read_bytes()))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                branch = msgspec.json.decode(path.read_bytes(), type=Branch)
+                if branch.session == path.stem and branch.name.isdigit():
+                    yield LiveBranch.restored(branch)
+            except (ValueError, LookupError, TypeError) as error:
                 _log.warning("%s is not continued: %r", path, error)
 
-
-def _document(conversation: Conversation, branch: Branch) -> dict[str, Any]:
-    ledger = branch.ledger or Ledger.of()
-    return {
-        "session": f"{conversation.name}.{branch.name}",
-        "title": conversation.title,
-        "provider": branch.provider,
-        "parent": branch.parent,
-        "forked": branch.forked,
-        "system": branch.system,
-        "tools": branch.tools,
-        "messages": [*branch.messages, *branch.answer],
-        "answered": len(branch.answer),
-        "parameters": branch.parameters,
-        "turns": [_row(turn) for turn in list(branch.turns)],
-        "states": {"governed": ledger.governed.state, "everything": ledger.everything.state},
-    }
+    def close(self) -> None:
+        """Let another watcher continue the recordings."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
-def _row(turn: WatchedTurn) -> dict[str, Any]:
-    bills = {name: bill and asdict(bill) for name, bill in (("bill", turn.bill), ("appended", turn.appended))}
-    return {**{name: getattr(turn, name) for name in _KEPT}, "headers": turn.headers, **bills}
-
-
-def _branch(name: str, document: dict[str, Any]) -> tuple[Conversation, Branch]:
-    conversation, _, number = name.rpartition(".")
-    messages = document["messages"]
-    asked = len(messages) - document["answered"]
-    branch = Branch(
-        str(int(number)),
-        document["provider"],
-        document["parent"],
-        document["forked"],
-        messages[:asked],
-        messages[asked:],
-        document["system"],
-        document["tools"],
-        document["parameters"],
-    )
-    branch.digests = digests_of(branch.messages)
-    branch.opening = opening_of(branch.system, branch.tools)
-    branch.size = len(msgspec.json.encode(branch.messages))
-    states = document["states"]
-    branch.ledger = Ledger(Thread(states["governed"]), Thread(states["everything"]))
-    for row in document["turns"]:
-        values: dict[str, Any] = {**row, **{one: row[one] and Bill(**row[one]) for one in ("bill", "appended")}}
-        branch.add(WatchedTurn(**values))
-    return Conversation(conversation, document["title"]), branch
+def _locked(folder: Path) -> int | None:
+    """Lock a folder until it is closed or the process ends; return None if another process has locked it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where folders cannot be opened
+        return os.open(os.devnull, os.O_RDONLY)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    except OSError:
+        pass  # a file system without locks
+    return lock

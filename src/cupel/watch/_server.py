@@ -6,17 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from cupel.errors import MissingExtraError
 from cupel.watch._headers import Headers, is_local, is_signed, single, to_client, to_upstream
 from cupel.watch._reading import MAX_BODY, call_of
-from cupel.watch._watcher import WatchedCall
+from cupel.watch._watcher import Exchange
 
 try:
     import httpx
     from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect, Request
     from starlette.routing import Mount
 
     from cupel.watch._page import page_routes
@@ -39,61 +39,39 @@ _LONGEST: Final = 500
 """Characters of a refusal that a note quotes."""
 
 
-class _GoneError(Exception):
-    """The client went away."""
-
-
 class _Upload:
     """The body of a request, as it arrives."""
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._chunks: list[bytes] = []
-        self._more = True
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._chunks = request.stream()
+        self._begun: list[bytes] = []
         self._ended = asyncio.Event()
 
     async def whole(self, limit: int) -> bytes | None:
         """Return the body, or None if it is longer than the limit; `stream` still yields all of it."""
         size = 0
-        while self._more and size <= limit:
-            self._chunks.append(await self._next())
-            size += len(self._chunks[-1])
-        return None if self._more else b"".join(self._chunks)
+        async for chunk in self._chunks:
+            self._begun.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                return None
+        self._ended.set()
+        return b"".join(self._begun)
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Yield the body, beginning with the chunks that were already read."""
-        for chunk in self._chunks:
+        for chunk in self._begun:
             yield chunk
-        self._chunks.clear()
-        while self._more:
-            yield await self._next()
-
-    async def _next(self) -> bytes:
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise _GoneError
-        self._more = message.get("more_body", False)
-        if not self._more:
-            self._ended.set()
-        return bytes(message.get("body", b""))
+        async for chunk in self._chunks:
+            yield chunk
+        self._ended.set()
 
     async def gone(self) -> None:
         """Wait until the client goes away, after the whole body has arrived."""
         await self._ended.wait()
-        while (await self._receive())["type"] != "http.disconnect":
+        while (await self._request.receive())["type"] != "http.disconnect":
             pass
-
-
-@dataclass(slots=True)
-class _Answer:
-    """The part of an answer that was forwarded."""
-
-    status: int = 499
-    """By default the status that servers log if the client disconnects before the answer."""
-    headers: Headers = field(default_factory=list[tuple[bytes, bytes]])
-    body: bytearray = field(default_factory=bytearray)
-    complete: bool = False
-    note: str = "the client went away"
 
 
 class WatchApp:
@@ -125,7 +103,7 @@ class WatchApp:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            with suppress(_GoneError):
+            with suppress(ClientDisconnect):
                 await self._answer(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -152,20 +130,21 @@ class WatchApp:
             prefixes = ", ".join(f"{prefix}/…" for prefix, _ in self._upstreams)
             await _refuse(send, 404, f"there is no upstream for {path} (known: {prefixes})")
         else:
-            await self._forward(scope, _Upload(receive), send, *known)
+            await self._forward(Request(scope, receive), send, *known)
 
-    async def _forward(self, scope: Scope, upload: _Upload, send: Send, prefix: str, upstream: str) -> None:
-        headers: Headers = scope["headers"]
-        call, signed = call_of(scope["method"], scope["path"]), is_signed(headers)
+    async def _forward(self, client: Request, send: Send, prefix: str, upstream: str) -> None:
+        """Forward one call; if it is a model's, pass a copy of it and of its answer to the watcher."""
+        scope, headers, upload = client.scope, cast("Headers", client.scope["headers"]), _Upload(client)
+        call, signed = call_of(client.method, scope["path"]), is_signed(headers)
         governs = self._watcher.store.budget is not None and not signed
         body, exchange = None, None
-        if not any(name in {b"content-length", b"transfer-encoding"} for name, _ in headers):
-            body = await upload.whole(0)
-        elif call is not None and self._watcher.held < _MOST_HELD and (governs or not call.counts):
+        if call is not None and self._watcher.held < _MOST_HELD and (governs or not call.counts):
             body = await upload.whole(MAX_BODY)
-            exchange = None if body is None else WatchedCall(call, body, headers, scope["query_string"])
+            exchange = None if body is None else Exchange(call, body, headers, scope["query_string"])
             if exchange is not None and signed:
                 exchange.notes.append("signed by AWS SigV4: forwarded as it is")
+        elif not any(name in {b"content-length", b"transfer-encoding"} for name, _ in headers):
+            body = await upload.whole(0)
 
         def request(governed: bytes | None) -> httpx.Request:
             content = upload.stream() if body is None else body or None
@@ -173,37 +152,28 @@ class WatchApp:
             if governed is not None:
                 content = governed
                 changed = [one for one in changed if one[0] not in {b"content-length", b"content-encoding"}]
-            return httpx.Request(scope["method"], url, headers=changed, content=content, extensions={"target": target})
+            return httpx.Request(client.method, url, headers=changed, content=content, extensions={"target": target})
 
         url = httpx.URL(upstream)
         target = url.raw_path.rstrip(b"/") + scope["raw_path"][len(prefix) :]
         target += b"?" + scope["query_string"] if scope["query_string"] else b""
-        answer = _Answer()
-        work = asyncio.create_task(self._exchange(request, send, answer, exchange, governs=governs))
+        work = asyncio.create_task(self._exchange(request, send, exchange, governs=governs))
         gone = asyncio.create_task(upload.gone())
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            if exchange is not None and not work.done():
+                exchange.notes.append("the client went away")
             for task in (work, gone):
                 task.cancel()
             results = await asyncio.gather(work, gone, return_exceptions=True)
             if exchange is not None:
-                exchange.notes += [] if answer.complete else [answer.note]
-                if not governs:
-                    self._look(exchange)
-                with suppress(Exception):  # a failure of the observer never reaches the client
-                    self._watcher.answered(exchange, answer.status, answer.headers, bytes(answer.body))
+                self._observe(exchange, governs=governs)
         if isinstance(results[0], Exception):
             raise results[0]
 
     async def _exchange(
-        self,
-        request: Callable[[bytes | None], httpx.Request],
-        send: Send,
-        answer: _Answer,
-        exchange: WatchedCall | None,
-        *,
-        governs: bool,
+        self, request: Callable[[bytes | None], httpx.Request], send: Send, exchange: Exchange | None, *, governs: bool
     ) -> None:
         """Send a request and forward the answer; a governed one that is refused is replaced by the original."""
         governed = None
@@ -217,35 +187,42 @@ class WatchApp:
                 self._watcher.withdraw(exchange, await _refusal(response), refused=True)
                 response = await self._client.send(request(None), stream=True)
         except httpx.HTTPError as error:
-            answer.status, answer.note = 502, f"the upstream cannot be reached: {type(error).__name__}: {error}"
-            await _refuse(send, answer.status, answer.note)
+            note = f"the upstream cannot be reached: {type(error).__name__}: {error}"
+            if exchange is not None:
+                exchange.status = 502
+                exchange.notes.append(note)
+            await _refuse(send, 502, note)
             return
-        await self._relay(response, send, answer if exchange is not None else None)
+        await _relay(response, send, exchange)
 
-    def _look(self, exchange: WatchedCall) -> None:
+    def _look(self, exchange: Exchange) -> None:
         with suppress(Exception):  # a failure of the observer never stops a request
             self._watcher.look(exchange)
 
-    async def _relay(self, response: httpx.Response, send: Send, answer: _Answer | None) -> None:
-        """Forward an answer chunk by chunk, without changing a byte."""
-        headers = [(name.lower(), value) for name, value in response.headers.raw]
-        if answer is not None:
-            answer.status, answer.headers = response.status_code, headers
-        start = {"type": "http.response.start", "status": response.status_code, "headers": to_client(headers)}
-        try:
-            await send(start)
-            async for chunk in response.aiter_raw():
-                if answer is not None and len(answer.body) <= MAX_BODY:
-                    answer.body += chunk
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-            if answer is not None:
-                answer.complete = True
-        except httpx.HTTPError as error:  # without the end of the body, the server closes the connection
-            if answer is not None:
-                answer.note = f"the upstream went away: {type(error).__name__}: {error}"
-        finally:
-            await response.aclose()
+    def _observe(self, exchange: Exchange, *, governs: bool) -> None:
+        if not governs:
+            self._look(exchange)
+        with suppress(Exception):  # a failure of the observer never reaches the client
+            self._watcher.answered(exchange)
+
+
+async def _relay(response: httpx.Response, send: Send, exchange: Exchange | None) -> None:
+    """Forward an answer chunk by chunk, without changing a byte."""
+    headers = [(name.lower(), value) for name, value in response.headers.raw]
+    if exchange is not None:
+        exchange.status, exchange.answer_headers = response.status_code, headers
+    try:
+        await send({"type": "http.response.start", "status": response.status_code, "headers": to_client(headers)})
+        async for chunk in response.aiter_raw():
+            if exchange is not None and len(exchange.answer) <= MAX_BODY:
+                exchange.answer += chunk
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except httpx.HTTPError as error:  # without the end of the body, the server closes the connection
+        if exchange is not None:
+            exchange.notes.append(f"the upstream went away: {type(error).__name__}: {error}")
+    finally:
+        await response.aclose()
 
 
 async def _refusal(response: httpx.Response) -> str:

@@ -5,14 +5,25 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from cupel.errors import MissingExtraError
+from cupel._checks import shown
+from cupel.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from cupel.page import LivePage
+
+
+_LAST_PORT: Final = 65_535
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; port 0 takes a free one."""
+    if not 0 <= port <= _LAST_PORT:
+        raise ConfigurationError(f"port must be from 0 to {_LAST_PORT}, got {shown(port)}")
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 def page_app(page: LivePage, more: Mapping[str, Any] | None = None) -> Starlette:
@@ -45,7 +56,7 @@ def serve_page(
         import uvicorn
     except ImportError:
         raise MissingExtraError("uvicorn", "watch") from None
-    listener = socket.create_server(("127.0.0.1", port))
+    listener = listening("127.0.0.1", port)
     config = uvicorn.Config(app, ws="none", log_level="critical", server_header=False, timeout_graceful_shutdown=1)
     ready(f"http://127.0.0.1:{listener.getsockname()[1]}/")
     with suppress(KeyboardInterrupt):

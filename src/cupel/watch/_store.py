@@ -1,52 +1,27 @@
-"""The conversations that were seen: the read-only side is what the page shows.
+"""The conversations that were seen, as they are recorded and as the page shows them.
 
-A `Store` holds conversations, a `Conversation` its branches, a `Branch` the newest messages and a `WatchedTurn` for
-each request. `store.subscribe()` tells of every change. All of it is written by the proxy's own threads; everybody else
-only reads. The page gets its routes from `_page.page_routes(store)`, which the server mounts at `/_cupel`.
+A `Branch` is the document of a recording: the newest messages, and a `WatchedTurn` for each request. The `Store` holds
+the branches in memory. The watcher's thread writes them; everybody else only reads.
 """
 
 from __future__ import annotations
 
-import asyncio
-from array import array
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
 
 from cupel.messages import Provider
 from cupel.sessions import Bill
 
 if TYPE_CHECKING:
-    from cupel.watch._govern import Ledger
+    from cupel.watch._govern import LiveBranch
 
 TurnAction = Literal["looked", "append", "repack", "retry", "original"]
-_WAITING: Final = 256
-"""Events that wait for a slow subscriber; then the oldest are dropped, so a subscriber re-reads what it shows."""
-_WINDOWS: Final = 200
-"""Turns of a branch whose governed requests stay in memory."""
 
 
-class Event(NamedTuple):
-    """A change: a turn began, or its answer ended."""
-
-    conversation: str
-    branch: str
-    turn: int
-    what: Literal["began", "ended"]
-
-
-class SentWindow(NamedTuple):
-    """The messages that were sent in place of the client's."""
-
-    positions: Sequence[int]
-    """The position of each in the client's request; -1 for a note in a separate message."""
-    changed: Mapping[int, Any]
-    """Messages that are not the client's own, by their place in this window."""
-
-
-@dataclass(slots=True, eq=False)
-class WatchedTurn:
+class WatchedTurn(msgspec.Struct, eq=False):
     """One request and what is known of its answer."""
 
     number: int
@@ -67,94 +42,71 @@ class WatchedTurn:
     usage: dict[str, Any] | None = None
     """The usage as the provider reported it."""
     bill: Bill | None = None
-    """Cached, rewritten and new tokens and the price; settled with the usage where there is one."""
+    """Cached, rewritten and new tokens and the price: the provider's own counts if it is `settled`, else estimated."""
     appended: Bill | None = None
-    """The bill of sending everything; None where that is what happened."""
+    """The estimated bill of sending everything; None where that is what happened."""
     explain: str = ""
     """`turn.explain()` of the session; empty where nothing was governed."""
-    changes: list[tuple[tuple[int, ...], str]] = field(default_factory=list[tuple[tuple[int, ...], str]])
-    """Positions of messages that left, came back or changed their length, and why; not recorded."""
-    notes: list[str] = field(default_factory=list[str])
+    changes: list[tuple[tuple[int, ...], str]] = msgspec.field(default_factory=list[tuple[tuple[int, ...], str]])
+    """Positions of messages that left, came back or changed their length, and why."""
+    notes: list[str] = msgspec.field(default_factory=list[str])
     """Errors and remarks: a refused request, an interrupted stream."""
-    headers: dict[str, str] = field(default_factory=dict[str, str])
+    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """Harmless headers of request and answer."""
-    window: SentWindow | None = None
-    """The messages that were sent in place of the client's; None where its own were sent, or for an old turn."""
-    replaced: Any = None
-    """The last message of this request, if the client changed it later."""
-    branch: Branch | None = field(default=None, repr=False)
+    window: list[int] | None = None
+    """The messages that were sent: positions in the client's request, or `~n` for number n of the branch's `forms`.
 
-    @property
-    def history(self) -> list[Any]:
-        """The messages of the client's request."""
-        found = [] if self.branch is None else self.branch.messages[: self.count]
-        return found if self.replaced is None else [*found[:-1], self.replaced]
-
-    @property
-    def messages(self) -> list[Any]:
-        """The messages that were sent."""
-        history = self.history
-        if self.window is None:
-            return history
-        changed = self.window.changed
-        return [changed[at] if at in changed else history[of] for at, of in enumerate(self.window.positions)]
-
-    @property
-    def positions(self) -> list[int | None]:
-        """The position in `history` of each message of `messages`; None for a note in a separate message."""
-        if self.window is None:
-            return list(range(self.count))
-        return [None if of < 0 else of for of in self.window.positions]
-
-    @property
-    def shortened(self) -> list[int]:
-        """Positions in `history` of the messages that were sent in a shorter form or with a note."""
-        window = self.window
-        return (
-            [] if window is None else sorted(window.positions[at] for at in window.changed if window.positions[at] >= 0)
-        )
-
-    def send(self, messages: Sequence[Any], positions: Sequence[int | None], previous: WatchedTurn | None) -> None:
-        """Remember the messages that are sent in place of the client's; equal ones of the turn before are shared."""
-        history = self.history
-        window = previous.window if previous is not None else None
-        known = {} if window is None else {window.positions[at]: message for at, message in window.changed.items()}
-        changed: dict[int, Any] = {}
-        for at, (of, message) in enumerate(zip(positions, messages, strict=True)):
-            if of is None or message is not history[of]:
-                before = known.get(-1 if of is None else of)
-                changed[at] = before if before == message else message
-        self.window = SentWindow(array("l", [-1 if of is None else of for of in positions]), changed)
+    None for the client's own messages; empty if they are not kept any more.
+    """
 
 
-@dataclass(slots=True, eq=False)
-class Branch:
+class Form(NamedTuple):
+    """A message that was sent in place of the client's own."""
+
+    position: int | None
+    """The position of the client's; None for a note in a separate message."""
+    message: Any
+
+
+class Branch(msgspec.Struct, eq=False, kw_only=True):
     """Requests of which each continues the one before it."""
 
-    name: str
+    session: str
+    """The names of the conversation and of the branch, with a dot between them."""
+    title: str
+    """The beginning of the first message of the user."""
     provider: Provider
     parent: str | None = None
     """The branch that this one continues differently, and after how many messages."""
     forked: int = 0
-    messages: list[Any] = field(default_factory=list[Any])
-    """The messages of the newest request."""
-    answer: list[Any] = field(default_factory=list[Any])
-    """The model's answer to it, as messages."""
     system: Any = None
     tools: list[Any] | None = None
-    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+    messages: list[Any] = msgspec.field(default_factory=list[Any])
+    """The messages of the newest request, and the model's answer."""
+    answered: int = 0
+    """How many of the messages are the answer."""
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """The other fields of the newest request."""
-    turns: list[WatchedTurn] = field(default_factory=list[WatchedTurn])
-    size: int = 0
-    """Bytes of the newest request."""
-    digests: list[bytes] = field(default_factory=list[bytes])
-    """A digest of each message of the newest request."""
-    opening: tuple[bytes, bytes] = (b"", b"")
-    """Digests of its system prompt and its tools."""
-    ledger: Ledger | None = None
-    """Its sessions."""
-    live: bool = False
-    """Whether it has had a request since the watcher started."""
+    turns: list[WatchedTurn] = msgspec.field(default_factory=list[WatchedTurn])
+    forms: list[Form] = msgspec.field(default_factory=list[Form])
+    """The messages that were sent in place of the client's own, in any turn."""
+    state: str | None = None
+    """The state of the session that governs it."""
+
+    @property
+    def conversation(self) -> str:
+        """The name of the conversation, which several branches share."""
+        return self.session.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The number of the branch in its conversation."""
+        return self.session.rpartition(".")[2]
+
+    @property
+    def asked(self) -> list[Any]:
+        """The messages of the newest request."""
+        return self.messages[: len(self.messages) - self.answered]
 
     @property
     def total(self) -> Bill:
@@ -167,75 +119,44 @@ class Branch:
         bills = (turn.appended or turn.bill for turn in self.turns)
         return sum((bill for bill in bills if bill is not None), Bill())
 
-    def add(self, turn: WatchedTurn) -> None:
-        """Append a turn; governed requests of old turns are forgotten."""
-        turn.branch = self
-        self.turns.append(turn)
-        if len(self.turns) > _WINDOWS:
-            self.turns[-_WINDOWS - 1].window = None
-
-
-@dataclass(slots=True, eq=False)
-class Conversation:
-    """Branches that share messages."""
-
-    name: str
-    title: str
-    """The beginning of the first message of the user."""
-    branches: list[Branch] = field(default_factory=list[Branch])
+    def sent(self, turn: WatchedTurn) -> list[Form]:
+        """Return the messages that a turn sent, and the position of each in the client's request."""
+        window: Sequence[int] = range(turn.count) if turn.window is None else turn.window
+        return [Form(at, self.messages[at]) if at >= 0 else self.forms[~at] for at in window]
 
 
 class Store:
-    """All conversations in memory, the least recently used first."""
+    """All branches in memory, the least recently used first."""
 
     def __init__(self, *, budget: int | None = None, upstream: str = "") -> None:
         self.budget = budget
         """The tokens of a governed request; None for a watcher that only looks."""
         self.upstream = upstream
-        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
-        self._subscribers: dict[asyncio.Queue[Event | None], asyncio.AbstractEventLoop] = {}
+        self.changes = 0
+        """Grows with every change."""
+        self.closed = False
+        self._live: OrderedDict[str, LiveBranch] = OrderedDict()
 
     @property
-    def conversations(self) -> list[Conversation]:
-        """The conversations, the newest activity first."""
-        return list(self._conversations.values())[::-1]
+    def live(self) -> list[LiveBranch]:
+        """The branches with everything that is needed to continue them, the newest activity first."""
+        return list(self._live.values())[::-1]
 
-    def conversation(self, name: str) -> Conversation | None:
-        """Return a conversation by its name."""
-        return self._conversations.get(name)
+    @property
+    def branches(self) -> list[Branch]:
+        """The branches, the newest activity first."""
+        return [one.branch for one in self.live]
 
-    def branch(self, conversation: str, name: str) -> Branch | None:
-        """Return a branch by the names of its conversation and its own."""
-        found = self._conversations.get(conversation)
-        return None if found is None else next((one for one in found.branches if one.name == name), None)
+    def branch(self, session: str) -> Branch | None:
+        """Return a branch by its names."""
+        found = self._live.get(session)
+        return None if found is None else found.branch
 
-    async def subscribe(self) -> AsyncIterator[Event]:
-        """Yield events as they happen; a subscriber that is too slow misses the oldest ones."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._subscribers[queue] = asyncio.get_running_loop()
-        try:
-            while (event := await queue.get()) is not None:
-                yield event
-        finally:
-            del self._subscribers[queue]
+    def touch(self, one: LiveBranch) -> None:
+        """Add a branch, or make it the newest."""
+        self._live[one.branch.session] = one
+        self._live.move_to_end(one.branch.session)
 
-    def publish(self, event: Event | None) -> None:
-        """Send an event to every subscriber, from any thread; None is the last one."""
-        for queue, loop in list(self._subscribers.items()):
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_put, queue, event)
-
-    def touch(self, conversation: Conversation) -> None:
-        """Add a conversation, or make it the newest."""
-        self._conversations[conversation.name] = conversation
-        self._conversations.move_to_end(conversation.name)
-
-    def forget(self, name: str) -> None:
-        """Remove a conversation from memory."""
-        self._conversations.pop(name, None)
-
-
-def _put(queue: asyncio.Queue[Event | None], event: Event | None) -> None:
-    if queue.qsize() >= _WAITING:
-        queue.get_nowait()
-    queue.put_nowait(event)
+    def forget(self, one: LiveBranch) -> None:
+        """Remove a branch from memory."""
+        self._live.pop(one.branch.session, None)

@@ -1,4 +1,4 @@
-"""Observe model calls beside the proxy: place, govern, settle and record them, in threads of their own."""
+"""Observe model calls beside the proxy: place, govern, settle and record them, in a separate thread."""
 
 from __future__ import annotations
 
@@ -7,26 +7,21 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import count
+from queue import PriorityQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
 
 from cupel.errors import CupelError
 from cupel.messages import MessageSession
+from cupel.sessions import Bill
 from cupel.watch._conversations import MEMORY, BranchFinder, Place
-from cupel.watch._govern import Ledger
+from cupel.watch._govern import LiveBranch, count_body
 from cupel.watch._headers import harmless, secrets_of, single
-from cupel.watch._reading import (
-    ModelCall,
-    ReadRequest,
-    UnreadableError,
-    digests_of,
-    opening_of,
-    read_answer,
-    read_request,
-)
-from cupel.watch._store import Branch, Event, Store
+from cupel.watch._reading import ModelCall, ReadRequest, UnreadableError, read_answer, read_request
+from cupel.watch._store import Store
 
 if TYPE_CHECKING:
     from cupel.watch._headers import Headers
@@ -42,8 +37,8 @@ _log = logging.getLogger("cupel.watch")
 
 
 @dataclass(slots=True, eq=False)
-class WatchedCall:
-    """One model call as the observer sees it."""
+class Exchange:
+    """One model call: the request as it came, the answer as it was forwarded, and where they belong."""
 
     call: ModelCall
     body: bytes
@@ -51,17 +46,40 @@ class WatchedCall:
     query: bytes = b""
     at: float = field(default_factory=time.time)
     notes: list[str] = field(default_factory=list[str])
+    status: int = 499
+    """By default the status that servers log if the client disconnects before the answer."""
+    answer_headers: Headers = field(default_factory=list[tuple[bytes, bytes]])
+    answer: bytearray = field(default_factory=bytearray)
+    seconds: float = 0.0
+    looked: bool = False
+    """Whether it is being read."""
     read: ReadRequest | None = None
     place: Place | None = None
     idle: float | None = None
     """Seconds since the request before it."""
-    size: int = 0
-    """Bytes that it holds."""
-    begun: bool = False
-    """Whether it is being read."""
 
-    def __post_init__(self) -> None:
-        self.size = len(self.body)
+
+class Worker:
+    """A thread that does the most urgent of its jobs first."""
+
+    def __init__(self) -> None:
+        self._jobs: PriorityQueue[tuple[int, int, Callable[[], object] | None]] = PriorityQueue()
+        self._numbers = count()
+        self._thread = Thread(target=self._run, name="cupel-watch")
+        self._thread.start()
+
+    def submit(self, job: Callable[[], object] | None, *, later: int = 0) -> None:
+        """Add a job; None ends the thread."""
+        self._jobs.put((later, next(self._numbers), job))
+
+    def close(self) -> None:
+        """Wait until all jobs are done."""
+        self.submit(None, later=2)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()[2]) is not None:
+            job()
 
 
 class Watcher:
@@ -71,157 +89,167 @@ class Watcher:
         self.store = store
         self._finder = BranchFinder(store, memory)
         self._recordings = recordings
-        self._reader = ThreadPoolExecutor(1, "cupel-read")
-        self._keeper = ThreadPoolExecutor(1, "cupel-keep")
-        self._open: set[WatchedCall] = set()
-        self._recent: OrderedDict[int, Branch] = OrderedDict()
+        self._worker = Worker()
+        self._open: set[Exchange] = set()
+        self._recent: OrderedDict[str, LiveBranch] = OrderedDict()
         self._memory = memory
         self.seen = 0
         """Calls that were answered."""
-        self.unread, self.reason = 0, ""
-        """Calls that were only forwarded, and why the last of them was."""
-        if recordings is not None:
-            for conversation, branch in recordings.load(memory):
-                known = store.conversation(conversation.name) or conversation
-                known.branches.append(branch)
-                store.touch(known)
+        self.total = Bill()
+        """The bill of these calls."""
+        self.failures, self.reason = 0, ""
+        """Calls that were not read, or not governed, and why the last of them was not."""
+        for live in () if recordings is None else recordings.load(memory):
+            store.touch(live)
 
     def warm_up(self) -> None:
         """Load the token counter, so that the first request need not wait for it."""
-        self._reader.submit(MessageSession[Any](1).fit, [{"role": "user", "content": ""}])
+        self._worker.submit(lambda: MessageSession[Any](100).fit([{"role": "user", "content": "Hello"}]))
 
     @property
     def held(self) -> int:
         """Bytes of the bodies that are in use or wait to be read."""
-        return sum(exchange.size for exchange in list(self._open))
+        return sum(len(exchange.body) + len(exchange.answer) for exchange in list(self._open))
 
-    def look(self, exchange: WatchedCall) -> None:
+    def look(self, exchange: Exchange) -> None:
         """Read a request that is being forwarded, once."""
-        if not exchange.begun:
-            exchange.begun = True
-            self._open.add(exchange)
-            self._submit(self._reader, self._begin, exchange)
+        if not exchange.looked:
+            exchange.looked = True
+            self._submit(exchange, self._begin)
 
-    async def govern(self, exchange: WatchedCall) -> bytes | None:
+    async def govern(self, exchange: Exchange) -> bytes | None:
         """Return the body to send in place of the client's; None for the client's own, also after any failure."""
-        self._open.add(exchange)
+        chosen: Future[bytes | None] = Future()
+
+        def choose(exchange: Exchange) -> None:
+            if not chosen.set_running_or_notify_cancel():  # the original was sent meanwhile
+                self._begin(exchange)
+                return
+            try:
+                chosen.set_result(self._govern(exchange))
+            except Exception as error:  # noqa: BLE001  (governing never breaks a call)
+                chosen.set_exception(error)
+
+        self._submit(exchange, choose)
         try:
-            job = asyncio.get_running_loop().run_in_executor(self._reader, self._govern, exchange)
-            return await asyncio.wait_for(job, _PATIENCE)
-        except Exception as error:  # noqa: BLE001  (governing never breaks a call)
+            return await asyncio.wait_for(asyncio.wrap_future(chosen), _PATIENCE)
+        except Exception as error:  # noqa: BLE001
             self.withdraw(exchange, f"governing failed, the original request was sent: {_said(error)}")
             return None
 
-    def withdraw(self, exchange: WatchedCall, note: str, *, refused: bool = False) -> None:
+    def withdraw(self, exchange: Exchange, note: str, *, refused: bool = False) -> None:
         """Note that the original request was sent after all."""
-        self._submit(self._reader, self._withdraw, exchange, note, refused)
+        self._submit(exchange, lambda exchange: self._withdraw(exchange, note, refused=refused))
 
-    def answered(self, exchange: WatchedCall, status: int, headers: Headers, body: bytes) -> None:
+    def answered(self, exchange: Exchange) -> None:
         """Read an answer that was forwarded, settle the bill and record the turn."""
-        exchange.size += len(body)
         self.seen += 1
-        self._submit(self._reader, self._end, exchange, status, headers, body, time.time() - exchange.at)
+        exchange.seconds = time.time() - exchange.at
+        self._submit(exchange, self._end)
 
     def close(self) -> None:
         """Finish everything that was seen."""
-        self._reader.shutdown()
-        self._keeper.shutdown()
+        self._worker.close()
+        if self._recordings is not None:
+            self._recordings.close()
 
-    def _submit(
-        self, threads: ThreadPoolExecutor, job: Callable[..., object], exchange: WatchedCall, *more: object
-    ) -> None:
+    def _submit(self, exchange: Exchange, job: Callable[[Exchange], object], *, later: int = 0) -> None:
         def safe() -> None:
             try:
-                job(exchange, *more)
+                job(exchange)
             except Exception as error:  # noqa: BLE001  (a failure of the observer stays here)
-                self.unread, self.reason = self.unread + 1, _said(error)
-                _log.warning("a call is not observed: %s", self.reason)
+                self._failed(_said(error))
                 exchange.notes.append(f"not observed: {self.reason}")
                 self._open.discard(exchange)
 
-        with suppress(RuntimeError):  # the watcher is being closed
-            threads.submit(safe)
+        self._open.add(exchange)
+        self._worker.submit(safe, later=later)
 
-    def _begin(self, exchange: WatchedCall) -> ReadRequest:
+    def _failed(self, reason: str) -> None:
+        self.failures, self.reason = self.failures + 1, reason
+        _log.warning("a call is not observed or not governed: %s", reason)
+
+    def _begin(self, exchange: Exchange) -> ReadRequest:
         exchange.read = read = read_request(exchange.call, exchange.body, single(exchange.headers, b"content-encoding"))
         if not exchange.call.counts:
             exchange.place = place = self._finder.place(read, len(exchange.body), exchange.at)
-            turns = place.branch.turns
+            turns = place.live.branch.turns
             exchange.idle = max(0.0, exchange.at - turns[-2].at) if len(turns) > 1 else None
             place.turn.notes, place.turn.headers = exchange.notes, harmless(exchange.headers)
-            if place.branch.ledger is None:
-                place.branch.ledger = Ledger.of(None if place.source is None else place.source.ledger)
-            self._rest_old_sessions(place.branch)
-            self.store.publish(Event(place.conversation.name, place.branch.name, place.turn.number, "began"))
+            self._rest_old_sessions(place.live)
+            self.store.changes += 1
         return read
 
-    def _rest_old_sessions(self, newest: Branch) -> None:
+    def _rest_old_sessions(self, newest: LiveBranch) -> None:
         """Forget the sessions of branches that were not used lately: a session holds the messages of its branch."""
-        self._recent[id(newest)] = newest
-        self._recent.move_to_end(id(newest))
-        held = sum(branch.size for branch in self._recent.values())
+        self._recent[newest.branch.session] = newest
+        self._recent.move_to_end(newest.branch.session)
+        held = sum(live.size for live in self._recent.values())
         while len(self._recent) > 1 and (len(self._recent) > _MOST_SESSIONS or held > self._memory):
             _, oldest = self._recent.popitem(last=False)
             held -= oldest.size
-            if oldest.ledger is not None:
-                oldest.ledger.rest()
+            oldest.session = None
 
-    def _govern(self, exchange: WatchedCall) -> bytes | None:
+    def _govern(self, exchange: Exchange) -> bytes | None:
         read, budget, place = self._begin(exchange), self.store.budget, exchange.place
         if budget is None:
             return None
         if place is None:
-            match = self._finder.find(read, digests_of(read.messages), opening_of(read.system, read.tools))
-            known = None if match is None else match.branch.ledger
-            return (known or Ledger.of()).count(read, budget)
-        return _ledger(place).govern(place, read, budget, exchange.idle)
+            match = self._finder.find(read)
+            return count_body(read, budget, None if match is None else match.live)
+        body = place.live.govern(place.turn, read, budget, exchange.idle)
+        if not place.live.active and place.turn.notes:
+            self._failed(place.turn.notes[-1])
+        return body
 
-    def _withdraw(self, exchange: WatchedCall, note: str, refused: bool) -> None:  # noqa: FBT001
+    def _withdraw(self, exchange: Exchange, note: str, *, refused: bool) -> None:
+        self._failed(note)
+        if exchange.place is not None:
+            exchange.place.live.withdraw(exchange.place.turn, note, refused=refused)
+
+    def _end(self, exchange: Exchange) -> None:
         if exchange.place is None:
-            self.unread, self.reason = self.unread + 1, note
-        else:
-            _ledger(exchange.place).withdraw(exchange.place.turn, note, refused=refused)
-
-    def _end(self, exchange: WatchedCall, status: int, headers: Headers, body: bytes, seconds: float) -> None:
-        place = exchange.place
-        if place is None:
             self._open.discard(exchange)
             return
-        turn, ledger = place.turn, _ledger(place)
-        turn.status, turn.seconds, turn.headers = status, seconds, {**turn.headers, **harmless(headers)}
-        encoding, kind = single(headers, b"content-encoding"), single(headers, b"content-type")
-        newest = turn is place.branch.turns[-1]
-        governed, succeeded = ledger.active and newest, status < _REFUSED
-        if succeeded:
+        live, turn, _ = exchange.place
+        headers = exchange.answer_headers
+        turn.status, turn.seconds, turn.headers = exchange.status, exchange.seconds, turn.headers | harmless(headers)
+        if exchange.status >= _REFUSED:
+            turn.bill = None
+        else:
+            newest = turn is live.branch.turns[-1]
+            encoding, kind = single(headers, b"content-encoding"), single(headers, b"content-type")
             try:
-                answer, turn.usage = read_answer(exchange.call, body, encoding=encoding, content_type=kind)
+                answer, turn.usage = read_answer(
+                    exchange.call, bytes(exchange.answer), encoding=encoding, content_type=kind
+                )
                 if newest:
-                    place.branch.answer = answer
-                if governed:
-                    ledger.observe(turn)
+                    live.branch.messages, live.branch.answered = [*live.branch.asked, *answer], len(answer)
+                if newest and live.active:
+                    live.observe(turn)
             except (UnreadableError, CupelError, TypeError) as error:
                 turn.notes.append(f"the answer is not read: {error}")
-        else:
-            turn.bill = None
-        self._submit(self._keeper, self._keep, exchange, governed, succeeded)
+        live.unwritten += 1
+        self._submit(exchange, self._keep, later=1)  # requests that wait to be governed come first
 
-    def _keep(self, exchange: WatchedCall, governed: bool, succeeded: bool) -> None:  # noqa: FBT001
+    def _keep(self, exchange: Exchange) -> None:
         place, read = exchange.place, exchange.read
         if place is None or read is None:
             return
+        live, turn, previous = place
         try:
-            if succeeded:
-                _ledger(place).settle(place.turn, read, exchange.idle, governed=governed)
+            if exchange.status < _REFUSED:
+                live.settle(turn, read, previous, exchange.idle)
+                self.total += turn.bill or Bill()
         except (CupelError, TypeError) as error:
-            place.turn.notes.append(f"no bill: {error}")
+            turn.notes.append(f"no bill: {error}")
         self._open.discard(exchange)
+        live.unwritten -= 1
         if self._recordings is not None:
-            self._recordings.write(place.conversation, place.branch, secrets_of(exchange.headers, exchange.query))
-        self.store.publish(Event(place.conversation.name, place.branch.name, place.turn.number, "ended"))
-
-
-def _ledger(place: Place) -> Ledger:
-    return cast("Ledger", place.branch.ledger)
+            self._recordings.hide(secrets_of(exchange.headers, exchange.query))
+            if not live.unwritten:
+                self._recordings.write(live.branch)
+        self.store.changes += 1
 
 
 def _said(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 const watching = { rows: [], shown: null, busy: false, stale: false };
 
 const isGoverned = data.turns.budget !== null; // otherwise nothing is dropped
-const keyOf = ({ conversation, branch }) => `${conversation}/${branch}`;
 
 async function fetched(path) {
   const response = await fetch(path);
@@ -32,13 +31,13 @@ async function refresh() {
 }
 
 async function readStory() {
-  const chosen = watching.rows.find((row) => keyOf(row) === address.read().get("talk")) ?? watching.rows[0];
+  const chosen = watching.rows.find((row) => row.session === address.read().get("talk")) ?? watching.rows[0];
   $("turns-view").hidden = !chosen;
   if (!chosen) return;
-  const isNew = keyOf(chosen) !== watching.shown;
+  const isNew = chosen.session !== watching.shown;
   const atEnd = isNew || shownTurn.turn >= turnsNow().length - 1;
-  story = await fetched(`turns?${new URLSearchParams({ conversation: chosen.conversation, branch: chosen.branch })}`);
-  watching.shown = keyOf(chosen);
+  story = await fetched(`turns?${new URLSearchParams({ session: chosen.session })}`);
+  watching.shown = chosen.session;
   drawTerms();
   const wanted = Number(address.read().get("turn"));
   if (isNew) shownTurn.strategy = story.strategies.length - 1;
@@ -46,7 +45,7 @@ async function readStory() {
 }
 
 function choose(row) {
-  address.write({ talk: keyOf(row), turn: null, strategy: null });
+  address.write({ talk: row.session, turn: null, strategy: null });
   refresh();
 }
 
@@ -56,9 +55,9 @@ function drawWatched() {
   $("watch-rows").replaceChildren(
     ...watching.rows.map((row) => {
       const title = `${row.title || "(no words)"}${row.parent === null ? "" : ` · branch after ${plural(row.forked, "message")}`}`;
-      const open = written("button", { type: "button", class: "row link", "aria-current": keyOf(row) === watching.shown ? "true" : null, onclick: () => choose(row) }, title);
-      const cells = [number(row.turns), number(row.sent), shareOf(row.read, row.sent), rounded(row.price), ...(isGoverned ? [rounded(row.appended)] : [])];
-      return make("tr", { class: keyOf(row) === watching.shown ? "current" : "" },
+      const open = written("button", { type: "button", class: "row link", "aria-current": row.session === watching.shown ? "true" : null, onclick: () => choose(row) }, title);
+      const cells = [number(row.turns), number(row.sent), shareOf(row.read, row.sent), `${row.estimated ? "about " : ""}${rounded(row.price)}`, ...(isGoverned ? [rounded(row.appended)] : [])];
+      return make("tr", { class: row.session === watching.shown ? "current" : "" },
         make("td", {}, open, ...(row.waiting ? [make("span", { class: "badge", text: "answering" })] : [])),
         written("td", {}, row.model),
         ...cells.map((text) => make("td", { class: "num", text })),
