@@ -137,10 +137,9 @@ class LiveBranch:
         sizes = [self._sizes[digest] for digest in digests]
         sent, seen = opening + sum(sizes), set(previous)
         new = sum(size for digest, size in zip(digests, sizes, strict=True) if digest not in seen)
-        served = opening + sum(sizes[: common_run(previous, digests)])
-        if not previous or (idle is not None and idle > prices.ttl):
-            opening = served = 0
-        bill = estimated(prices, opening=opening, same=served, sent=sent, new=new if previous else sent)
+        forgotten = not previous or (idle is not None and idle > prices.ttl)
+        same = 0 if forgotten else opening + sum(sizes[: common_run(previous, digests)])
+        bill = estimated(prices, same=same, sent=sent, new=new if previous else sent)
         if turn.window is not None and turn.bill is not None:
             turn.appended = _scaled(bill, turn.bill.sent / max(turn.tokens, 1))
         elif turn.bill is None or not turn.bill.settled:
