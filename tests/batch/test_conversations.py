@@ -148,3 +148,13 @@ def test_reports_and_the_command(tmp_path, capsys):
     first = lines_of(out)[0]["report"]
     positions = [entry["item"].get("metadata", {}).get(POSITIONS_KEY, []) for entry in first["included"]]
     assert sorted(position for unit in positions for position in unit) == lines_of(out)[0]["selected"]
+
+
+def test_a_request_of_responses_has_its_own_names(tmp_path):
+    request = {"input": CONVERSATIONS["openai-responses"], "instructions": LONG, "budget": 2000}
+    rows = [request, {**request, "instructions": "Be brief."}, {"items": [], "input": "a question", "budget": 9}]
+    run_batch(write(tmp_path / "chats.jsonl", rows), tmp_path / "out.jsonl", POLICY, workers=1)
+    long, short, items = lines_of(tmp_path / "out.jsonl")
+    assert long["input"] == short["input"] == CONVERSATIONS["openai-responses"]
+    assert long["total_tokens"] > short["total_tokens"]
+    assert items["input"] == "a question"  # a field like any other beside items

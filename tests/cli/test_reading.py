@@ -289,10 +289,18 @@ HISTORIES = {
 }
 
 
+def test_input_of_responses_under_its_own_name(tmp_path):
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps({"input": HISTORIES["openai-responses"], "instructions": "Be brief."}))
+    found = read_items([str(path)], Words())
+    assert found.request == (HISTORIES["openai-responses"], "Be brief.", None)
+    assert found.items
+
+
 def test_contents_of_gemini_under_their_own_name(tmp_path):
     path = tmp_path / "request.json"
     path.write_text(json.dumps({"contents": HISTORIES["gemini"], "systemInstruction": {"parts": [{"text": "Hi"}]}}))
-    assert read_items([str(path)], Words()).messages == HISTORIES["gemini"]
+    assert read_items([str(path)], Words()).request.messages == HISTORIES["gemini"]
 
 
 @pytest.mark.parametrize("name", ["list.json", "under.json", "lines.jsonl"])
@@ -341,7 +349,7 @@ CHATS = [{"id": name, "messages": history} for name, history in HISTORIES.items(
 def test_one_of_many_conversations(tmp_path, name, wanted, expected):
     path = _written(tmp_path, name, CHATS)
     found = read_items([path], Words(), conversation=wanted)
-    assert found.messages == CHATS[expected]["messages"]
+    assert found.request.messages == CHATS[expected]["messages"]
     if wanted.isdigit():
         bare = _written(tmp_path, name, list(HISTORIES.values()))
         assert read_items([bare], Words(), conversation=wanted).items == found.items
@@ -351,12 +359,12 @@ def test_one_of_many_conversations(tmp_path, name, wanted, expected):
 def test_conversations_from_standard_input(monkeypatch, rows):
     text = "".join(json.dumps(row) + "\n" for row in rows)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert read_items(["-"], Words(), conversation="2").messages == HISTORIES["anthropic"]
+    assert read_items(["-"], Words(), conversation="2").request.messages == HISTORIES["anthropic"]
 
 
 def test_the_only_conversation_need_not_be_chosen(tmp_path):
     path = _written(tmp_path, "lines.jsonl", CHATS[:1])
-    assert read_items([path], Words()).messages == CHATS[0]["messages"]
+    assert read_items([path], Words()).request.messages == CHATS[0]["messages"]
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,18 @@ def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
     assert named.json["turns"] != page["turns"]
 
 
+def test_inspect_counts_the_system_prompt_and_the_tools_of_a_request(cupel, folder):
+    chat = {"messages": recordings.chat()}
+    folder.joinpath("bare.json").write_text(json.dumps(chat))
+    folder.joinpath("full.json").write_text(json.dumps({**chat, "system": "Be brief. " * 9}))
+    bare, full = (
+        cupel("inspect", name, "--budget", "9000", "--format", "json").json["turns"]["conversations"][0]
+        for name in ("bare.json", "full.json")
+    )
+    assert bare["strategies"][0][0]["sent"] < full["strategies"][0][0]["sent"]
+    assert [row["role"] for row in full["opening"]] == ["system"]
+
+
 def test_without_tools_every_answer_is_a_turn(cupel, folder):
     talk = [{"role": role, "content": f"{role} {n} " * 40} for n in range(9) for role in ("user", "assistant")]
     folder.joinpath("chat.json").write_text(json.dumps(talk))

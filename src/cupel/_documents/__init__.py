@@ -15,6 +15,7 @@ from cupel._documents._codecs import (
 )
 from cupel._documents._model import BUDGET, ITEM, budget_of
 from cupel._documents._record import Field, PackedRecord, Record, construct, record
+from cupel._documents._requests import MESSAGES_KEYS, ChatRequest, chat_request
 from cupel._documents._scalars import (
     ANY_NUMBER,
     FLAG,
@@ -53,12 +54,14 @@ __all__ = [
     "BUDGET",
     "FLAG",
     "ITEM",
+    "MESSAGES_KEYS",
     "MILLISECONDS",
     "NAME",
     "SCALAR",
     "TEXT",
     "TOO_DEEP",
     "AnyValue",
+    "ChatRequest",
     "Choice",
     "Codec",
     "Field",
@@ -81,6 +84,7 @@ __all__ = [
     "Text",
     "as_object",
     "budget_of",
+    "chat_request",
     "check_depth",
     "construct",
     "decode_json",

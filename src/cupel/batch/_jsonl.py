@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cupel._checks import shown, wrong_type
+from cupel._documents import ChatRequest, chat_request
 from cupel.batch._requests import (
     LARGEST,
     Chosen,
@@ -181,14 +182,15 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
         for name in kept:
             if name == "row" or name in RESULT_COLUMNS:
                 raise ValueError(f"the request has a key {shown(name)}, which the answer has too: rename it")
-        messages = [] if key == "items" else _messages(found)
-        if key == "items":
-            items.extend(read_items(found))
-        entries.extend(_ENTRIES.decode(found))
-        budget = read_budget(tokens, selector.budget)
+        query = kept.get("query")
         if key != "items":
-            return select_messages(pipeline, messages, budget, kept, report=selector.report)
-        return select_items(pipeline, items, budget, kept.get("query"), report=selector.report)
+            request = chat_request({**kept, key: _messages(found)}) or ChatRequest(None)
+            entries.extend(_ENTRIES.decode(found))
+            budget = read_budget(tokens, selector.budget)
+            return select_messages(pipeline, request, budget, query, report=selector.report)
+        items.extend(read_items(found))
+        entries.extend(_ENTRIES.decode(found))
+        return select_items(pipeline, items, read_budget(tokens, selector.budget), query, report=selector.report)
 
     choice = guarded(select)
     selected = choice.selected
@@ -197,7 +199,7 @@ def _answer(pipeline: Pipeline, selector: BatchSelector, row: int, line: bytes) 
 
 
 def _split(line: bytes, kept: dict[str, Any]) -> tuple[str, msgspec.Raw, Any]:
-    """Return `items`, `messages` or `contents` with its undecoded value, and the budget; put the rest into `kept`."""
+    """Return `items` or the messages, undecoded, with their key, and the budget; put the rest into `kept`."""
     text = line
     try:
         request = _members(text)
@@ -205,7 +207,8 @@ def _split(line: bytes, kept: dict[str, Any]) -> tuple[str, msgspec.Raw, Any]:
             text = bytes(request["request"])
             request = _members(text)
         budget = request.pop("budget", None)
-        found = {key: request.pop(key) for key in ("items", "messages", "contents") if key in request}
+        given = request.keys() & {"items", "messages", "contents"} or request.keys() & {"input"}
+        found = {key: request.pop(key) for key in given}
         kept.update({key: msgspec.json.decode(value) for key, value in request.items()})
         budget = None if budget is None else msgspec.json.decode(budget)
     except msgspec.ValidationError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 
 from cupel._checks import shown, wrong_type
-from cupel._documents import ITEM, Field, budget_of, is_object
+from cupel._documents import ITEM, ChatRequest, Field, budget_of
 from cupel._frozen import EMPTY
 from cupel.batch._source import arrow, explained
 from cupel.diagnostics import SelectionReport
@@ -197,19 +197,19 @@ def select_items(
 
 
 def select_messages(
-    pipeline: Pipeline, messages: list[Any], budget: ContextBudget, fields: Mapping[str, Any], *, report: bool
+    pipeline: Pipeline, request: ChatRequest, budget: ContextBudget, query: str | None, *, report: bool
 ) -> Chosen:
-    """Fit messages, in any format that `fit` reads; `fields` are the other ones of the request."""
+    """Fit messages, in any format that `fit` reads."""
     from cupel.messages import fit  # only for requests with messages
 
-    config: Any = fields.get("toolConfig")  # Bedrock's tools
+    messages, system, tools = request
     fitted = fit(
         messages,
         budget,
         pipeline,
-        system=fields.get("system", fields.get("systemInstruction")),
-        tools=config["tools"] if is_object(config) and "tools" in config else fields.get("tools"),
-        query=fields.get("query"),
+        system=system,
+        tools=tools,
+        query=query,
         forms=False,  # the answer gives positions of whole messages
         notes=False,
     )

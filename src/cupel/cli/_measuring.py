@@ -49,6 +49,7 @@ from cupel.evaluation import (
     tune,
 )
 from cupel.page import Variant, render_page
+from cupel.pipeline import Pipeline
 from cupel.sessions import Prices
 from cupel.tokens import TokenCounter
 
@@ -282,7 +283,8 @@ def window_strategies(
     worth: float = 1.0,
 ) -> dict[str, WindowStrategy]:
     """Return the named strategies: `fit` and `session` for each policy, or with their own defaults if there is none."""
-    labelled = {f" {one.name}": one.policy for one in policies} or {"": None}
+    labelled: dict[str, Pipeline | None] = {f" {one.name}": one.policy for one in policies}
+    labelled = labelled or {"": None}
     options = {"counter": counter}
     found: dict[str, WindowStrategy] = {"append": AppendStrategy(), "tail": TailStrategy(counter=counter)}
     found |= {f"fit{label}": FitStrategy(policy, counter) for label, policy in labelled.items()}

@@ -8,12 +8,13 @@ import shlex
 import sys
 import webbrowser
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import Any, Final, NamedTuple, TypeVar
 
+from cupel._documents import ChatRequest
 from cupel._text import plural
 from cupel.cli._arguments import (
     NO_SELECTION,
@@ -120,7 +121,7 @@ def _computed(args: argparse.Namespace, compute: Callable[..., _Page]) -> tuple[
     policies = policies_to_compare(args.policy or ["chat"], args.overrides, args.query)
     budget = read_budget(args)
     found = read_input(args)
-    turns = _turns(args, found.messages) if found.messages else None
+    turns = _turns(args, found.request) if found.request is not None else None
     with progress_bar("computing", "policies") as show:
         page = compute(
             found.items,
@@ -134,18 +135,20 @@ def _computed(args: argparse.Namespace, compute: Callable[..., _Page]) -> tuple[
     return page, {} if turns is None else {"turns": turns}
 
 
-def _turns(args: argparse.Namespace, messages: Sequence[object]) -> dict[str, Any] | None:
+def _turns(args: argparse.Namespace, request: ChatRequest) -> dict[str, Any] | None:
     """Replay a conversation with the first named policy, or with the session's own.
 
     Return None if the model never answers.
     """
+    messages, system, tools = request
     if len(messages) > _MOST_MESSAGES:
         command = shlex.join(["cupel", "replay", *args.items, "--budget", str(args.budget), "--page", "turns.html"])
         say(f"left out the turns of {len(messages):,} messages; for a page of them: {command}", error=True)
         return None
     policies = [read_policy(name, args.overrides) for name in (args.policy or ())[:1]]
     counter = named_counter(args.tokens) if args.tokens else None
-    strategies, recording = window_strategies(policies, counter=counter), Recording(messages)
+    strategies = window_strategies(policies, counter=counter)
+    recording = Recording(messages, system=system, tools=tools)
     with progress_bar("replaying", "turns") as show, suppress(EvaluationError):
         return turns_payload(replay(recording, strategies, args.budget, counter=counter, on_progress=show))
     return None

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from cupel._checks import did_you_mean, shown
 from cupel._counter import count_tokens
-from cupel._documents import ITEM, is_list, is_object
+from cupel._documents import ITEM, MESSAGES_KEYS, ChatRequest, chat_request, is_list, is_object
 from cupel._files import MAX_UNPACKED
 from cupel._text import plural
 from cupel.cli._output import say
@@ -61,7 +61,7 @@ def kind_of(record: FileRecord) -> str | None:
     if not record.textual and "tokens" not in fields:
         if "role" in fields or "type" in fields or "parts" in fields:
             return "message"
-        if "messages" in fields or "contents" in fields:
+        if not fields.keys().isdisjoint(MESSAGES_KEYS):
             return "conversation"
     return "item" if "content" in fields else None
 
@@ -119,8 +119,8 @@ class Input:
     """The items that were read, and the number of records that were skipped or counted."""
 
     items: list[ContextItem] = field(default_factory=list[ContextItem])
-    messages: list[object] = field(default_factory=list[object])
-    """The messages of the items, if the input is a chat history."""
+    request: ChatRequest | None = None
+    """The chat history that the items were made of, if they were."""
     skipped: int = 0
     counted: int = 0
 
@@ -200,12 +200,11 @@ def read_items(
     if kind == "message":
         messages = _read_all(every, partial(expected, kind=kind), result, skip_bad=skip_bad)
         _refuse_choice(conversation, "one conversation")
-        return _history(messages[0].where.partition(":")[0], [one.fields for one in messages], counter, result)
+        history = ChatRequest([one.fields for one in messages])
+        return _history(messages[0].where.partition(":")[0], history, counter, result)
     if kind == "conversation":
         one = chosen_of(_read_all(every, partial(expected, kind=kind), result, skip_bad=skip_bad), conversation)
-        fields = one.fields if is_object(one.fields) else {"messages": one.fields}
-        history = fields["messages"] if "messages" in fields else fields["contents"]
-        return _history(one.where, history, counter, result)
+        return _history(one.where, chat_request(one.fields) or ChatRequest(None), counter, result)
 
     def count(text: str) -> int:
         result.counted += 1
@@ -239,10 +238,11 @@ def _read_all(records: Iterable[Found], read: Callable[[FileRecord], T], result:
     return taken
 
 
-def _history(where: str, messages: Any, counter: TokenCounter, result: Input) -> Input:
+def _history(where: str, request: ChatRequest, counter: TokenCounter, result: Input) -> Input:
     """Read a chat history in any format of `fit`: one item for messages that are sent or dropped together."""
     from cupel.messages import to_items  # only for chat histories
 
+    messages = request.messages
     try:
         result.items = to_items(messages, counter)
     except (CupelError, TypeError) as error:
@@ -252,6 +252,6 @@ def _history(where: str, messages: Any, counter: TokenCounter, result: Input) ->
     if messages and not result.items:
         reason = f"{plural(len(messages), 'message')}, none of which can be sent"
         raise InputError([Fault(where, reason)], "A request needs a message with content, a tool result its call.")
-    result.messages = list(messages)
+    result.request = request
     result.counted = len(result.items)
     return result

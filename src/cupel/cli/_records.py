@@ -13,7 +13,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO, cast
 
-from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
+from cupel._documents import MESSAGES_KEYS, TOO_DEEP, is_list, is_object, strict_decoder
 from cupel._files import is_packed, read_bytes, standard_input
 from cupel.errors import ConfigurationError, MissingExtraError
 
@@ -67,13 +67,14 @@ def read_json(name: str, text: str) -> Iterator[Found]:
         where = f"{name}:{error.lineno}" if isinstance(error, JSONDecodeError) else name
         yield Fault(where, _json_message(error))
         return
-    if is_object(document) and not document.keys().isdisjoint(("content", "contents", "messages")):
+    if is_object(document) and not document.keys().isdisjoint(("content", *MESSAGES_KEYS)):
         yield FileRecord(name, document)
         return
     items = document.get("items") if is_object(document) else document
     if not is_list(items):
         yield Fault(
-            name, "expected a list of items, or an object with the list under 'items', 'messages' or 'contents'"
+            name,
+            "expected a list of items, or an object with the list under 'items', 'messages', 'input' or 'contents'",
         )
         return
     for number, value in enumerate(items):

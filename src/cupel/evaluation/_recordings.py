@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from cupel._checks import as_text, as_tuple, shown
-from cupel._documents import is_list, is_object
+from cupel._documents import chat_request, is_list, is_object
 from cupel._files import MAX_UNPACKED
 from cupel.errors import CupelError
 from cupel.evaluation._cases import EvaluationError, documents
@@ -272,10 +272,6 @@ def _is_history(entries: list[Any]) -> bool:
     return is_object(first) and "messages" not in first and not first.keys().isdisjoint(("role", "type", "parts"))
 
 
-def _first(fields: Mapping[str, Any], *names: str) -> Any:
-    return next((fields[name] for name in names if name in fields), None)
-
-
 def _called_tools(recording: Recording) -> list[Any] | None:
     """Return specifications of the tools that a conversation calls: Bedrock takes calls only beside them."""
     infos = [read_message(message, recording.provider) for message in recording.messages]
@@ -284,17 +280,15 @@ def _called_tools(recording: Recording) -> list[Any] | None:
 
 
 def _recording(where: str, row: Any) -> Recording:
-    fields = row if is_object(row) else {"messages": row}
-    messages: Any = _first(fields, "messages", "input", "contents")
-    if not is_list(messages):
+    request = chat_request(row)
+    if request is None or not is_list(request.messages):
         expected = (
             "a conversation is a list of messages, or an object with the list under 'messages', 'input' or 'contents'"
         )
         raise EvaluationError(f"{where}: {expected}, got {shown(row)}")
+    messages, system, tools = request
+    fields = row if is_object(row) else {}
     name = next((str(fields[key]) for key in _NAMES if fields.get(key) is not None), where)
-    system = _first(fields, "system", "instructions", "systemInstruction", "system_instruction")
-    config: Any = fields.get("toolConfig")
-    tools = config.get("tools") if is_object(config) and "tools" in config else fields.get("tools")
     try:
         found = Recording(messages, provider=fields.get("provider"), system=system, tools=tools, name=name, where=where)
         if tools is None and found.provider == "bedrock":
