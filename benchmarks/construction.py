@@ -13,7 +13,7 @@ from benchmarks.pools import FIRST
 from cupel import ContextItem, ContextKind, ContextSource, InvalidItemError
 from cupel._checks import as_integer, as_number
 from cupel._frozen import EMPTY
-from cupel.model._item import _content, _frozen_metadata, _frozen_tags, _utc
+from cupel.model import _content, _frozen_metadata, _frozen_tags, _utc
 
 RICH: dict[str, Any] = {
     "kind": "Document",

@@ -77,7 +77,8 @@ def mutate(target: str, tree: Path, every: int) -> Tally:
     tally = Tally(target)
     began = time.monotonic()
     with Path(tree.parent, f"{target.replace('/', '-').removesuffix('.py')}.diff").open("w", encoding="utf-8") as diffs:
-        for mutation in list(mutations(tree / "src" / "cupel" / target))[::every]:
+        path = tree / "src" / "cupel" / target
+        for mutation in list(mutations(path if path.exists() else path.with_suffix(".py")))[::every]:
             operator = get_operator(mutation.operator_name)(**mutation.operator_args)
             with use_mutation(mutation.module_path, operator, mutation.occurrence) as (before, after):
                 tally.tried += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os
@@ -9,10 +10,14 @@ import pkgutil
 import pydoc
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 import cupel
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 FAMILIES = [
     "cupel.analytics",
@@ -39,16 +44,23 @@ FAMILIES = [
 ]
 
 
+def imported_names(module: ModuleType) -> set[str]:
+    """The names that a module imports from others."""
+    nodes = ast.walk(ast.parse(inspect.getsource(module)))
+    imports = (node.names for node in nodes if isinstance(node, ast.ImportFrom))
+    return {name.asname or name.name for names in imports for name in names}
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_lists_exactly_what_it_offers(name: str) -> None:
     module = importlib.import_module(name)
+    imported = set() if hasattr(module, "__path__") else imported_names(module)  # a package only re-exports
     visible = {
         attribute
         for attribute, value in vars(module).items()
         if not attribute.startswith("_")
         and not inspect.ismodule(value)
-        and (hasattr(module, "__path__") or getattr(value, "__module__", name) == name)  # a package only re-exports
-        and attribute not in {"annotations", "TYPE_CHECKING"}
+        and attribute not in {"annotations", "TYPE_CHECKING", *imported}
     }
     if name != "cupel.errors":
         assert visible == set(module.__all__)
