@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cupel import ContextBudget, ContextItem, Pipeline, PriorityScorer, RecencyScorer, UShapedPlacer, _columns
 from cupel._columns import descending
-from cupel.scorers import _ranks
+from cupel.scorers import _fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ keys = st.floats(allow_nan=True) | st.sampled_from([0.0, -0.0, 0.5, 1.0])
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_large() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (_columns, _ranks):
+        for module in (_columns, _fields):
             patch.setattr(module, "LARGE", 0)
         yield
 
@@ -41,10 +41,10 @@ def test_descending_is_the_naive_order(keys: list[float]) -> None:
 
 @given(st.lists(st.none() | st.sampled_from(instants) | st.datetimes(timezones=st.just(UTC)), max_size=40))
 def test_instants_of_any_year_are_ranked_to_the_microsecond(times: list[datetime | None]) -> None:
-    large = _ranks.time_scores(times)
+    large = _fields.time_scores(times)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ranks, "LARGE", 10**9)
-        assert large == _ranks.time_scores(times)
+        patch.setattr(_fields, "LARGE", 10**9)
+        assert large == _fields.time_scores(times)
 
 
 @pytest.mark.parametrize("scorer", [RecencyScorer(), PriorityScorer()], ids=lambda scorer: type(scorer).__name__)
@@ -62,7 +62,7 @@ def test_a_large_run_is_a_small_one(scorer: object, placer: object, monkeypatch:
     ]
     pipeline = Pipeline(scorer=scorer, placer=placer)  # type: ignore[arg-type]
     large = pipeline.dry_run(items, ContextBudget(4000, 4000))
-    for module in (_columns, _ranks):
+    for module in (_columns, _fields):
         monkeypatch.setattr(module, "LARGE", 10**9)
     small = pipeline.dry_run(items, ContextBudget(4000, 4000))
     assert (large.included, large.excluded) == (small.included, small.excluded)

@@ -9,7 +9,7 @@ import pytest
 
 import cupel.policy
 from cupel import ContextBudget, ContextItem, _columns
-from cupel.scorers import _ranks
+from cupel.scorers import _fields
 from tests import oracle
 from tests.oracle.generators import KINDS, NOW, TAGS
 from tests.oracle.policies import build_scorer
@@ -49,7 +49,7 @@ SLICERS = {
 @pytest.fixture(autouse=True, params=["as small pools", "as large pools"])
 def size(request, monkeypatch):
     if request.param == "as large pools":
-        for module in (_columns, _ranks):
+        for module in (_columns, _fields):
             monkeypatch.setattr(module, "LARGE", 1)
 
 
@@ -102,9 +102,9 @@ def test_pipelines(name, seed):
     number = {id(item): position for position, item in enumerate(items)}
     assert [number[id(row.item)] for row in report.included] == wanted.output
     assert [
-        (number[id(row.item)], row.score, type(row.reason).__name__, _fields(row.reason)) for row in report.excluded
+        (number[id(row.item)], row.score, type(row.reason).__name__, _fields_of(row.reason)) for row in report.excluded
     ] == wanted.excluded
 
 
-def _fields(reason):
+def _fields_of(reason):
     return {key: value for key, value in reason.to_dict().items() if key != "reason"}

@@ -13,8 +13,7 @@ from cupel._documents._codecs import (
     step,
     unknown_word,
 )
-from cupel._documents._model import BUDGET, ITEM, budget_of
-from cupel._documents._record import Field, PackedRecord, Record, construct, record
+from cupel._documents._record import BUDGET, ITEM, Field, PackedRecord, Record, budget_of, construct, record
 from cupel._documents._requests import MESSAGES_KEYS, ChatRequest, chat_request
 from cupel._documents._scalars import (
     ANY_NUMBER,

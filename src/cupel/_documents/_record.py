@@ -1,4 +1,4 @@
-"""Records: objects with named fields, declared once to be read, written and described."""
+"""Records: objects with named fields, declared once to be read, written and described; those of items and budgets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import msgspec
 from msgspec.structs import asdict
 
 from cupel._checks import did_you_mean, shown, wrong_type
-from cupel._documents._codecs import Codec, MismatchError, Schema, as_object, step, unknown_word
-from cupel._documents._scalars import FLAG, WORDS, Instant, Number, Text
+from cupel._documents._codecs import Codec, MapOf, MismatchError, Schema, as_object, step, unknown_word
+from cupel._documents._scalars import ANY_NUMBER, FLAG, METADATA, NAME, WORDS, Instant, Integer, Number, Text
 from cupel._documents._text import RefusedError, decode_json, is_written
 from cupel._frozen import EMPTY
-from cupel.errors import ConfigurationError, CupelError, MissingExtraError
+from cupel.errors import ConfigurationError, CupelError, InvalidBudgetError, InvalidItemError, MissingExtraError
+from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 
 T = TypeVar("T")
 
@@ -380,3 +381,50 @@ class PackedRecord(Codec[T], Generic[T]):
                 known = ", ".join(field.key for field in self.fields)
                 hint = did_you_mean(str(key), self.spellings) or f"; {self.noun} has {known}"
                 raise RefusedError(f"unknown key {shown(key)}{hint}")
+
+
+def _field(name: str, codec: Codec[Any], default: Any = REQUIRED, *, always: bool = False) -> Field:
+    first, *rest = name.split("_")
+    return Field(name, codec, default, key=first + "".join(word.capitalize() for word in rest), always=always)
+
+
+_INTEGER: Final = Integer()
+_COUNT: Final = Integer(least=0)
+
+ITEM: Final = PackedRecord(
+    "an item",
+    ContextItem,
+    (
+        _field("content", Text(can_be_empty=False)),
+        _field("tokens", _INTEGER),
+        _field("kind", NAME, ContextKind.MESSAGE, always=True),  # ruling 7.29
+        _field("source", NAME, ContextSource.CHAT),
+        _field("priority", _INTEGER, None),
+        _field("tags", WORDS, ()),
+        _field("metadata", METADATA, EMPTY),
+        _field("timestamp", Instant(), None),
+        _field("future_relevance_hint", ANY_NUMBER, None),
+        _field("pinned", FLAG, default=False),
+        _field("original_tokens", _INTEGER, None),
+    ),
+    InvalidItemError,
+)
+BUDGET: Final = PackedRecord(
+    "a budget",
+    ContextBudget,
+    (
+        _field("max_tokens", _COUNT),
+        _field("target_tokens", _COUNT),
+        _field("output_reserve", _COUNT, 0),
+        _field("reserved_slots", MapOf(_COUNT, NAME), EMPTY),
+        _field("estimation_safety_margin_percent", Number(least=0, most=100), 0.0),
+    ),
+    InvalidBudgetError,
+)
+
+
+def budget_of(fields: Any, *, error: type[Exception] = InvalidBudgetError) -> ContextBudget:
+    """Read a budget from an object, or from a number of tokens that is both window and target."""
+    if isinstance(fields, int) and not isinstance(fields, bool):
+        fields = {"max_tokens": fields, "target_tokens": fields}
+    return BUDGET.read(fields, error=error)

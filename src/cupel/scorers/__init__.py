@@ -4,9 +4,18 @@ from cupel.scorers._base import Scorer
 from cupel.scorers._composite import CompositeScorer, ScaledScorer, ScoreBreakdown, ScorePart
 from cupel.scorers._decay import Clock, Curve, DecayScorer, Exponential, FixedClock, Step, SystemClock, Window
 from cupel.scorers._embedding import EmbeddingScorer
-from cupel.scorers._ranks import FrequencyScorer, PriorityScorer, RecencyScorer, ReflexiveScorer
+from cupel.scorers._fields import (
+    DEFAULT_KIND_WEIGHTS,
+    FrequencyScorer,
+    KindScorer,
+    MetadataKeyScorer,
+    MetadataTrustScorer,
+    PriorityScorer,
+    RecencyScorer,
+    ReflexiveScorer,
+    TagScorer,
+)
 from cupel.scorers._relevance import ENGLISH, RelevanceScorer
-from cupel.scorers._weights import DEFAULT_KIND_WEIGHTS, KindScorer, MetadataKeyScorer, MetadataTrustScorer, TagScorer
 
 __all__ = [
     "DEFAULT_KIND_WEIGHTS",

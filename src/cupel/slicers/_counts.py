@@ -14,9 +14,8 @@ from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.errors import InvalidItemError, ScarcityError, SlicerConfigError
 from cupel.model import ContextBudget, ContextKind
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Slicer, Span
-from cupel.slicers._greedy import GreedySlice
+from cupel.slicers._greedy import GreedySlice, UpgradeChooser, Upgrades
 from cupel.slicers._knapsack import KnapsackSlice
-from cupel.slicers._related import UpgradeChooser, Upgrades
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,8 +10,7 @@ from cupel._checks import as_integer
 from cupel._columns import scaled_score
 from cupel.errors import SlicerConfigError, TableTooLargeError
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
-from cupel.slicers._greedy import GreedySlice
-from cupel.slicers._related import UpgradeChooser, Upgrades, total
+from cupel.slicers._greedy import GreedySlice, UpgradeChooser, Upgrades, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
