@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,15 +55,7 @@ class IntervalSet:
         return int(self._edges[at]) if at < len(self._edges) else None
 
 
-class _Amounts(NamedTuple):
-    """Amounts left before an item, as edges to be moved up by `shift`; never empty."""
-
-    edges: Edges
-    shift: int
-    least: int
-
-
-_STEP, _JOIN = 4_000, 3_000  # the cost of a step, and of joining two sets of any size
+_JOIN = 7_000  # the cost of joining two sets of any size
 
 
 class BackwardFill:
@@ -82,37 +74,22 @@ class BackwardFill:
         An amount leads to the item if the item before leaves it, or takes its cost and leaves it. Mostly every item
         before is taken, and the set just moves up by its cost.
         """
-        costs, largest = self._costs, self._largest
-        amounts: _Amounts | None = _Amounts(np.array([costs[rank]]), 0, costs[rank])
-        while amounts is not None and amounts.least < largest[rank]:
-            least, shift = amounts.least, amounts.shift
-            while rank and costs[rank - 1] <= least < largest[rank]:
-                rank -= 1
-                least, shift = least + costs[rank], shift + costs[rank]
-            amounts = _Amounts(amounts.edges, shift, least) if least <= highest else None
-            if amounts is not None and least < largest[rank]:
-                rank -= 1
-                work.spend(_STEP)
-                amounts = _before(amounts, costs[rank], highest, work)
-        if amounts is None or amounts.least + self._sums[rank] > highest:
+        least, shift = self._costs[rank], 0
+        edges = np.array([least])  # the amounts before an item, to be moved up by `shift`
+        while least < self._largest[rank] and least <= highest:
+            rank -= 1
+            cost = self._costs[rank]
+            if cost <= least:
+                least, shift = least + cost, shift + cost
+                continue
+            low = edges[: edges.searchsorted(cost - shift)]
+            parts: list[Any] = [low, np.array([cost - shift])] if len(low) % 2 else [low]
+            if least + cost <= highest:
+                high = edges + cost
+                parts.append(high[: high.searchsorted(highest - shift, side="right")])
+            edges = np.concatenate(parts)
+            work.spend(_JOIN + 3 * len(edges))
+        if least + self._sums[rank] > highest:
             return IntervalSet([])
         # Only positive targets choose anything.
-        return IntervalSet(np.maximum(amounts.edges + (amounts.shift + self._sums[rank]), 1))
-
-
-def _before(after: _Amounts, cost: int, highest: int, work: Work) -> _Amounts | None:
-    """Return the amounts before an item: those below its cost, and all of them moved up by it."""
-    is_taken = after.least + cost <= highest
-    if after.least >= cost:
-        return _Amounts(after.edges, after.shift + cost, after.least + cost) if is_taken else None
-    edge = cost - after.shift
-    low = after.edges[: after.edges.searchsorted(edge)]
-    parts: list[Any] = [low]
-    if len(low) % 2:
-        parts.append(np.array([edge]))
-    if is_taken:
-        high = after.edges + cost
-        parts.append(high[: high.searchsorted(highest - after.shift, side="right")])
-    edges = np.concatenate(parts)
-    work.spend(_JOIN + 3 * len(edges))
-    return _Amounts(edges, after.shift, after.least)
+        return IntervalSet(np.maximum(edges + (shift + self._sums[rank]), 1))

@@ -13,7 +13,7 @@ from cupel._documents._codecs import (
     step,
     unknown_word,
 )
-from cupel._documents._record import BUDGET, ITEM, Field, PackedRecord, Record, budget_of, construct, record
+from cupel._documents._record import BUDGET, ITEM, REQUIRED, Field, PackedRecord, Record, budget_of, construct, record
 from cupel._documents._requests import MESSAGES_KEYS, ChatRequest, chat_request
 from cupel._documents._scalars import (
     ANY_NUMBER,
@@ -56,6 +56,7 @@ __all__ = [
     "MESSAGES_KEYS",
     "MILLISECONDS",
     "NAME",
+    "REQUIRED",
     "SCALAR",
     "TEXT",
     "TOO_DEEP",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from typing import Any, Final, Union, cast
 
 import msgspec
@@ -14,6 +14,7 @@ from cupel._documents import (
     BUDGET,
     ITEM,
     MILLISECONDS,
+    REQUIRED,
     TEXT,
     Codec,
     Field,
@@ -53,8 +54,15 @@ _INTEGER: Final = Integer()
 _COUNT: Final = Integer(least=0, enforced=True)
 _CODECS: Final[dict[Any, Codec[Any]]] = {str: TEXT, int: _INTEGER, float: ANY_NUMBER}
 
-# These are records of a run: unlike items they check nothing, so that a run does not pay for it.
-_record: Final = partial(PackedRecord[Any], error=ReportFormatError, checked=False)
+
+def _record(noun: str, described: type[msgspec.Struct], /, **codecs: Codec[Any]) -> PackedRecord[Any]:
+    """Return the record of a struct, with its defaults.
+
+    Structs of a run, unlike items, check nothing, so that a run does not pay for it.
+    """
+    defaults = dict(zip(reversed(described.__struct_fields__), reversed(described.__struct_defaults__), strict=False))
+    fields = (Field(name, codec, defaults.get(name, REQUIRED)) for name, codec in codecs.items())
+    return PackedRecord(noun, described, tuple(fields), ReportFormatError, checked=False)
 
 
 class _Stage(Codec[Any]):
@@ -153,10 +161,8 @@ class Exclusion(_Reason):
 
 
 def _reason_record(reason: type[ExclusionReason]) -> PackedRecord[Any]:
-    fields = tuple(
-        Field(field.name, _CODECS[field.type], key=field.encode_name) for field in msgspec.structs.fields(reason)
-    )
-    return _record(f"a {reason.__name__}", reason, fields, struct=reason)
+    codecs = {field.name: _CODECS[field.type] for field in msgspec.structs.fields(reason)}
+    return replace(_record(f"a {reason.__name__}", reason, **codecs), struct=reason)
 
 
 _REASONS: Final = {name: _reason_record(reason) for name, reason in KNOWN_REASONS.items()}
@@ -164,53 +170,34 @@ INCLUSION: Final = Inclusion()
 EXCLUSION: Final = Exclusion()
 
 EVENT: Final = _record(
-    "an event",
-    TraceEvent,
-    (
-        Field("stage", _Stage()),
-        Field("duration_ms", MILLISECONDS),
-        Field("item_count", _COUNT),
-        Field("message", TEXT, None),
-    ),
+    "an event", TraceEvent, stage=_Stage(), duration_ms=MILLISECONDS, item_count=_COUNT, message=TEXT
 )
-INCLUDED: Final = _record(
-    "an included item",
-    IncludedItem,
-    (Field("item", ITEM), Field("score", ANY_NUMBER), Field("reason", INCLUSION)),
-)
-EXCLUDED: Final = _record(
-    "an excluded item",
-    ExcludedItem,
-    (Field("item", ITEM), Field("score", ANY_NUMBER), Field("reason", EXCLUSION)),
-)
-SHORTFALL: Final = _record(
-    "a shortfall",
-    CountRequirementShortfall,
-    (Field("kind", TEXT), Field("required_count", _COUNT), Field("satisfied_count", _COUNT)),
-)
+INCLUDED: Final = _record("an included item", IncludedItem, item=ITEM, score=ANY_NUMBER, reason=INCLUSION)
+EXCLUDED: Final = _record("an excluded item", ExcludedItem, item=ITEM, score=ANY_NUMBER, reason=EXCLUSION)
 OVERFLOW: Final = _record(
     "an overflow",
     OverflowEvent,
-    (
-        Field("tokens_over_budget", _INTEGER),
-        Field("overflowing_items", ListOf(ITEM, tuple)),
-        Field("budget", BUDGET),
-    ),
+    tokens_over_budget=_INTEGER,
+    overflowing_items=ListOf(ITEM, tuple),
+    budget=BUDGET,
+)
+SHORTFALL: Final = _record(
+    "a shortfall", CountRequirementShortfall, kind=TEXT, required_count=_COUNT, satisfied_count=_COUNT
 )
 TOKEN_SHORTFALL: Final = _record(
     "a shortfall of tokens",
     TokenRequirementShortfall,
-    (Field("kind", TEXT), Field("required_tokens", _COUNT), Field("satisfied_tokens", _COUNT)),
+    kind=TEXT,
+    required_tokens=_COUNT,
+    satisfied_tokens=_COUNT,
 )
 CERTIFICATE: Final = _record(
     "a certificate",
     Certificate,
-    (
-        Field("value", _COUNT),
-        Field("bound", _COUNT),
-        Field("proof", TEXT),
-        Field("token_shortfalls", ListOf(TOKEN_SHORTFALL, tuple), ()),
-    ),
+    value=_COUNT,
+    bound=_COUNT,
+    proof=TEXT,
+    token_shortfalls=ListOf(TOKEN_SHORTFALL, tuple),
 )
 
 
@@ -228,7 +215,7 @@ def _report(**fields: Any) -> SelectionReport:
     return report
 
 
-REPORT: Final = _record(
+REPORT: Final = PackedRecord(
     "a report",
     _report,
     (
@@ -240,6 +227,8 @@ REPORT: Final = _record(
         Field("count_requirement_shortfalls", ListOf(SHORTFALL, tuple), ()),
         Field("certificate", CERTIFICATE, None),
     ),
+    ReportFormatError,
+    checked=False,
 )
 
 
