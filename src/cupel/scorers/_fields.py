@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from math import isfinite, isinf
 from numbers import Real
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from cupel._checks import as_flag, as_mapping, as_text, shown
@@ -140,47 +142,20 @@ class FrequencyScorer(PassScorer):
         # A tag is a bit set of positions and an item the union of its tags, so no two items are compared.
         if len(items) <= 1:
             return [0.0] * len(items)
-        sharing = _Sharing(items)
-        # Every position of an item shares its tags, and none of them is its peer (ruling 4.5).
-        occurrences = Counter(map(id, items))
-        peers = len(items) - 1
-        return [(sharing.count(item.tags) - occurrences[id(item)]) / peers if item.tags else 0.0 for item in items]
-
-
-class _Sharing:
-    """Count the positions that share at least one of the given tags."""
-
-    __slots__ = ("_counts", "_fold", "_positions")
-
-    def __init__(self, items: Sequence[ContextItem]) -> None:
-        self._fold: dict[str, str] = {}
-        self._counts: dict[tuple[str, ...], int] = {}
-        width = (len(items) + 7) // 8
-        sets: dict[str, bytearray] = {}
+        folded = {tag: fold_ascii(tag) for tag in {tag for item in items for tag in item.tags}}
+        sets = {key: bytearray((len(items) + 7) // 8) for key in folded.values()}
+        spelled = {tag: sets[key] for tag, key in folded.items()}
         for position, item in enumerate(items):
             byte, bit = position >> 3, 1 << (position & 7)
             for tag in item.tags:
-                key = self._folded(tag)
-                positions = sets.get(key)
-                if positions is None:
-                    positions = sets[key] = bytearray(width)
-                positions[byte] |= bit
-        self._positions = {key: int.from_bytes(positions, "little") for key, positions in sets.items()}
-
-    def count(self, tags: tuple[str, ...]) -> int:
-        known = self._counts.get(tags)
-        if known is None:
-            union = 0
-            for tag in tags:
-                union |= self._positions[self._fold[tag]]
-            known = self._counts[tags] = union.bit_count()
-        return known
-
-    def _folded(self, tag: str) -> str:
-        key = self._fold.get(tag)
-        if key is None:
-            key = self._fold[tag] = fold_ascii(tag)
-        return key
+                spelled[tag][byte] |= bit
+        positions = {tag: int.from_bytes(found, "little") for tag, found in spelled.items()}
+        distinct = {item.tags for item in items}
+        sharing = {tags: reduce(or_, map(positions.__getitem__, tags), 0).bit_count() for tags in distinct}
+        # Every position of an item shares its tags, and none of them is its peer (ruling 4.5).
+        occurrences = Counter(map(id, items))
+        peers = len(items) - 1
+        return [(sharing[item.tags] - occurrences[id(item)]) / peers if item.tags else 0.0 for item in items]
 
 
 DEFAULT_KIND_WEIGHTS: FrozenDict[ContextKind, float] = FrozenDict(
