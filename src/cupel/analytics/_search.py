@@ -17,8 +17,6 @@ from cupel.model import ContextItem, OverflowStrategy
 from cupel.pipeline import Pipeline, PreparedSelection, effective_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cupel.model import ContextBudget
 
 
@@ -96,71 +94,9 @@ _RUN, _CANDIDATE, _UNKNOWN = 300_000, 1_000, 8  # the cost of a run, of each can
 class Stop(NamedTuple):
     """The positions that one budget selects, and the next budget that may select others (None: there is none)."""
 
-    extra: int
     positions: frozenset[int]
     pinned: bool
     following: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """Runs budgets in ascending order, and skips those that are sure to select the same."""
-
-    prepared: PreparedSelection
-    extensions: Extensions
-    work: Work
-    raising: bool
-    """Whether a refusal ends the walk; otherwise such a budget selects nothing."""
-
-    def steps(self, last: int) -> Iterator[Stop]:
-        """Go from the first extension to the last."""
-        extra: int | None = 0
-        while extra is not None and extra <= last:
-            stop = self.at(extra)
-            yield stop
-            extra = stop.following
-
-    def at(self, extra: int) -> Stop:
-        """Run one budget; one that cannot be run selects nothing."""
-        extensions, chooser = self.extensions, self.prepared.chooser
-        pins_fit = extensions.holding_pins()
-        if extra < pins_fit:
-            return Stop(extra, frozenset(), pinned=False, following=pins_fit)  # ruling 9.6
-        effective = extensions.effective(extra)
-        target, span = effective.target_tokens, chooser.span(effective)
-        promises = span != (target, target + 1)
-        self.work.spend((_RUN + _CANDIDATE * len(self.prepared.candidates)) * (1 if promises else _UNKNOWN))
-        try:
-            stop = self._settled(extra, chooser(effective).chosen)
-        except (*_REFUSALS, MemoryError):  # a knapsack without a guard may want any table
-            if self.raising:
-                raise
-            stop = Stop(extra, frozenset(), pinned=False, following=None)
-        end = (None if span.stop is None else extensions.reaching(span.stop)) if promises else extra + 1
-        return stop._replace(following=min((at for at in (end, stop.following) if at is not None), default=None))
-
-    def _settled(self, extra: int, chosen: list[int]) -> Stop:
-        """Apply the overflow strategy, and find the budget at which its effect can change."""
-        tokens, pinned_tokens = self.prepared.candidates.tokens, self.extensions.pinned_tokens
-        target = self.extensions.at(extra).target_tokens
-        total = pinned_tokens + sum(tokens[position] for position in chosen)
-        overflow = self.prepared.pipeline.overflow
-        if total <= target or overflow is OverflowStrategy.PROCEED:
-            return Stop(extra, frozenset(chosen), pinned=True, following=None)
-        if overflow is OverflowStrategy.THROW:  # a budget that cannot be run selects nothing
-            return Stop(extra, frozenset(), pinned=False, following=extra + total - target)
-        used, kept, following = pinned_tokens, set[int](), total
-        for position in sorted(chosen):  # from the highest score down, as truncation goes
-            needed = used + tokens[position]
-            if needed <= target:
-                used = needed
-                kept.add(position)
-            else:
-                following = min(following, needed)
-        relations = self.prepared.candidates.relations
-        if relations is not None:  # a group that was truncated in part goes as a whole
-            kept = set(drop_violations(relations, sorted(kept)))
-        return Stop(extra, frozenset(kept), pinned=True, following=extra + following - target)
 
 
 _QUESTION, _FURTHER_ITEM, _SOME = 1_200_000_000, 300_000, 400_000_000  # about nanoseconds
@@ -212,11 +148,10 @@ class Search:
             else:
                 found[item] = answer
         found.update(self._by_runs(to_run, work))
-        walk = Walk(self._prepared, self._extensions, Work(_SOME), raising=False)
-        seen: dict[int, Stop] = {}
+        further, seen = Work(_SOME), dict[int, Stop]()
         for item, answer in found.items():
             if not answer.exact:
-                found[item] = Found(self._some(item, walk, seen), exact=False)
+                found[item] = Found(self._some(item, further, seen), exact=False)
         return [found[item] for item in asked]
 
     def _by_intervals(self, item: int, work: Work) -> Found | None:
@@ -256,22 +191,22 @@ class Search:
         return Found(None)
 
     def _by_runs(self, items: set[int], work: Work) -> dict[int, Found]:
-        """Run one budget after the other until all the items have been selected."""
+        """Run budgets in ascending order until all the items have been selected; skip those that select the same."""
         found: dict[int, Found] = {}
         missing = set(items)
-        walk = Walk(self._prepared, self._extensions, work, raising=self._raising)
+        extra: int | None = 0
         try:
-            for stop in walk.steps(self._most) if missing else ():
-                for item in [item for item in missing if self._is_in(item, stop)]:
-                    missing.remove(item)
-                    found[item] = Found(stop.extra)
-                if not missing:
-                    break
+            while missing and extra is not None and extra <= self._most:
+                stop = self._run(extra, work, raising=self._raising)
+                selected = {item for item in missing if self._is_in(item, stop)}
+                found |= dict.fromkeys(selected, Found(extra))
+                missing -= selected
+                extra = stop.following
         except TooMuchWork:
             return found | dict.fromkeys(missing, Found(None, exact=False))
         return found | dict.fromkeys(missing, Found(None))
 
-    def _some(self, item: int, walk: Walk, seen: dict[int, Stop]) -> int | None:
+    def _some(self, item: int, work: Work, seen: dict[int, Stop]) -> int | None:
         """Find some extension that selects the item, not necessarily the smallest, by doubling and halving."""
         tokens = self._prepared.candidates.tokens
         enough = self._extensions.reaching(4 * (self._everything + _ROUNDED_UP * len(tokens)))
@@ -280,7 +215,7 @@ class Search:
         try:
             while works is None or works - low > 1:
                 if high not in seen:
-                    seen[high] = walk.at(high)
+                    seen[high] = self._run(high, work, raising=False)
                 if self._is_in(item, seen[high]):
                     works = high
                 elif works is None and high >= most:
@@ -291,6 +226,48 @@ class Search:
         except TooMuchWork:
             pass
         return works
+
+    def _run(self, extra: int, work: Work, *, raising: bool) -> Stop:
+        """Run one budget; one that cannot be run selects nothing, unless its refusal is raised."""
+        extensions, chooser = self._extensions, self._prepared.chooser
+        pins_fit = extensions.holding_pins()
+        if extra < pins_fit:
+            return Stop(frozenset(), pinned=False, following=pins_fit)  # ruling 9.6
+        effective = extensions.effective(extra)
+        target, span = effective.target_tokens, chooser.span(effective)
+        promises = span != (target, target + 1)
+        work.spend((_RUN + _CANDIDATE * len(self._prepared.candidates)) * (1 if promises else _UNKNOWN))
+        try:
+            stop = self._settled(extra, chooser(effective).chosen)
+        except (*_REFUSALS, MemoryError):  # a knapsack without a guard may want any table
+            if raising:
+                raise
+            stop = Stop(frozenset(), pinned=False, following=None)
+        end = (None if span.stop is None else extensions.reaching(span.stop)) if promises else extra + 1
+        return stop._replace(following=min((at for at in (end, stop.following) if at is not None), default=None))
+
+    def _settled(self, extra: int, chosen: list[int]) -> Stop:
+        """Apply the overflow strategy, and find the budget at which its effect can change."""
+        tokens, pinned_tokens = self._prepared.candidates.tokens, self._extensions.pinned_tokens
+        target = self._extensions.at(extra).target_tokens
+        total = pinned_tokens + sum(tokens[position] for position in chosen)
+        overflow = self._prepared.pipeline.overflow
+        if total <= target or overflow is OverflowStrategy.PROCEED:
+            return Stop(frozenset(chosen), pinned=True, following=None)
+        if overflow is OverflowStrategy.THROW:  # a budget that cannot be run selects nothing
+            return Stop(frozenset(), pinned=False, following=extra + total - target)
+        used, kept, following = pinned_tokens, set[int](), total
+        for position in sorted(chosen):  # from the highest score down, as truncation goes
+            needed = used + tokens[position]
+            if needed <= target:
+                used = needed
+                kept.add(position)
+            else:
+                following = min(following, needed)
+        relations = self._prepared.candidates.relations
+        if relations is not None:  # a group that was truncated in part goes as a whole
+            kept = set(drop_violations(relations, sorted(kept)))
+        return Stop(frozenset(kept), pinned=True, following=extra + following - target)
 
     def _is_in(self, item: int, stop: Stop) -> bool:
         return (stop.pinned and item in self._pinned) or any(at in stop.positions for at in self._where.get(item, ()))
