@@ -102,7 +102,7 @@ class PinRule:
         )
 
 
-def pinned_positions(items: Sequence[ContextItem], rules: tuple[PinRule, ...]) -> set[int]:
+def pinned_positions(items: Sequence[ContextItem], rules: Sequence[PinRule]) -> set[int]:
     """Return the positions of items that are pinned, by themselves or by a rule."""
     pinned = {position for position, item in enumerate(items) if item.pinned}
     ruled = {position for rule in rules for position in rule.positions(items)} - pinned

@@ -60,25 +60,9 @@ class Pipeline:
     deduplicate: bool = True
     overflow: OverflowStrategy = OverflowStrategy.THROW
     on_overflow: Callable[[OverflowEvent], object] | None = None
-    pins: tuple[PinRule, ...] = ()
+    pins: Sequence[PinRule] = ()
     name: str | None = None
     description: str | None = None
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            *,
-            scorer: Scorer,
-            slicer: Slicer = ...,
-            placer: Placer = ...,
-            deduplicate: bool = ...,
-            overflow: OverflowStrategy = ...,
-            on_overflow: Callable[[OverflowEvent], object] | None = ...,
-            pins: Iterable[PinRule] = ...,
-            name: str | None = ...,
-            description: str | None = ...,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pins", as_tuple("pins", self.pins, PinRule))

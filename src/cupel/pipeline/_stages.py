@@ -20,7 +20,7 @@ from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._pins import pinned_positions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from cupel.pipeline._pins import PinRule
     from cupel.pipeline._pipeline import Pipeline
@@ -47,7 +47,7 @@ class Classified(msgspec.Struct, frozen=True):
         return len(self.pinned) + len(self.scoreable)
 
 
-def classify(items: Iterable[ContextItem], rules: tuple[PinRule, ...] = ()) -> Classified:
+def classify(items: Iterable[ContextItem], rules: Sequence[PinRule] = ()) -> Classified:
     """Split items into pinned, scoreable and negative; a negative count drops even a pinned item (ruling 3.4).
 
     The input is copied, so that later changes to it by its owner, a callback or a thread have no effect (ruling 3.5).

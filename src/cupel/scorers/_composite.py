@@ -57,12 +57,8 @@ class CompositeScorer(PassScorer):
     0.4
     """
 
-    entries: tuple[tuple[Scorer, float], ...]
+    entries: Sequence[tuple[Scorer, float]]
     normalized_weights: tuple[float, ...] = field(init=False, repr=False, compare=False)
-
-    if TYPE_CHECKING:
-
-        def __init__(self, entries: Iterable[tuple[Scorer, float]]) -> None: ...
 
     def __post_init__(self) -> None:
         pairs = as_list("entries", self.entries, "an iterable of (scorer, weight) pairs")

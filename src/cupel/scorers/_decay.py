@@ -13,7 +13,7 @@ from cupel.errors import ScorerConfigError
 from cupel.scorers._base import PeerlessScorer, as_weight, unit_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from cupel.model import ContextItem
 
@@ -75,11 +75,7 @@ class Step(Curve):
     0.5
     """
 
-    windows: tuple[tuple[timedelta, float], ...]
-
-    if TYPE_CHECKING:
-
-        def __init__(self, windows: Iterable[tuple[timedelta, float]]) -> None: ...
+    windows: Sequence[tuple[timedelta, float]]
 
     def __post_init__(self) -> None:
         pairs = as_list("windows", self.windows, "an iterable of (max_age, score) pairs")

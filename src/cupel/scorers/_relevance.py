@@ -18,7 +18,7 @@ from cupel.errors import MissingExtraError, ScorerConfigError
 from cupel.scorers._base import PassScorer, checked_query, required_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from cupel.model import ContextItem
 
@@ -311,28 +311,12 @@ class RelevanceScorer(PassScorer):
     k1: float = field(default=1.2, kw_only=True)
     b: float = field(default=0.75, kw_only=True)
     stem: bool | str = field(default=True, kw_only=True)
-    stop: frozenset[str] = field(default=ENGLISH, kw_only=True, repr=False)
+    stop: Collection[str] = field(default=ENGLISH, kw_only=True, repr=False)
     dates: bool = field(default=True, kw_only=True)
     query: str | None = field(default=None, kw_only=True)
     """The query this scorer is bound to; `bind` sets it."""
     optional: bool = field(default=False, kw_only=True)
     _index: Index = field(default_factory=Index, init=False, repr=False, compare=False)
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            method: Literal["bm25"] = ...,
-            *,
-            neighbours: float = ...,
-            k1: float = ...,
-            b: float = ...,
-            stem: bool | str = ...,
-            stop: Iterable[str] = ...,
-            dates: bool = ...,
-            query: str | None = ...,
-            optional: bool = ...,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         if as_text("method", self.method) != "bm25":
@@ -358,7 +342,7 @@ class RelevanceScorer(PassScorer):
 
     def _terms(self) -> Terms:
         english = "english" if self.stem else None
-        return terms_for(self.stem if isinstance(self.stem, str) else english, self.stop)
+        return terms_for(self.stem if isinstance(self.stem, str) else english, frozenset(self.stop))
 
     @property
     def abstains(self) -> bool:

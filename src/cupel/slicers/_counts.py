@@ -18,7 +18,7 @@ from cupel.slicers._greedy import GreedySlice, UpgradeChooser, Upgrades
 from cupel.slicers._knapsack import KnapsackSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cupel._columns import Candidates
     from cupel._relations import Relations
@@ -109,15 +109,9 @@ class CountQuotaSlice(PreparingSlicer):
     ['a']
     """
 
-    entries: tuple[CountQuotaEntry, ...]
+    entries: Sequence[CountQuotaEntry]
     inner: Slicer = field(default_factory=GreedySlice)
     scarcity: ScarcityBehavior = field(default=ScarcityBehavior.DEGRADE, kw_only=True)
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, entries: Iterable[CountQuotaEntry], inner: Slicer = ..., *, scarcity: ScarcityBehavior = ...
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entries", checked_entries("entries", self.entries, CountQuotaEntry))
@@ -149,15 +143,9 @@ class CountConstrainedKnapsackSlice(PreparingSlicer):
     ['b']
     """
 
-    entries: tuple[CountQuotaEntry, ...]
+    entries: Sequence[CountQuotaEntry]
     knapsack: KnapsackSlice = field(default_factory=KnapsackSlice)
     scarcity: ScarcityBehavior = field(default=ScarcityBehavior.DEGRADE, kw_only=True)
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, entries: Iterable[CountQuotaEntry], knapsack: KnapsackSlice = ..., *, scarcity: ScarcityBehavior = ...
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entries", checked_entries("entries", self.entries, CountQuotaEntry))

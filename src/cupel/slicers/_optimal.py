@@ -23,7 +23,7 @@ from cupel.slicers._highs import load_solver
 from cupel.slicers._optimizer import Effort, Problem, ScaledForm, solve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cupel._columns import Candidates
     from cupel._relations import Form, Relations
@@ -90,23 +90,11 @@ class OptimalSlice(PreparingSlicer):
     ['b', 'c']
     """
 
-    limits: tuple[KindLimit, ...] = ()
+    limits: Sequence[KindLimit] = ()
     gap: float = field(default=0.005, kw_only=True)
     max_core: int = field(default=400, kw_only=True)
     exact: bool = field(default=True, kw_only=True)
     scarcity: ScarcityBehavior = field(default=ScarcityBehavior.DEGRADE, kw_only=True)
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            limits: Iterable[KindLimit] = ...,
-            *,
-            gap: float = ...,
-            max_core: int = ...,
-            exact: bool = ...,
-            scarcity: ScarcityBehavior = ...,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limits", checked_entries("limits", self.limits, KindLimit))

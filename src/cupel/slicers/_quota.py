@@ -17,7 +17,7 @@ from cupel.slicers._counts import as_kind, checked_entries
 from cupel.slicers._greedy import GreedySlice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from cupel._columns import Candidates
     from cupel._relations import Relations
@@ -289,15 +289,9 @@ class QuotaSlice(PreparingSlicer):
     ['chat']
     """
 
-    quotas: tuple[QuotaEntry, ...]
+    quotas: Sequence[QuotaEntry]
     inner: Slicer = field(default_factory=GreedySlice)
     leftover: Literal["leave", "share"] = field(default="leave", kw_only=True)
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, quotas: Iterable[QuotaEntry], inner: Slicer = ..., *, leftover: Literal["leave", "share"] = ...
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quotas", checked_entries("quotas", self.quotas, QuotaEntry))
