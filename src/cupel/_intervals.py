@@ -75,7 +75,7 @@ class BackwardFill:
         before is taken, and the set just moves up by its cost.
         """
         least, shift = self._costs[rank], 0
-        edges = np.array([least])  # the amounts before an item, to be moved up by `shift`
+        edges: Edges = np.array([least])  # the amounts before an item, to be moved up by `shift`
         while least < self._largest[rank] and least <= highest:
             rank -= 1
             cost = self._costs[rank]
@@ -85,7 +85,7 @@ class BackwardFill:
             low = edges[: edges.searchsorted(cost - shift)]
             parts: list[Any] = [low, np.array([cost - shift])] if len(low) % 2 else [low]
             if least + cost <= highest:
-                high = edges + cost
+                high: Edges = edges + cost
                 parts.append(high[: high.searchsorted(highest - shift, side="right")])
             edges = np.concatenate(parts)
             work.spend(_JOIN + 3 * len(edges))

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from math import isfinite, isinf
 from numbers import Real
-from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from cupel._checks import as_flag, as_mapping, as_text, shown
@@ -151,7 +150,7 @@ class FrequencyScorer(PassScorer):
                 spelled[tag][byte] |= bit
         positions = {tag: int.from_bytes(found, "little") for tag, found in spelled.items()}
         distinct = {item.tags for item in items}
-        sharing = {tags: reduce(or_, map(positions.__getitem__, tags), 0).bit_count() for tags in distinct}
+        sharing = {tags: reduce(int.__or__, map(positions.__getitem__, tags), 0).bit_count() for tags in distinct}
         # Every position of an item shares its tags, and none of them is its peer (ruling 4.5).
         occurrences = Counter(map(id, items))
         peers = len(items) - 1
