@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from cupel.errors import ConfigurationError
-from cupel.evaluation import read_recordings
+from cupel.evaluation import AppendStrategy, read_recordings, replay
 from cupel.watch._recordings import Recordings
 from cupel.watch._store import Branch
-from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, says
+from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, says, step
 from tests.watch.upstream import answer, proxied, running
 
 SECRETS = {
@@ -250,3 +250,17 @@ def _started(folder, upstream):
         if line.startswith("export OPENAI_BASE_URL="):
             return process, line.partition("=")[2].strip()
     raise AssertionError
+
+
+def test_a_fork_is_replayed_from_where_it_begins(tmp_path):
+    """The requests before it are in the recording of the branch that it was forked from."""
+    folder, first = tmp_path / "windows", history("openai", 12)
+    edited = [*first[:-2], *step("openai", 11, "something else")]
+    with running(reply_to) as upstream, proxied(upstream.url, folder=folder) as proxy:
+        for messages in (*(first[:count] for count in range(1, len(first) + 1, 2)), edited):
+            httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
+        proxy.turns(14)
+    turns = replay(read_recordings(folder), {"append": AppendStrategy()}, 1000).strategies["append"]
+    counted = [turn.at for turn in turns if turn.pressed and turn.recording.endswith(".1")]
+    assert counted == [len(edited)]
+    assert len([turn for turn in turns if turn.pressed and turn.recording.endswith(".0")]) > 5

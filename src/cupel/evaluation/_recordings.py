@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from cupel._checks import as_text, as_tuple, shown
+from cupel._checks import as_integer, as_text, as_tuple, shown
 from cupel._documents import chat_request, is_list, is_object
 from cupel._files import MAX_UNPACKED
 from cupel.errors import CupelError
@@ -36,6 +36,8 @@ class Recording:
     name: str
     where: str = field(repr=False)
     """The file, and the line or the position in it, that it was read from; empty for one made in a program."""
+    replay_from: int = field(repr=False)
+    """The answers before this position are those of the recording that this one was forked from; they do not count."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Recording:
         tools: Sequence[object] | None = None,
         name: str = "",
         where: str = "",
+        replay_from: int = 0,
     ) -> None:
         copied = as_tuple("messages", messages, object, expected="a list of messages")
         if provider is not None and as_text("provider", provider) not in get_args(Provider):
@@ -57,6 +60,7 @@ class Recording:
             ("tools", tools),
             ("name", as_text("name", name)),
             ("where", as_text("where", where)),
+            ("replay_from", as_integer("replay_from", replay_from, least=0, error=EvaluationError)),
         ):
             object.__setattr__(self, part, value)
 
@@ -290,9 +294,11 @@ def _recording(where: str, row: Any) -> Recording:
     fields = row if is_object(row) else {}
     name = next((str(fields[key]) for key in _NAMES if fields.get(key) is not None), where)
     try:
-        found = Recording(messages, provider=fields.get("provider"), system=system, tools=tools, name=name, where=where)
+        options: dict[str, Any] = {"system": system, "name": name, "where": where}
+        options["replay_from"] = fields.get("replay_from", 0)
+        found = Recording(messages, provider=fields.get("provider"), tools=tools, **options)
         if tools is None and found.provider == "bedrock":
             tools = _called_tools(found)
-        return Recording(messages, provider=found.provider, system=system, tools=tools, name=name, where=where)
+        return Recording(messages, provider=found.provider, tools=tools, **options)
     except (CupelError, TypeError) as error:
         raise EvaluationError(f"{where}: {error}") from None

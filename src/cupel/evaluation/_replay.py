@@ -59,7 +59,10 @@ class ReplayedTurn:
     history: int
     """Tokens of the whole history before it."""
     pressed: bool
-    """Whether the history exceeds the budget: only such turns count."""
+    """Whether the history exceeds the budget, and the turn is not one of the recording that this one was forked from.
+
+    Only such turns count.
+    """
     retention: Retention | None
     """The facts that the answer used; None if it used none, or if the turn was not measured."""
     failure: str | None = None
@@ -269,7 +272,8 @@ def _turns(reader: Reader, fill: Fill, budget: int, prices: Prices, measured: It
     for step in reader.steps:
         history = list(reader.recording.messages[: step.at])
         size = reader.sizes[step.at]
-        turn = ReplayedTurn(reader.recording.name, step.at, size, pressed=size > budget, retention=None)
+        pressed = size > budget and step.at >= reader.recording.replay_from
+        turn = ReplayedTurn(reader.recording.name, step.at, size, pressed=pressed, retention=None)
         known = [*reader.opening, *reader.messages[: step.at]] if turn.pressed and next(measured) else None
         try:
             request = request_of(fill(history), history, last)

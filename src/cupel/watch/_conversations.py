@@ -109,6 +109,7 @@ class BranchFinder:
             provider=parent.provider,
             parent=parent.name,
             forked=source.common,
+            replay_from=len(read.messages),
             state=parent.state,
         )
         return LiveBranch(branch)

@@ -79,6 +79,8 @@ class Branch(msgspec.Struct, eq=False, kw_only=True):
     parent: str | None = None
     """The branch that this one continues differently, and after how many messages."""
     forked: int = 0
+    replay_from: int = 0
+    """The number of messages in its first request, if it is a fork: `cupel replay` counts no answer before these."""
     system: Any = None
     tools: list[Any] | None = None
     messages: list[Any] = msgspec.field(default_factory=list[Any])
