@@ -2,10 +2,8 @@
 
 import json
 
-from cupel.watch._conversations import BranchFinder
+from cupel.watch._conversations import Store
 from cupel.watch._reading import call_of, read_request
-from cupel.watch._store import Store
-from cupel.watch._watcher import Exchange, Watcher
 from tests.watch.agent import PATHS, body, history, step
 
 
@@ -13,21 +11,24 @@ class Seen:
     """Places requests one after the other."""
 
     def __init__(self, **options):
-        self.store = Store()
-        self.finder = BranchFinder(self.store, **options)
+        self.store = Store(**options)
         self.clock = 0.0
 
     def __call__(self, messages, provider="openai", **more):
         raw = json.dumps(body(provider, messages, **more)).encode()
         self.clock += 1
         read = read_request(call_of("POST", PATHS[provider]), raw)
-        return self.finder.place(read, len(raw), self.clock)
+        return self.store.place(read, len(raw), self.clock)
+
+    @property
+    def branches(self):
+        return [live.branch for live in self.store.live]
 
     @property
     def shape(self):
         """The number of turns of each branch of each conversation."""
         found = {}
-        for branch in sorted(self.store.branches, key=lambda branch: (branch.turns[0].at, branch.session)):
+        for branch in sorted(self.branches, key=lambda branch: (branch.turns[0].at, branch.session)):
             found.setdefault(branch.conversation, []).append(len(branch.turns))
         return list(found.values())
 
@@ -54,7 +55,7 @@ def test_a_common_system_prompt_is_no_common_conversation():
     seen([SYSTEM, user("one")])
     seen([SYSTEM, user("two")])
     assert seen.shape == [[1], [1]]
-    assert [one.title for one in seen.store.branches] == ["two", "one"]
+    assert [one.title for one in seen.branches] == ["two", "one"]
 
 
 def test_parallel_agents_with_one_beginning_become_branches():
@@ -64,7 +65,7 @@ def test_parallel_agents_with_one_beginning_become_branches():
     for text in ("b", "a", "c"):
         seen([*history("openai", 2), *step("openai", 9, text), user("go on")])
     assert seen.shape == [[2, 2, 2]]
-    assert [(one.parent, one.forked) for one in sorted(seen.store.branches, key=lambda one: one.name)] == [
+    assert [(one.parent, one.forked) for one in sorted(seen.branches, key=lambda one: one.name)] == [
         (None, 0),
         ("0", 6),
         ("1", 6),
@@ -158,11 +159,11 @@ def test_memory_is_bounded():
     for number in range(200):
         seen([user(f"{number} " + "word " * 400)])
     assert sum(live.size for live in seen.store.live) <= 20_000
-    assert seen.store.branches[0].title.startswith("199")
+    assert seen.branches[0].title.startswith("199")
     for number in range(400):
         seen([user("Hello"), user(f"{number}")])
-    conversation = seen.store.branches[0].conversation
-    assert sum(branch.conversation == conversation for branch in seen.store.branches) <= 128
+    conversation = seen.branches[0].conversation
+    assert sum(branch.conversation == conversation for branch in seen.branches) <= 128
     for _ in range(2100):
         placed = seen([user("again")])
     assert len(placed.live.branch.turns) == 2000
@@ -175,7 +176,7 @@ def test_the_title_is_what_the_user_said_first():
     seen(
         [user([reminder]), user([reminder, {"type": "text", "text": "Fix the parser"}]), user("and more")], "anthropic"
     )
-    assert seen.store.branches[0].title == "Fix the parser"
+    assert seen.branches[0].title == "Fix the parser"
 
 
 def test_names_are_unique():
@@ -186,14 +187,3 @@ def test_names_are_unique():
         seen.clock = 5
         names.add(seen([SYSTEM, user(f"{len(names)}")]).live.branch.session)
     assert len(names) == 3
-
-
-def test_sessions_of_large_conversations_are_put_aside():
-    watcher = Watcher(Store(), memory=20_000)
-    for number in range(6):
-        raw = json.dumps(body("openai", [user(f"{number}" * 9000)])).encode()
-        exchange = Exchange(call_of("POST", PATHS["openai"]), raw, [], status=200, answer=bytearray(b"{}"))
-        watcher.look(exchange)
-        watcher.answered(exchange)
-    watcher.close()
-    assert [len(watcher._recent), sum(live.size for live in watcher._recent.values()) < 20_000] == [2, True]

@@ -296,7 +296,7 @@ def test_sessions_that_were_put_aside_continue_as_before(monkeypatch):
 
     left = []
     kept = run()
-    monkeypatch.setattr("cupel.watch._watcher._MOST_SESSIONS", 1)
+    monkeypatch.setattr("cupel.watch._conversations._MOST_SESSIONS", 1)
     assert run() == kept
     assert left == [3, 1]
 

@@ -13,8 +13,8 @@ import pytest
 
 from cupel.errors import ConfigurationError
 from cupel.evaluation import AppendStrategy, read_recordings, replay
+from cupel.watch._branches import Branch
 from cupel.watch._recordings import Recordings
-from cupel.watch._store import Branch
 from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, says, step
 from tests.watch.upstream import answer, proxied, running
 

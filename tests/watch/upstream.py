@@ -17,10 +17,11 @@ uvicorn = pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
+from cupel.watch._branches import Branch, WatchedTurn  # noqa: E402
+from cupel.watch._conversations import Store  # noqa: E402
 from cupel.watch._launch import SERVER  # noqa: E402
 from cupel.watch._recordings import Recordings  # noqa: E402
 from cupel.watch._server import WatchApp  # noqa: E402
-from cupel.watch._store import Branch, Store, WatchedTurn  # noqa: E402
 from cupel.watch._watcher import Watcher  # noqa: E402
 
 GO_AWAY = b""
@@ -154,7 +155,7 @@ class Proxy:
 
     @property
     def branches(self) -> list[Branch]:
-        return self.store.branches[::-1]
+        return [live.branch for live in self.store.live[::-1]]
 
     def branch_of(self, turn: WatchedTurn) -> Branch:
         return next(branch for branch in self.branches if turn in branch.turns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import OrderedDict
 from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
@@ -12,8 +13,8 @@ from cupel._documents import is_object
 from cupel._text import preview
 from cupel.errors import CupelError
 from cupel.messages import read_message
+from cupel.watch._branches import Branch, WatchedTurn
 from cupel.watch._govern import LiveBranch, common_run
-from cupel.watch._store import Branch, Store, WatchedTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,9 +27,10 @@ _TITLED: Final = 10
 """Messages in which a title is looked for."""
 _MOST_BRANCHES: Final = 128
 """Branches of one conversation."""
+_MOST_SESSIONS: Final = 128
+"""Branches whose sessions stay in memory; others are restored from their states."""
 _MOST_TURNS: Final = 2_000
 MEMORY: Final = 64_000_000
-"""Bytes of the newest requests of all branches that stay in memory; the least recently used are forgotten first."""
 
 
 class Match(NamedTuple):
@@ -50,12 +52,36 @@ class Place(NamedTuple):
     """Digests of the messages of the request that it continues, or is forked from."""
 
 
-class BranchFinder:
-    """Finds the branch of a request, or begins one."""
+class Store:
+    """The branches of all conversations in memory; finds the one that a request belongs to.
 
-    def __init__(self, store: Store, memory: int = MEMORY) -> None:
-        self._store = store
-        self._memory = memory
+    Args:
+        budget: The tokens of a governed request; None for a watcher that only looks.
+        upstream: Where the calls go, for the page.
+        memory: Bytes of the newest requests of all branches; the least recently used branches are forgotten first.
+    """
+
+    def __init__(self, *, budget: int | None = None, upstream: str = "", memory: int = MEMORY) -> None:
+        self.budget, self.upstream, self.memory = budget, upstream, memory
+        self.changes = 0
+        """Grows with every change."""
+        self.closed = False
+        self._live: OrderedDict[str, LiveBranch] = OrderedDict()
+
+    @property
+    def live(self) -> list[LiveBranch]:
+        """The branches, the newest activity first."""
+        return list(self._live.values())[::-1]
+
+    def branch(self, session: str) -> Branch | None:
+        """Return a branch by its names; None if it is not in memory."""
+        found = self._live.get(session)
+        return None if found is None else found.branch
+
+    def touch(self, live: LiveBranch) -> None:
+        """Add a branch, or make it the newest."""
+        self._live[live.branch.session] = live
+        self._live.move_to_end(live.branch.session)
 
     def place(self, read: ReadRequest, size: int, at: float) -> Place:
         """Add a turn for a request to the branch that it continues, or to a new one."""
@@ -78,14 +104,14 @@ class BranchFinder:
         branch.messages, branch.answered = list(read.messages), 0
         branch.turns.append(turn)
         del branch.turns[:-_MOST_TURNS]
-        self._store.touch(live)
+        self.touch(live)
         self._forget(live)
         return Place(live, turn, previous)
 
     def find(self, read: ReadRequest) -> Match | None:
         """Return the branch that a request continues, or is forked from; among equal ones, the newest."""
         digests, opening, skipped = read.digests, read.opening, _leading_system(read.messages)
-        known = [live for live in self._store.live if live.branch.provider == read.call.provider]
+        known = [live for live in self.live if live.branch.provider == read.call.provider]
         matches = [match for live in known if (match := _match(live, digests, opening)).common > skipped]
         if matches:
             best = max(matches, key=lambda match: match[:3])
@@ -102,7 +128,7 @@ class BranchFinder:
             name = f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
             return LiveBranch(Branch(session=f"{name}.0", title=_title(read), provider=read.call.provider))
         parent = source.live.branch
-        taken = [int(one.name) for one in self._store.branches if one.conversation == parent.conversation]
+        taken = [int(one.branch.name) for one in self.live if one.branch.conversation == parent.conversation]
         branch = Branch(
             session=f"{parent.conversation}.{1 + max(taken)}",
             title=_title(read),
@@ -115,17 +141,17 @@ class BranchFinder:
         return LiveBranch(branch)
 
     def _forget(self, newest: LiveBranch) -> None:
-        """Forget the least recently used branches, until the rest is small enough."""
-        oldest = [one for one in reversed(self._store.live) if one is not newest]
-        conversation = newest.branch.conversation
-        siblings = [one for one in oldest if one.branch.conversation == conversation]
-        for one in siblings[: max(0, len(siblings) + 1 - _MOST_BRANCHES)]:
-            self._store.forget(one)
-        held = newest.size + sum(one.size for one in oldest)
-        for one in oldest:
-            if held > self._memory:
-                self._store.forget(one)
+        """Forget the least recently used branches, until the rest is small enough, and the sessions of older ones."""
+        others = [one for one in self.live if one is not newest]
+        siblings = [one for one in others if one.branch.conversation == newest.branch.conversation]
+        held, too_many = newest.size, siblings[_MOST_BRANCHES - 1 :]
+        for number, one in enumerate(others, 1):
+            held += one.size
+            if held > self.memory or one in too_many:
+                del self._live[one.branch.session]
                 held -= one.size
+            elif number >= _MOST_SESSIONS:
+                one.session = None
 
 
 def _match(live: LiveBranch, digests: Sequence[bytes], opening: tuple[bytes, bytes]) -> Match:

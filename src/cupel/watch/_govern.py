@@ -15,15 +15,15 @@ from cupel._planning import State, estimated, settle
 from cupel.messages import MessageInfo, MessageSession, default_prices, read_message
 from cupel.sessions import Bill, Prices
 from cupel.tokens import counter_or_default
+from cupel.watch._branches import Branch, Form
 from cupel.watch._reading import digests_of, opening_of
-from cupel.watch._store import Branch, Form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.tokens import TokenCounter
+    from cupel.watch._branches import WatchedTurn
     from cupel.watch._reading import ReadRequest
-    from cupel.watch._store import WatchedTurn
 
 _EVERYTHING: Final = 2**50
 """A budget that no history exceeds."""

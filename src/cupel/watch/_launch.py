@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 from cupel._checks import shown
 from cupel._text import plural
 from cupel.errors import ConfigurationError, MissingExtraError
+from cupel.watch._conversations import Store
 from cupel.watch._recordings import MOST_BYTES, Recordings
 from cupel.watch._serving import listening
-from cupel.watch._store import Store
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from cupel.sessions import Bill
-    from cupel.watch._store import Branch, Store, WatchedTurn
+    from cupel.watch._branches import Branch, WatchedTurn
+    from cupel.watch._conversations import Store
 
 _MOST_BYTES: Final = 4_000_000
 """The longest question of a page."""
@@ -148,7 +149,7 @@ async def _events(store: Store) -> AsyncIterator[str]:
 
 def branch_rows(store: Store) -> list[dict[str, Any]]:
     """Return every branch of every conversation with its totals."""
-    return [_branch_row(branch) for branch in store.branches if branch.turns]
+    return [_branch_row(live.branch) for live in store.live if live.branch.turns]
 
 
 def _branch_row(branch: Branch) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from cupel.errors import ConfigurationError
+from cupel.watch._branches import Branch
 from cupel.watch._govern import LiveBranch
-from cupel.watch._store import Branch
 
 MOST_BYTES: Final = 1_000_000_000
 """Bytes that all recordings may take; the oldest are deleted first."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel.errors import CupelError
 from cupel.messages import MessageSession
 from cupel.sessions import Bill
-from cupel.watch._conversations import MEMORY, BranchFinder, Place
-from cupel.watch._govern import LiveBranch, count_body
+from cupel.watch._conversations import Place, Store
+from cupel.watch._govern import count_body
 from cupel.watch._headers import harmless, secrets_of, single
 from cupel.watch._reading import ModelCall, ReadRequest, UnreadableError, read_answer, read_request
-from cupel.watch._store import Store
 
 if TYPE_CHECKING:
     from cupel.watch._headers import Headers
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10.0
 """Seconds after which a request is sent as it is, because governing takes too long."""
 _REFUSED: Final = 400
-_MOST_SESSIONS: Final = 128
-"""Branches whose sessions stay in memory; others are restored from their states."""
 _LONGEST: Final = 500
 _log = logging.getLogger("cupel.watch")
 
@@ -85,21 +81,18 @@ class Worker:
 class Watcher:
     """Keeps the store of all conversations; none of its failures reaches a caller."""
 
-    def __init__(self, store: Store, recordings: Recordings | None = None, *, memory: int = MEMORY) -> None:
+    def __init__(self, store: Store, recordings: Recordings | None = None) -> None:
         self.store = store
-        self._finder = BranchFinder(store, memory)
         self._recordings = recordings
         self._worker = Worker()
         self._open: set[Exchange] = set()
-        self._recent: OrderedDict[str, LiveBranch] = OrderedDict()
-        self._memory = memory
         self.seen = 0
         """Calls that were answered."""
         self.total = Bill()
         """The bill of these calls."""
         self.failures, self.reason = 0, ""
         """Calls that were not read, or not governed, and why the last of them was not."""
-        for live in () if recordings is None else recordings.load(memory):
+        for live in () if recordings is None else recordings.load(store.memory):
             store.touch(live)
 
     def warm_up(self) -> None:
@@ -172,30 +165,19 @@ class Watcher:
     def _begin(self, exchange: Exchange) -> ReadRequest:
         exchange.read = read = read_request(exchange.call, exchange.body, single(exchange.headers, b"content-encoding"))
         if not exchange.call.counts:
-            exchange.place = place = self._finder.place(read, len(exchange.body), exchange.at)
+            exchange.place = place = self.store.place(read, len(exchange.body), exchange.at)
             turns = place.live.branch.turns
             exchange.idle = max(0.0, exchange.at - turns[-2].at) if len(turns) > 1 else None
             place.turn.notes, place.turn.headers = exchange.notes, harmless(exchange.headers)
-            self._rest_old_sessions(place.live)
             self.store.changes += 1
         return read
-
-    def _rest_old_sessions(self, newest: LiveBranch) -> None:
-        """Forget the sessions of branches that were not used lately: a session holds the messages of its branch."""
-        self._recent[newest.branch.session] = newest
-        self._recent.move_to_end(newest.branch.session)
-        held = sum(live.size for live in self._recent.values())
-        while len(self._recent) > 1 and (len(self._recent) > _MOST_SESSIONS or held > self._memory):
-            _, oldest = self._recent.popitem(last=False)
-            held -= oldest.size
-            oldest.session = None
 
     def _govern(self, exchange: Exchange) -> bytes | None:
         read, budget, place = self._begin(exchange), self.store.budget, exchange.place
         if budget is None:
             return None
         if place is None:
-            match = self._finder.find(read)
+            match = self.store.find(read)
             return count_body(read, budget, None if match is None else match.live)
         body = place.live.govern(place.turn, read, budget, exchange.idle)
         if not place.live.active and place.turn.notes:

@@ -1,22 +1,17 @@
-"""The conversations that were seen, as they are recorded and as the page shows them.
+"""The documents that are recorded and shown: a branch of a conversation, with a turn for each request.
 
-A `Branch` is the document of a recording: the newest messages, and a `WatchedTurn` for each request. The `Store` holds
-the branches in memory. The watcher's thread writes them; everybody else only reads.
+The watcher's thread writes them; everybody else only reads.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from cupel.messages import Provider
 from cupel.sessions import Bill
-
-if TYPE_CHECKING:
-    from cupel.watch._govern import LiveBranch
 
 TurnAction = Literal["looked", "append", "repack", "retry", "original"]
 
@@ -125,40 +120,3 @@ class Branch(msgspec.Struct, eq=False, kw_only=True):
         """Return the messages that a turn sent, and the position of each in the client's request."""
         window: Sequence[int] = range(turn.count) if turn.window is None else turn.window
         return [Form(at, self.messages[at]) if at >= 0 else self.forms[~at] for at in window]
-
-
-class Store:
-    """All branches in memory, the least recently used first."""
-
-    def __init__(self, *, budget: int | None = None, upstream: str = "") -> None:
-        self.budget = budget
-        """The tokens of a governed request; None for a watcher that only looks."""
-        self.upstream = upstream
-        self.changes = 0
-        """Grows with every change."""
-        self.closed = False
-        self._live: OrderedDict[str, LiveBranch] = OrderedDict()
-
-    @property
-    def live(self) -> list[LiveBranch]:
-        """The branches with everything that is needed to continue them, the newest activity first."""
-        return list(self._live.values())[::-1]
-
-    @property
-    def branches(self) -> list[Branch]:
-        """The branches, the newest activity first."""
-        return [one.branch for one in self.live]
-
-    def branch(self, session: str) -> Branch | None:
-        """Return a branch by its names."""
-        found = self._live.get(session)
-        return None if found is None else found.branch
-
-    def touch(self, one: LiveBranch) -> None:
-        """Add a branch, or make it the newest."""
-        self._live[one.branch.session] = one
-        self._live.move_to_end(one.branch.session)
-
-    def forget(self, one: LiveBranch) -> None:
-        """Remove a branch from memory."""
-        self._live.pop(one.branch.session, None)
