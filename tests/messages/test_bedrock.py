@@ -204,3 +204,77 @@ def test_the_words_of_redacted_thinking_are_counted_by_their_bytes() -> None:
     redacted = {"reasoningContent": {"redactedContent": b"x" * 400}}
     plain = read_message(assistant(use("a")), "bedrock").extra
     assert read_message(assistant(redacted, use("a")), "bedrock").extra == plain + 100
+
+
+@pytest.mark.parametrize(
+    ("message", "opens", "ends"),
+    [
+        (assistant(THOUGHT, use("a")), True, False),
+        (assistant(THOUGHT, "Yes.", POINT), True, False),
+        (assistant("Hm.", THOUGHT), False, True),
+        (assistant("Hm.", THOUGHT, POINT), False, True),
+        (assistant("Yes."), False, False),
+    ],
+)
+def test_thinking_at_either_end_of_a_message_is_known(message: Any, opens: bool, ends: bool) -> None:
+    info = read_message(message, "bedrock")
+    assert (info.opens_thinking, info.ends_thinking) == (opens, ends)
+
+
+def test_messages_with_thinking_are_not_changed() -> None:
+    assert read_message(assistant(THOUGHT, use("a")), "bedrock").is_fixed
+    assert not read_message(assistant("Yes.", use("a"), POINT), "bedrock").is_fixed
+    assert not read_message(user({"image": {"source": {}}}), "bedrock").is_fixed
+
+
+def test_only_a_text_at_the_end_can_end_in_white_space() -> None:
+    assert read_message(assistant("Yes. "), "bedrock").ends_blank
+    assert not read_message(assistant("Yes. ", use("a")), "bedrock").ends_blank
+
+
+def test_a_breakpoint_says_nothing() -> None:
+    assert not read_message(user(result("a", "fine"), POINT), "bedrock").speaks
+    assert read_message(user(result("a", "fine"), "And?"), "bedrock").speaks
+
+
+def test_a_document_counts_with_its_name_context_and_content() -> None:
+    document = {"name": "report", "context": "of 2026", "source": {"bytes": b"x" * 3000}}
+    info = read_message(user("Hi", {"document": document}), "bedrock")
+    assert info.texts == ["Hi", "report", "of 2026"]
+    assert info.extra > read_message(user("Hi"), "bedrock").extra + 500
+    text = {"name": "report", "source": {"text": "all is well"}}
+    assert read_message(user("Hi", {"document": text}), "bedrock").texts == ["Hi", "report", "all is well"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "changed"),
+    [
+        (("outputs",), [user(result("a", "FINE"), "And?"), assistant("Yes.", use("a", at="log"))]),
+        (("prose",), [user(result("a", "fine"), "AND?"), assistant("YES.", use("a", at="log"))]),
+        (("arguments",), [user(result("a", "fine"), "And?"), assistant("Yes.", use("a", at="LOG"))]),
+    ],
+)
+def test_only_texts_of_the_named_parts_are_changed(parts: tuple[str, ...], changed: list[Any]) -> None:
+    history = [user(result("a", "fine"), "And?"), assistant("Yes.", use("a", at="log"))]
+    assert [FORMATS["bedrock"].change_texts(one, parts, str.upper) for one in history] == changed
+
+
+def test_no_breakpoint_follows_thinking() -> None:
+    mark = FORMATS["bedrock"].mark
+    assert mark is not None
+    assert mark.marked(assistant("Hm.", THOUGHT), here=True) == assistant("Hm.", THOUGHT)
+    assert mark.marked(assistant(THOUGHT, "Hm."), here=True) == assistant(THOUGHT, "Hm.", POINT)
+
+
+def test_blocks_with_a_type_are_of_another_format() -> None:
+    assert FORMATS["bedrock"].recognises(user("Hi"))
+    assert not FORMATS["bedrock"].recognises(user({"type": "text", "text": "Hi"}))
+
+
+def test_objects_of_an_sdk_are_sent_as_plain_data() -> None:
+    class Block:
+        def model_dump(self, **_options: Any) -> dict[str, Any]:
+            return {"text": "Hi"}
+
+    fitted = fit([{"role": "user", "content": [Block()]}], 10**6, provider="bedrock")
+    assert fitted.messages == [user("Hi")]

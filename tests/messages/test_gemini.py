@@ -102,8 +102,14 @@ def test_an_answer_that_is_more_than_a_text_becomes_one_if_it_is_shortened() -> 
 def test_a_note_is_a_key_of_the_response_and_comes_off_again(output: Any) -> None:
     message = user(response(output))
     noted = with_note(message, NOTE, GEMINI)
-    assert noted["parts"][0]["functionResponse"]["response"][NOTE_KEY] == NOTE
+    answer = noted["parts"][0]["functionResponse"]["response"]
+    assert (next(iter(answer)), answer[NOTE_KEY]) == (NOTE_KEY, NOTE), "the model reads it first"
     assert cleaned(noted, GEMINI) == message
+
+
+def test_a_key_of_the_same_name_that_is_no_note_stays() -> None:
+    message = user(response({NOTE_KEY: "of silver", "output": "fine"}))
+    assert cleaned(message, GEMINI) is message
 
 
 def test_a_note_that_is_a_message_comes_off_again() -> None:
@@ -146,6 +152,10 @@ def test_alternating_users_are_joined_but_not_to_results() -> None:
         (user("Hi", response("a")), "a tool result after other content"),
         (model(response("a")), "a tool result in a content of role model"),
         (user(call(1)), "a call in a content of role user, or whose args are no object"),
+        (
+            model({"functionCall": {"name": "look", "args": "x"}}),
+            "a call in a content of role assistant, or whose args",
+        ),
         (user({"functionResponse": {"name": "look"}}), "a call or result without its name, or a result without its"),
         (model({"text": "", "thoughtSignature": "c2ln"}), None),
     ],
@@ -265,3 +275,52 @@ def test_sound_counts_by_its_length() -> None:
 
 def test_thoughts_are_not_what_a_note_says() -> None:
     assert GEMINI.said(model({"text": "Hm.", "thought": True}, "Yes.")) == ("assistant", "Yes.")
+
+
+def test_only_names_of_the_api_are_spelled_its_way_and_nulls_are_left_out() -> None:
+    call = {"function_call": {"name": "look", "args": {"page_number": None}, "id": None}, "thought_signature": None}
+    assert GEMINI.normal({"role": "model", "parts": [call]}) == model(
+        {"functionCall": {"name": "look", "args": {"page_number": None}}}
+    )
+
+
+def test_a_file_that_is_an_image_counts_as_one() -> None:
+    image = {"fileData": {"mimeType": "image/png", "fileUri": "gs://bucket/a.png"}}
+    assert read_message(user(image), "gemini").extra - read_message(user("Hi"), "gemini").extra == 1120
+
+
+def test_a_signature_is_not_counted() -> None:
+    part = {"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {"query": "weather"}}}
+    signed = {**part, "thoughtSignature": "c2ln" * 100}
+    assert read_message(model(signed), "gemini").texts == read_message(model(part), "gemini").texts
+
+
+def test_thoughts_are_not_shortened() -> None:
+    thought = {"text": "Hm.", "thought": True}
+    assert GEMINI.change_texts(model(thought, "Yes."), ("prose",), str.upper) == model(thought, "YES.")
+
+
+def test_a_message_of_another_format_is_not_recognised() -> None:
+    assert GEMINI.recognises(model("Hi"))
+    assert not GEMINI.recognises({**model("Hi"), "content": "Hi"})
+
+
+class Content(dict[str, Any]):
+    """A content as the SDK has it: an object that dumps and validates itself."""
+
+    role = property(lambda self: self["role"])
+    parts = property(lambda self: self["parts"])
+
+    def model_dump(self, **_options: Any) -> dict[str, Any]:
+        return dict(self)
+
+    @classmethod
+    def model_validate(cls, content: dict[str, Any]) -> "Content":
+        return cls(content)
+
+
+def test_changed_contents_of_the_sdk_keep_their_class() -> None:
+    history = [Content(one) for one in (user("Hi"), model("I look."), model(call(1)), user(response("a"), "And?"))]
+    fitted = fit(history, 10**6, **OPTIONS)
+    assert fitted.messages == [user("Hi"), model("I look.", call(1)), user(response("a")), user("And?")]
+    assert {type(one) for one in fitted.messages} == {Content}

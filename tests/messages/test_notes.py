@@ -6,19 +6,16 @@ from typing import Any
 import pytest
 
 from cupel.messages._formats import FORMATS
-from cupel.messages._gaps import Gaps
-from cupel.messages._history import Options, read_history
 from cupel.messages._notes import (
-    LINE_TOKENS,
     OmittedStep,
     can_hold_note,
     cleaned,
+    note_of,
     note_text,
     step_of,
     with_note,
     write_notes,
 )
-from cupel.messages._segments import Segments
 from cupel.tokens import CharacterEstimate
 from tests.messages.chat import assistant, format_of, result, use, used, user
 
@@ -56,30 +53,24 @@ def test_a_line_is_bounded_and_keeps_its_beginning() -> None:
     step = steps(call("write", text="x y " * 5000))[0]
     assert step.lines[0].startswith("write x y x y")
     assert step.lines[0].endswith("…")
-    assert COUNTER.count(step.lines[0]) <= LINE_TOKENS
+    assert len(step.lines[0]) <= 81
 
 
-def noted(order: list[int], *, results: bool = True) -> dict[int, list[int]]:
-    """Return the gaps of a request that sends some of twelve steps, by the step that the note precedes."""
-    history: list[Any] = [user("Go on.")]
-    for number in range(11):
-        history += [call("look", at=number) | {"content": "So."}, result("1")] if results else [assistant(str(number))]
-    for number, message in enumerate(history):
-        for one in (message, *message.get("tool_calls", ())):
-            one |= {key: f"c{number - (key != 'id')}" for key in ("id", "tool_call_id") if key in one}
-    read = read_history(history, Options(provider="openai"))
-    segments = Segments(None).split(read, range(len(history)))
-    gaps = Gaps(segments=segments, counter=COUNTER).between(order)
-    return {at: [int(one.lines[0].split()[-1]) + 1 for one in gap] for at, gap in gaps.items()}
+def test_a_line_takes_at_most_thirty_tokens_however_they_are_counted() -> None:
+    class Letters:
+        def count(self, text: str) -> int:
+            return len(text)
+
+    message = call("write", text="x y " * 5000)
+    (line,) = step_of(0, "0", [message], format_of(message), Letters()).lines
+    assert line.startswith("write x y")
+    assert 20 < len(line) <= 30
 
 
-def test_a_note_goes_into_the_next_tool_result_that_is_sent() -> None:
-    assert noted([0, 5, 8, 11]) == {5: [1, 2, 3, 4], 8: [6, 7], 11: [9, 10]}
-
-
-def test_without_a_result_to_come_a_note_goes_before_the_next_message() -> None:
-    assert noted([0, 5, 6, 11], results=False) == {5: [1, 2, 3, 4, 7, 8, 9, 10]}
-    assert noted([0, 1, 2], results=False) == {}
+def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
+    message = call("sql")
+    message["tool_calls"][0]["function"]["arguments"] = "select {"
+    assert steps(message)[0].lines == ("sql select {",)
 
 
 def test_notes_name_every_step_where_there_is_room() -> None:
@@ -93,6 +84,17 @@ def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
     assert COUNTER.count(note) <= 60
     assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
     assert note.endswith("read src/module_39.py; bash make]")
+
+
+def test_counted_steps_are_listed_by_their_number() -> None:
+    made = steps(call("read", path="a"), *(call("bash", command="ls") for _ in range(3)))
+    assert note_of(made, 0) == "[cupel: 4 earlier steps omitted here: bash ×3, read]"
+
+
+def test_the_newest_gap_has_lines_before_older_ones() -> None:
+    made = steps(*(call("read", path=f"src/some_module_{n}.py") for n in range(6)))
+    notes = write_notes({3: made[:3], 9: made[3:]}, COUNTER, 48)
+    assert (notes[3][1], notes[9][1]) == (0, 3)
 
 
 def test_notes_keep_to_their_limit_however_small() -> None:
@@ -131,6 +133,17 @@ def test_a_note_is_the_beginning_of_a_message_and_comes_off_again(message: dict[
     assert NOTE not in json.dumps(back, ensure_ascii=False)
     if "fine" in str(message) or "Go on" in str(message):
         assert back == message
+
+
+def test_a_note_precedes_an_image() -> None:
+    image = {"type": "image", "source": {}}
+    message = user([{"type": "tool_result", "tool_use_id": "1", "content": [image]}])
+    sent = with_note(message, NOTE, format_of(message))["content"][0]["content"]
+    assert sent == [{"type": "text", "text": NOTE}, image]
+
+
+def test_a_note_ends_at_its_own_bracket() -> None:
+    assert cleaned(user(f"{NOTE}a[0] = b[1]"), FORMATS["openai"]) == user("a[0] = b[1]")
 
 
 @pytest.mark.parametrize("message", RESULTS[:-2])

@@ -23,7 +23,7 @@ from cupel import (
     UShapedPlacer,
     presets,
 )
-from cupel.analytics import counterfactual
+from cupel.analytics import counterfactual, counterfactuals
 from cupel.demo import session_items
 from cupel.errors import ConfigurationError, CupelError, ScorerConfigError
 from cupel.page import LivePage, Variant
@@ -137,6 +137,22 @@ def test_admissions_are_the_counterfactuals():
         assert found == (None if extra is None else {"budget": 1500 + extra, "exact": True})
     fixed = live(items, [policy], ContextBudget(8000, 1500), fixed_window=True)
     assert ask(fixed, budget=1500, admit=[3]) == {"admitted": []}
+
+
+def test_an_admission_that_is_not_exact_says_so(monkeypatch):
+    def inexact(prepared, budget, items):
+        return [dataclasses.replace(one, exact=False) for one in counterfactuals(prepared, budget, items)]
+
+    monkeypatch.setattr("cupel.page._live.counterfactuals", inexact)
+    page = live([ContextItem("a", 500)], [Pipeline(scorer=RecencyScorer())])
+    assert ask(page, budget=400, admit=[0]) == {"admitted": [(0, {"budget": 500, "exact": False})]}
+
+
+def test_only_the_last_preparations_are_kept():
+    page = live([ContextItem(f"{number}", 5) for number in range(80)], [Pipeline(scorer=RecencyScorer())])
+    for number in range(80):
+        ask(page, budget=10, pins={str(number): True})
+        assert 0 < len(page._prepared) <= 64
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,11 @@ def test_stops_are_differences():
         assert len(written["reasons"]) < 5
 
 
+def test_a_large_pool_has_fewer_stops():
+    items = [ContextItem(f"item {number}", 800) for number in range(5000)]
+    assert len(payload_of(items, ContextBudget(100, 100), [presets.chat()])["slider"]["stops"]) == 41
+
+
 @pytest.mark.parametrize(("tokens", "count"), [(2, 10), (20, 10), (77, 300), (800, 5000)])
 def test_stops_cover_small_and_large_pools(tokens, count):
     items = [ContextItem(f"item {number}", tokens, priority=number) for number in range(count)]
@@ -192,6 +197,24 @@ def test_the_last_stop_has_room_for_everything():
     stops = payload_of(items, ContextBudget(400, 400, output_reserve=30), [policy])["slider"]["stops"]
     assert stops[0] == 30
     assert len(policy.run(items, ContextBudget(stops[-1], stops[-1], output_reserve=30))) == 10
+
+
+@pytest.mark.parametrize("slicer", [KnapsackSlice(50), QuotaSlice([QuotaEntry("Message", cap=100)], KnapsackSlice(50))])
+def test_the_last_stop_has_room_for_everything_counted_with_a_margin_and_in_buckets(slicer):
+    items = [ContextItem(f"{n}", 77, future_relevance_hint=1.0) for n in range(10)]
+    policy = Pipeline(scorer=ReflexiveScorer(), slicer=slicer)
+    budget = ContextBudget(400, 400, estimation_safety_margin_percent=20)
+    last = payload_of(items, budget, [policy])["slider"]["stops"][-1]
+    assert len(policy.run(items, ContextBudget(last, last, estimation_safety_margin_percent=20))) == 10
+    assert last < 1500, "and little more"
+
+
+def test_a_copy_of_a_pinned_item_names_none_of_its_own(scripts):
+    items = [ContextItem("same", 5, pinned=True), ContextItem("same", 5), ContextItem("same", 5, priority=1)]
+    chosen = [Pipeline(scorer=SCORER)]
+    payload = payload_of(items, ContextBudget(30, 30), chosen)
+    told = scripts.ask("answers", policy=payload["policies"][0], items=payload["items"])[-1]
+    assert [(row["position"], row["by"]) for row in told["excluded"]] == [(1, 2)]
 
 
 def test_a_fixed_window_bounds_the_slider():

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from cupel.watch._conversations import Store
 from cupel.watch._reading import call_of, read_request
 from tests.watch.agent import PATHS, body, history, step
@@ -50,10 +52,11 @@ def test_a_longer_history_continues_the_conversation():
     assert [form.message for form in branch.sent(branch.turns[2])] == [SYSTEM, *history("openai", 2)]
 
 
-def test_a_common_system_prompt_is_no_common_conversation():
-    seen = Seen()
-    seen([SYSTEM, user("one")])
-    seen([SYSTEM, user("two")])
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_common_system_prompt_is_no_common_conversation(role):
+    seen, prompt = Seen(), {**SYSTEM, "role": role}
+    seen([prompt, user("one")])
+    seen([prompt, user("two")])
     assert seen.shape == [[1], [1]]
     assert [one.title for one in seen.branches] == ["two", "one"]
 
@@ -112,6 +115,22 @@ def test_the_same_messages_of_another_agent_are_a_branch():
     assert (main.live.branch.name, seen.shape) == ("0", [[2, 1]])
 
 
+def test_the_same_messages_with_another_system_prompt_are_a_branch():
+    seen = Seen()
+    seen([user("Hello")], "anthropic", system="You are an agent.")
+    assert seen([user("Hello")], "anthropic", system="Write a title.").turn.action == "looked"
+    assert seen.shape == [[1, 1]]
+
+
+@pytest.mark.parametrize(("tools", "shape"), [(["read"], [[2]]), ([], [[1, 1]])])
+def test_a_longer_history_with_another_system_prompt_and_other_tools_is_a_branch(tools, shape):
+    seen = Seen()
+    longer = [user("Hello"), {"role": "assistant", "content": "Hi"}, user("Go")]
+    seen(longer[:1], "anthropic", tools=[{"name": "read", "input_schema": {}}])
+    seen(longer, "anthropic", system="Check it.", tools=[{"name": name, "input_schema": {}} for name in tools])
+    assert seen.shape == shape
+
+
 def test_cache_marks_that_move_change_nothing():
     seen = Seen()
     for count in range(1, 4):
@@ -152,22 +171,41 @@ def test_formats_are_apart():
     seen([user("Hello")], "openai")
     seen([user("Hello")], "anthropic")
     assert seen.shape == [[1], [1]]
+    seen([user("Summary"), user("two"), user("three")], "openai")
+    seen([user("Other summary"), user("two"), user("three")], "anthropic")
+    assert seen.shape == [[1], [1], [1], [1]]
 
 
 def test_memory_is_bounded():
     seen = Seen(memory=20_000)
     for number in range(200):
         seen([user(f"{number} " + "word " * 400)])
-    assert sum(live.size for live in seen.store.live) <= 20_000
-    assert seen.branches[0].title.startswith("199")
-    for number in range(400):
+    held = [live.size for live in seen.store.live]
+    assert 15_000 < sum(held) <= 20_000
+    assert [one.title.split()[0] for one in seen.branches] == [f"{199 - at}" for at in range(len(held))]
+
+
+def test_the_newest_request_is_kept_whatever_its_size():
+    seen = Seen(memory=10)
+    for text in ("one", "two"):
+        seen([user(text)])
+    assert seen.shape == [[1]]
+    assert seen.branches[0].title == "two"
+
+
+def test_the_oldest_branches_of_a_conversation_are_forgotten():
+    seen = Seen()
+    for number in range(140):
         seen([user("Hello"), user(f"{number}")])
-    conversation = seen.branches[0].conversation
-    assert sum(branch.conversation == conversation for branch in seen.branches) <= 128
-    for _ in range(2100):
+    assert [branch.name for branch in seen.branches] == [f"{number}" for number in range(139, 11, -1)]
+
+
+def test_the_oldest_turns_of_a_branch_are_forgotten(monkeypatch):
+    monkeypatch.setattr("cupel.watch._conversations._MOST_TURNS", 20)
+    seen = Seen()
+    for _ in range(30):
         placed = seen([user("again")])
-    assert len(placed.live.branch.turns) == 2000
-    assert placed.turn.number == 2099
+    assert [turn.number for turn in placed.live.branch.turns] == list(range(10, 30))
 
 
 def test_the_title_is_what_the_user_said_first():
@@ -176,6 +214,12 @@ def test_the_title_is_what_the_user_said_first():
     seen(
         [user([reminder]), user([reminder, {"type": "text", "text": "Fix the parser"}]), user("and more")], "anthropic"
     )
+    assert seen.branches[0].title == "Fix the parser"
+
+
+def test_the_title_is_nothing_that_the_model_said():
+    seen = Seen()
+    seen([SYSTEM, {"role": "assistant", "content": "How can I help?"}, user("Fix the parser")])
     assert seen.branches[0].title == "Fix the parser"
 
 

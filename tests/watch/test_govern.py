@@ -1,0 +1,110 @@
+"""A branch that goes on: which session governs, what it continues from, and when it is not asked."""
+
+import json
+
+import pytest
+
+from cupel.watch._reading import call_of, read_request
+from tests.watch.agent import PATHS, body, history, step
+from tests.watch.test_conversations import Seen
+
+BUDGET = 3000
+MARK = {"cache_control": {"type": "ephemeral"}}
+LARGE_TOOL = {"name": "read", "input_schema": {"type": "object", "description": "word " * 400}}
+
+
+class Governed:
+    """Governs one request after the other."""
+
+    def __init__(self, provider="openai"):
+        self.provider = provider
+        self.seen = Seen()
+
+    def place(self, messages, **more):
+        """Return where a request belongs, and the request."""
+        raw = json.dumps(body(self.provider, messages, **more)).encode()
+        read = read_request(call_of("POST", PATHS[self.provider]), raw)
+        place = self.seen(messages, self.provider, **more)
+        place.live.govern(place.turn, read, BUDGET, None)
+        return place, read
+
+    def __call__(self, messages, usage=None, **more):
+        """Return the turn of a request that was sent, and answered with this usage."""
+        place, read = self.place(messages, **more)
+        place.turn.usage = usage
+        place.live.observe(place.turn)
+        place.live.settle(place.turn, read, place.previous, None)
+        return place.turn
+
+    def refuse(self, count, *, refused=True):
+        """Withdraw a request, because the provider refused it or it could not be made."""
+        place, _ = self.place(history("openai", count))
+        place.live.withdraw(place.turn, "not sent", refused=refused)
+        return place.live
+
+
+def test_other_tools_count_from_the_request_on_that_has_them():
+    governed = Governed("anthropic")
+    plain = governed(history("anthropic", 1))
+    with_tool = governed(history("anthropic", 2), tools=[LARGE_TOOL])
+    assert with_tool.tokens - plain.tokens > 500
+
+
+def test_a_client_that_begins_to_set_cache_marks_reads_from_the_cache():
+    governed = Governed("anthropic")
+    bill = governed(history("anthropic", 3)).bill
+    assert bill.price == bill.sent
+    marked = history("anthropic", 4)
+    marked[-1] = {**marked[-1], "content": [{**marked[-1]["content"][0], **MARK}]}
+    bill = governed(marked).bill
+    assert bill.price < bill.sent
+
+
+def test_a_new_branch_continues_from_the_one_it_was_forked_from():
+    governed = Governed()
+    governed(history("openai", 12))
+    forked = [*history("openai", 11), *step("openai", 20), *step("openai", 21)]
+    turn = governed(forked)
+    assert [len(branch.turns) for branch in governed.seen.branches] == [1, 1]
+    assert turn.bill.rewritten > 0, "not all of it is new"
+    assert turn.appended.read > 0
+    alone = Governed()(forked)
+    assert (alone.bill.rewritten, alone.appended.read) == (0, 0)
+
+
+def test_after_two_refusals_in_a_row_nothing_is_governed():
+    governed = Governed()
+    governed.refuse(14)
+    assert governed.refuse(15).body is None
+    assert governed(history("openai", 16)).notes == ["not governed: two requests in a row were refused"]
+
+
+def test_an_answer_ends_a_row_of_refusals():
+    governed = Governed()
+    governed.refuse(14)
+    governed(history("openai", 15))
+    governed.refuse(16)
+    assert governed(history("openai", 17)).notes == []
+
+
+def test_a_failure_is_no_refusal():
+    governed = Governed()
+    for count in (14, 15, 16):
+        governed.refuse(count, refused=False)
+    assert governed(history("openai", 17)).notes == []
+
+
+def test_a_request_that_was_not_sent_is_forgotten():
+    governed = Governed()
+    governed(history("openai", 14))
+    (branch,) = governed.seen.branches
+    state = branch.state
+    assert governed.refuse(15).branch.state == state
+
+
+def test_the_cost_of_sending_everything_is_in_the_providers_tokens():
+    plain = Governed()(history("openai", 14))
+    twice = Governed()(history("openai", 14), usage={"prompt_tokens": 2 * plain.tokens})
+    assert twice.bill.sent == 2 * plain.tokens
+    assert twice.appended.sent == pytest.approx(2 * plain.appended.sent, abs=2)
+    assert twice.appended.price == pytest.approx(2 * plain.appended.price)
