@@ -227,7 +227,9 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
     """
     if not is_sequence(messages):  # a generator could be read only once
         raise wrong_type("messages", "a list of messages", messages)
-    memory = Memory(lasts=False) if memory is None else memory
+    counter = counter_or_default(options.counter)
+    if memory is None:
+        memory, counter = Memory(), CachedCounter(counter)  # a long text is counted to be read, cut and shortened
     framework, tools = options.framework, plain(options.tools, "tools")
     parsed = memory.recall(messages if framework is None else framework.translated(messages), messages)
     if framework is None:
@@ -235,9 +237,7 @@ def read_history(messages: Sequence[Any], options: Options, memory: Memory | Non
         fmt = detect_format(traits, options.provider, system=options.system, tools=tools)
     else:
         fmt = framework.rules
-    images, counter = ImageRule(options.image_tokens), counter_or_default(options.counter)
-    if not memory.lasts:
-        counter = CachedCounter(counter)  # a long text is counted to be read, to be cut, and to be shortened
+    images = ImageRule(options.image_tokens)
     infos = [one.read(f"messages[{index}]", fmt, images, counter) for index, one in enumerate(parsed)]
     units, rules = _grouped(infos, fmt, options)
     if options.sends:

@@ -143,9 +143,7 @@ PLACEHOLDER: Final[JSON] = {"role": "system", "content": "[cupel: earlier messag
 class Memory:
     """The messages of the last turn, and the items that represented its units."""
 
-    def __init__(self, *, lasts: bool = True, observation: Callable[[Any], bool] | None = None) -> None:
-        self.lasts = lasts
-        """Whether there will be another turn."""
+    def __init__(self, *, observation: Callable[[Any], bool] | None = None) -> None:
         self._observation = observation
         self._before: list[ParsedMessage] = []
         self._raw: list[JSON] = []
@@ -158,26 +156,13 @@ class Memory:
             messages: a provider's messages, or a framework's translated ones.
             originals: the caller's own.
         """
-        if not self.lasts:
-            return [
-                self._parsed(plain_message(one, f"messages[{index}]"), originals[index])
-                for index, one in enumerate(messages)
-            ]
         before, count = self._before, len(self._before)
-        if isinstance(messages, list) and messages[:count] == self._raw:
-            found = list(before)
-        else:
-            found = list[ParsedMessage]()
-            known = {id(one.raw): one for one in before}
-            by_digest = {_key(one.raw): one for one in before} if count else {}
-            for index, message in enumerate(messages):
-                if index < count and message == before[index].raw:
-                    found.append(before[index])
-                    continue
-                raw = plain_message(message, f"messages[{index}]")
-                found.append(known.get(id(message)) or by_digest.get(_key(raw)) or self._parsed(raw, originals[index]))
+        same = isinstance(messages, list) and messages[:count] == self._raw
+        found = list(before) if same else []
+        known = {} if same else {_key(one.raw): one for one in before}
         for index in range(len(found), len(messages)):
-            found.append(self._parsed(plain_message(messages[index], f"messages[{index}]"), originals[index]))
+            raw = plain_message(messages[index], f"messages[{index}]")
+            found.append((known.get(_key(raw)) if known else None) or self._parsed(raw, originals[index]))
         self._before, self._raw = found, [one.raw for one in found]
         return list(found)
 

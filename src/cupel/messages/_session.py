@@ -215,14 +215,13 @@ class MessageSession(BaseSession, Generic[M]):
         room = window - history.fixed_tokens
         history.drop_stale(room)
         segments = source.follow(history, active.origin)
-        start = TurnStart.of(self._state, self._prices, _opening(history.fixed), idle)
-        last = grown(self._state.last, segments, history)
+        state = structs.replace(self._state, last=grown(self._state.last, segments, history))
         return TurnPlanner(
             history=history,
             source=source,
             segments=segments,
             values=self._values(history, room, segments, source),
-            start=start._replace(state=structs.replace(self._state, last=last)),
+            start=TurnStart.of(state, self._prices, _opening(history.fixed), idle),
             noting=Gaps(
                 segments=segments,
                 counter=history.counter,

@@ -238,7 +238,10 @@ class TurnPlanner:
             options = [FormOption(held[at], present.tokens(at, held[at]), 1.0)]
         else:
             names = {present.form(at), *self._shorter(at)}
-            options = [FormOption(name, present.tokens(at, name), self._share(at, name)) for name in names]
+            sizes = {name: present.tokens(at, name) for name in names}
+            options = [
+                FormOption(name, size, (size / max(segment.tokens, 1)) ** _SHARE) for name, size in sizes.items()
+            ]
             options.sort(key=lambda option: (option.tokens, option.form))
         noted = self.notes and segment.role in ("step", "talk")
         return Candidate(
@@ -252,10 +255,6 @@ class TurnPlanner:
             preferred=segment.role == "talk" or segment.has_user_words,
             trace=segment.trace.tokens + _NOTE_FRAME if noted else 0,
         )
-
-    def _share(self, at: int, name: str) -> float:
-        share: float = (self._present.tokens(at, name) / max(self.segments[at].tokens, 1)) ** _SHARE
-        return share
 
     def _shorter(self, at: int) -> Iterable[str]:
         """Return the names of a step's shorter forms."""

@@ -90,41 +90,6 @@ class _Child(NamedTuple):
     value: Any
 
 
-class Document:
-    """A JSON document, and the form of it that some room allows; the markers of an earlier one are only counted."""
-
-    def __init__(self, text: str, context: Context) -> None:
-        plain, earlier = _OWN.subn("", text) if "[cupel:" in text else (text, 0)
-        text = escape_foreign(plain)
-        self._earlier = [Marker.of(f"{plural(earlier, 'part')} already")] if earlier else []
-        value, start, end = read(text)
-        self._node = Node(text, _Child(start, start, end, value), context, 0)
-
-    def build(self, room: int) -> str | None:
-        """Return the form of at most `room` characters, or None if there is none.
-
-        Where the document only wraps a long string, and there is no room for both, it is the form of that string, with
-        a marker for the other members of the wrapper.
-        """
-        segments = self.segments(room)
-        if segments is not None:
-            return rendered([*self._earlier, *segments])
-        wrapped = self.wrapped()
-        if wrapped is None:
-            return None
-        beside = [_members(wrapped.beside)] if wrapped.beside else []
-        form = wrapped.inner.build(room - sum(len(marker) + 1 for marker in beside))
-        return self._node.emptied(room) if form is None else rendered([*beside, form])
-
-    def segments(self, room: int) -> list[str] | None:
-        """Return the form as texts and markers."""
-        return self._node.segments(room)
-
-    def wrapped(self) -> Wrapped | None:
-        """Return the text or the document in the string that this document wraps, or None if it wraps none."""
-        return self._node.wrapped()
-
-
 class Wrapped(NamedTuple):
     """A string that makes up nearly all of a document, and the keys of the members beside it that say something."""
 
@@ -174,18 +139,17 @@ class Node:
         before, after = text[child.start : child.at + 1], text[self._children[-1].end : child.end]
         room -= self._context.weigh(before) + self._context.weigh(after)
         kept = self._parts(room)
-        if kept:
-            if self._main() not in (None, *kept) and self.wrapped() is not None:
-                return None
-            return [before, *self._written(kept), after]
-        return [before, self._marker(0, len(self._children)), after] if room >= MARKER else None
+        if not kept:
+            return self.emptied() if room >= MARKER else None
+        if self._main() not in (None, *kept) and self.wrapped() is not None:
+            return None
+        return [before, *self._written(kept), after]
 
-    def emptied(self, room: int) -> str | None:
-        """Return the container with a marker in place of its children, or None if there is no room for it."""
+    def emptied(self) -> list[str]:
+        """Return a container with a marker in place of its children."""
         text, child, children = self._text, self._child, self._children
         before, after = text[child.start : child.at + 1], text[children[-1].end : child.end]
-        form = rendered([before, self._marker(0, len(children)), after])
-        return form if len(form) <= room else None
+        return [before, self._marker(0, len(children)), after]
 
     def wrapped(self) -> Wrapped | None:
         """Return the text or the document in the string that makes up nearly all of a value, or None."""
@@ -298,6 +262,36 @@ class Node:
         commas = [","] * last + [""] * (len(segments) - last)
         pairs = zip(segments, commas, strict=True)
         return [one if isinstance(one, Marker) else label + quoted(one) + comma for one, comma in pairs]
+
+
+class Document(Node):
+    """A JSON document, and the form of it that some room allows; the markers of an earlier one are only counted."""
+
+    def __init__(self, text: str, context: Context) -> None:
+        plain, earlier = _OWN.subn("", text) if "[cupel:" in text else (text, 0)
+        text = escape_foreign(plain)
+        self._earlier = [Marker.of(f"{plural(earlier, 'part')} already")] if earlier else []
+        value, start, end = read(text)
+        super().__init__(text, _Child(start, start, end, value), context, 0)
+
+    def build(self, room: int) -> str | None:
+        """Return the form of at most `room` characters, or None if there is none.
+
+        Where the document only wraps a long string, and there is no room for both, it is the form of that string, with
+        a marker for the other members of the wrapper.
+        """
+        segments = self.segments(room)
+        if segments is not None:
+            return rendered([*self._earlier, *segments])
+        wrapped = self.wrapped()
+        if wrapped is None:
+            return None
+        beside = [_members(wrapped.beside)] if wrapped.beside else []
+        form = wrapped.inner.build(room - sum(len(marker) + 1 for marker in beside))
+        if form is not None:
+            return rendered([*beside, form])
+        emptied = rendered(self.emptied())
+        return emptied if len(emptied) <= room else None
 
 
 def _says(value: object) -> bool:
