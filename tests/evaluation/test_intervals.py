@@ -6,7 +6,7 @@ import pytest
 
 from cupel import ContextItem
 from cupel.evaluation import Case, Outcome, compare
-from cupel.evaluation._evaluate import _summed, estimates, mean_and_error, student_quantile
+from cupel.evaluation._evaluate import _summed, estimates, student_quantile
 
 
 def one(values, seed=0):
@@ -75,7 +75,3 @@ def test_one_case_has_no_interval():
 @pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042)])
 def test_students_quantile(freedom, quantile):
     assert student_quantile(freedom) == pytest.approx(quantile, abs=0.006)
-
-
-def test_the_standard_error_of_one_value_is_not_known():
-    assert mean_and_error([3.0]) == (3.0, float("inf"))

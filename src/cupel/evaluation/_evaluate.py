@@ -125,19 +125,6 @@ _SMALL: Final = (12.706, 4.303, 3.182, 2.776)
 """The quantiles for 1 to 4 degrees of freedom, where the expansion is not accurate enough."""
 
 
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean and its standard error, which is infinite for fewer than two values.
-
-    >>> mean_and_error([1.0, 3.0])
-    (2.0, 1.0)
-    """
-    count = len(values)
-    mean = fsum(values) / count if count else 0.0
-    if count < _FEW:
-        return mean, float("inf")
-    return mean, sqrt(fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a policy on one case."""
@@ -321,6 +308,15 @@ def _counted(
     return dict(sorted(found.items()))
 
 
+def points_of(difference: Estimate) -> str:
+    """Return the difference of two shares in points, with its interval.
+
+    >>> points_of(Estimate(0.05, 0.01, 0.09, 100))
+    '+5.0 points (+1.0 to +9.0)'
+    """
+    return f"{100 * difference.value:+.1f} points ({100 * difference.low:+.1f} to {100 * difference.high:+.1f})"
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The average differences between two policies on the same cases: the second minus the first."""
@@ -339,7 +335,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """The comparison in a sentence; a difference whose interval contains 0 may be chance."""
-        points = f"{100 * self.kept.value:+.1f} points ({100 * self.kept.low:+.1f} to {100 * self.kept.high:+.1f})"
+        points = points_of(self.kept)
         if self.kept.low > 0:
             return f"{self.second} keeps more than {self.first}: {points}"
         if self.kept.high < 0:

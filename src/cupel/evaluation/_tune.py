@@ -11,7 +11,7 @@ import cupel.policy
 from cupel._checks import as_function, as_integer
 from cupel.errors import ScorerConfigError
 from cupel.evaluation._cases import EvaluationError
-from cupel.evaluation._evaluate import as_cases, estimates, judge, label, mean_and_error
+from cupel.evaluation._evaluate import as_cases, estimates, judge, label, points_of
 from cupel.pipeline import Pipeline
 from cupel.scorers import CompositeScorer, RelevanceScorer, ScaledScorer, Scorer
 from cupel.slicers import BestFirstSlice, GreedySlice, KnapsackSlice, Slicer
@@ -80,10 +80,6 @@ def _changed(weight: float, random: Random) -> float:
     return float(f"{weight * _WIDEST ** random.uniform(-1, 1):.3g}")
 
 
-ERRORS: Final = 2.0
-"""A gain counts if it exceeds this many standard errors."""
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """The shares that the best of the first `tried` candidates keeps: on the cases it was chosen on, and on others."""
@@ -106,8 +102,6 @@ class Tuning:
     """The share that the policies chosen on the other folds keep."""
     gain: Estimate
     """The difference of the two, case by case."""
-    error: float
-    """The standard error of the gain."""
     curve: tuple[Point, ...] = field(repr=False)
     """The figures as more candidates were tried; if `unseen` stays below `seen`, the search fits noise."""
     cases: int
@@ -118,13 +112,10 @@ class Tuning:
     @property
     def verdict(self) -> str:
         """The result in a sentence."""
-        points = f"{100 * self.gain.value:+.1f} points on unseen cases"
-        limit = f"two standard errors ({100 * ERRORS * self.error:.1f})"
+        points = f"{points_of(self.gain)} on unseen cases"
         if self.gained:
-            return (
-                f"a gain of {points}, more than {limit}: {self.before.value:.3f} before, {self.unseen.value:.3f} after"
-            )
-        return f"no gain beyond chance: {points}, not more than {limit}; the policy stays as it is"
+            return f"a gain of {points}: {self.before.value:.3f} before, {self.unseen.value:.3f} after"
+        return f"no gain beyond chance: {points}; the policy stays as it is"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -134,7 +125,6 @@ class Tuning:
             "before": self.before.to_dict(),
             "unseen": self.unseen.to_dict(),
             "gain": self.gain.to_dict(),
-            "error": self.error,
             "cases": self.cases,
             "groups": self.groups,
             "folds": self.folds,
@@ -161,8 +151,8 @@ def tune(
     """Search for weights, neighbours of relevance and a slicer that keep more of the needed items.
 
     The search draws `trials` candidates by `seed`, the policy itself among them. For each of the `folds`, which keep
-    groups of cases together, the best candidate on the other folds is chosen and read on this one. Only if the gain on
-    these unseen cases exceeds two standard errors is the best candidate over all cases returned.
+    groups of cases together, the best candidate on the other folds is chosen and read on this one. Only if the
+    interval of the gain on these unseen cases lies above 0 is the best candidate over all cases returned.
 
     >>> from cupel import CompositeScorer, ContextItem, PriorityScorer, ReflexiveScorer
     >>> from cupel.evaluation import Case
@@ -254,17 +244,15 @@ def _judged(
                 unseen[at] = kept[leaders[tried]][at]
         curve.append(Point(tried + 1, fsum(kept[best[tried]]) / len(cases), fsum(unseen) / len(cases)))
     gains = [after - before for after, before in zip(unseen, kept[0], strict=True)]
-    gain, error = mean_and_error(gains)
-    gained = best[-1] != 0 and gain > ERRORS * error
     ones = [1.0] * len(cases)
-    before, after, difference = estimates([(kept[0], ones), (unseen, ones), (gains, ones)], seed=seed)
+    before, after, gain = estimates([(kept[0], ones), (unseen, ones), (gains, ones)], seed=seed)
+    gained = best[-1] != 0 and gain.low > 0
     return Tuning(
         policy=_named(candidates[best[-1]], candidates[0], len(cases), before, after) if gained else candidates[0],
         gained=gained,
         before=before,
         unseen=after,
-        gain=difference,
-        error=error,
+        gain=gain,
         curve=tuple(curve),
         cases=len(cases),
         groups=groups,
