@@ -65,7 +65,9 @@ function drawWatched() {
     }),
   );
   const turns = watching.rows.reduce((sum, row) => sum + row.turns, 0);
-  $("subtitle").textContent = `${data.watch.upstream}${data.watch.upstream && ": "}${plural(watching.rows.length, "conversation")}, ${plural(turns, "turn")}`;
+  const talks = new Set(watching.rows.map(({ session }) => session.replace(/\.\d+$/, ""))).size;
+  const branches = watching.rows.length > talks ? ` in ${plural(watching.rows.length, "branch", "branches")}` : "";
+  $("subtitle").textContent = `${data.watch.upstream}${data.watch.upstream && ": "}${plural(talks, "conversation")}${branches}, ${plural(turns, "turn")}`;
 }
 
 const changesOf = new EventSource("events");

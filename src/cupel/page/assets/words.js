@@ -3,7 +3,7 @@
 const grouped = new Intl.NumberFormat("en-US");
 const number = (value) => grouped.format(value);
 const capital = (words) => `${words[0].toUpperCase()}${words.slice(1)}`;
-const plural = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+const plural = (count, word, words = `${word}s`) => `${number(count)} ${count === 1 ? word : words}`;
 
 // Characters that would act on the text around them instead of being seen: controls, line and paragraph separators,
 // bidirectional overrides, invisible marks. (Joiners stay: emoji and Indic scripts need them.)
