@@ -221,6 +221,15 @@ def test_thinking_at_either_end_of_a_message_is_known(message: Any, opens: bool,
     assert (info.opens_thinking, info.ends_thinking) == (opens, ends)
 
 
+def test_a_loop_keeps_the_thinking_that_it_began_with() -> None:
+    history = [user("Hi"), assistant(THOUGHT, use("a")), user(result("a", "x " * 300))]
+    for key in "bcdefg":
+        history += [assistant(use(key)), user(result(key, "x " * 300))]
+    fitted = fit(history, 1000, forms=False, notes=False, **OPTIONS)
+    assert fitted.positions[:3] == (0, 1, 2)
+    assert len(fitted.positions) < len(history)
+
+
 def test_messages_with_thinking_are_not_changed() -> None:
     assert read_message(assistant(THOUGHT, use("a")), "bedrock").is_fixed
     assert not read_message(assistant("Yes.", use("a"), POINT), "bedrock").is_fixed

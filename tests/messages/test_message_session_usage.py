@@ -175,5 +175,6 @@ def test_a_request_that_differs_does_not_count_as_forgotten() -> None:
 def test_diagnostics_of_another_type_are_refused() -> None:
     session = MessageSession[Message](1000, **OPTIONS)
     session.fit([{"role": "user", "content": "Hello!"}])
-    with pytest.raises(TypeError, match="diagnostics must be the diagnostics of a response, or a mapping"):
-        session.observe({"prompt_tokens": 20}, diagnostics="tools_changed")
+    for diagnostics in ("tools_changed", b"tools_changed", 7, 0.5):
+        with pytest.raises(TypeError, match="diagnostics must be the diagnostics of a response, or a mapping"):
+            session.observe({"prompt_tokens": 20}, diagnostics=diagnostics)

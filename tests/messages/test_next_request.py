@@ -95,6 +95,17 @@ def test_long_words_of_the_user_are_cut_rather_than_left_out():
     assert kept(history, 300) == [0, 2, 4]
 
 
+@pytest.mark.parametrize("budget", [200, 240])
+def test_words_and_outputs_are_both_cut_before_a_request_is_refused(budget: int):
+    history = [user("Look at everything there is to see. " * 20)]
+    for key in "abc":
+        history += [assistant([use(key)]), user([used(key, "word " * 80), *([TEXT] if key == "b" else [])])]
+    for fitted in (fit(history, budget, counter=COUNTER), MessageSession(budget, counter=COUNTER).fit(history)):
+        assert fitted.shortened == (0, 4, 6)
+        assert 0.9 * budget < fitted.total_tokens <= budget
+        assert violations("anthropic", fitted.messages, history) == []
+
+
 def test_framework_histories_keep_the_running_result_too():
     thought = {"role": "assistant", "content": None, "reasoning": "Hm.", "tool_calls": calling("a")["tool_calls"]}
     history = [user("Hi"), thought, result("a"), calling("b"), result("b", "x" * 400), calling("c"), result("c")]

@@ -63,15 +63,31 @@ def test_fewer_steps_are_held_the_less_room_there_is() -> None:
     def steps(room: int) -> list[int]:
         return [at for at in next(present(FIVE, room).levels()) if at]
 
-    assert [steps(room) for room in (1200, 130, 40)] == [[3, 4, 5], [4, 5], [5]]
+    assert [steps(room) for room in (1200, 130, 70, 40)] == [[3, 4, 5], [4, 5], [4, 5], [5]]
+
+
+WORDS = {"type": "text", "text": "Stop, use the other file."}
+
+
+def three_steps(question: str, spoken: str) -> list[Any]:
+    """A question and the steps a, b and c, one of them with words of the user beside its result."""
+    history = [user(question)]
+    for key in "abc":
+        history += [assistant([use(key)]), user([used(key, OUTPUT), *([WORDS] if key == spoken else [])])]
+    return history
 
 
 def test_a_step_with_words_of_the_user_is_held_longer_than_newer_ones() -> None:
-    words = {"type": "text", "text": "Stop, use the other file."}
-    results = [used(key, OUTPUT) for key in "abc"]
-    history = [user("Look."), assistant([use("a")]), user([results[0], words])]
-    history += [message for key in (1, 2) for message in (assistant([use("abc"[key])]), user([results[key]]))]
-    assert [at for at in next(present(history, 120).levels()) if at] == [1, 3]
+    assert [at for at in next(present(three_steps("Look.", "a"), 120).levels()) if at] == [1, 3]
+
+
+@pytest.mark.parametrize("room", [200, 220, 240, 260])
+def test_words_and_outputs_that_must_be_sent_are_both_cut_where_that_is_the_last_resort(room: int) -> None:
+    one = present(three_steps("Look at everything there is to see. " * 20, "b"), room)
+    assert list(one.levels()) == []
+    (held,) = one.least()
+    assert [at for at, form in held.items() if form] == [0, 2, 3]
+    assert sum(one.tokens(at, form) for at, form in held.items()) <= room
 
 
 def test_new_words_of_the_user_are_stronger_than_old_ones_and_the_newest_are_strongest() -> None:
@@ -89,6 +105,14 @@ def test_a_form_becomes_whole_where_the_room_suffices() -> None:
     longer = one.lengthened(5, short, missing // 2)
     assert 0 < one.tokens(5, longer) - one.tokens(5, short) <= missing // 2
     assert one.lengthened(5, short, 19) == short
+
+
+def test_words_of_the_user_that_were_cut_become_whole_where_the_room_suffices() -> None:
+    one = present([user("word " * 400), *FIVE[1:]], 300)
+    short = one.source.shortened(one.segments[0], one.history, 100)
+    assert one.tokens(0, short) < one.segments[0].tokens
+    assert one.lengthened(0, short, 1000) == WHOLE
+    assert one.lengthened(0, short, 100) == short
 
 
 def test_an_output_that_was_cut_before_is_not_lengthened_to_be_cut() -> None:

@@ -150,9 +150,20 @@ def test_an_admission_that_is_not_exact_says_so(monkeypatch):
 
 def test_only_the_last_preparations_are_kept():
     page = live([ContextItem(f"{number}", 5) for number in range(80)], [Pipeline(scorer=RecencyScorer())])
+    kept = []
     for number in range(80):
         ask(page, budget=10, pins={str(number): True})
-        assert 0 < len(page._prepared) <= 64
+        kept.append(len(page._prepared))
+    assert kept == [*range(1, 65), *range(1, 17)]
+
+
+def test_scores_are_told_again_where_weights_or_pins_changed_them():
+    page = live([ContextItem("a", 5)], [Pipeline(scorer=CompositeScorer(SCORERS)), Pipeline(scorer=RecencyScorer())])
+    told = [
+        ["scores" in one for one in ask(page, budget=10, **changed)["policies"]]
+        for changed in ({}, {"weights": {"0": [1, 1, 1, 1]}}, {"pins": {"0": True}})
+    ]
+    assert told == [[False, False], [True, False], [True, True]]
 
 
 @pytest.mark.parametrize(

@@ -210,11 +210,11 @@ def test_the_last_stop_has_room_for_everything_counted_with_a_margin_and_in_buck
 
 
 def test_a_copy_of_a_pinned_item_names_none_of_its_own(scripts):
-    items = [ContextItem("same", 5, pinned=True), ContextItem("same", 5), ContextItem("same", 5, priority=1)]
+    items = [ContextItem("same", 5), ContextItem("same", 5, priority=1), ContextItem("same", 5, pinned=True)]
     chosen = [Pipeline(scorer=SCORER)]
     payload = payload_of(items, ContextBudget(30, 30), chosen)
     told = scripts.ask("answers", policy=payload["policies"][0], items=payload["items"])[-1]
-    assert [(row["position"], row["by"]) for row in told["excluded"]] == [(1, 2)]
+    assert [(row["position"], row["by"]) for row in told["excluded"]] == [(0, 1)]
 
 
 def test_a_fixed_window_bounds_the_slider():

@@ -50,14 +50,14 @@ def test_other_tools_count_from_the_request_on_that_has_them():
     assert with_tool.tokens - plain.tokens > 500
 
 
-def test_a_client_that_begins_to_set_cache_marks_reads_from_the_cache():
-    governed = Governed("anthropic")
-    bill = governed(history("anthropic", 3)).bill
-    assert bill.price == bill.sent
-    marked = history("anthropic", 4)
-    marked[-1] = {**marked[-1], "content": [{**marked[-1]["content"][0], **MARK}]}
-    bill = governed(marked).bill
-    assert bill.price < bill.sent
+def test_a_client_that_begins_to_set_cache_marks_gets_them():
+    governed, bodies = Governed("anthropic"), []
+    for count in (14, 15):
+        messages = history("anthropic", count)
+        if count == 15:
+            messages[-1] = {**messages[-1], "content": [{**messages[-1]["content"][0], **MARK}]}
+        bodies.append(governed.place(messages)[0].live.body)
+    assert [b"cache_control" in body for body in bodies] == [False, True]
 
 
 def test_a_new_branch_continues_from_the_one_it_was_forked_from():

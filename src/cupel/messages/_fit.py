@@ -270,7 +270,7 @@ class FitTask:
         rules, segments = self.history.rules, self.segments
         others = frozenset(at for at, segment in enumerate(segments) if pinned.issuperset(segment.units))
         present, hard = self._present(self.soft_room), self._present(self.available - self.history.fixed_tokens)
-        levels = (present.levels(others), present.levels(), filter(None, [hard.held(set(), cut=True)]))
+        levels = (present.levels(others), present.levels(), hard.least())
         for held in chain.from_iterable(levels) if hard.room >= 0 else ():
             units = {unit for at in held for unit in segments[at].units}
             if not rules.drop_violations(units, units):

@@ -94,6 +94,11 @@ class Present:
         found = (attempt() for attempt in attempts)
         return (held for held in found if held is not None)
 
+    def least(self) -> Iterator[Held]:
+        """Return only the segments that must be sent: cut as short as need be, or else as short as they can be."""
+        found = (self.held(frozenset(), cut=True, shortest=shortest) for shortest in (False, True))
+        return (held for held in found if held is not None)
+
     def wanted(self) -> set[int]:
         """Return the segments that should be in the request: the user's words, the newest steps, new words."""
         steps = set(self._steps())
@@ -123,11 +128,17 @@ class Present:
             low, high = (middle, high) if fits else (low, middle - 1)
         return self.held(wanted | {*users[:low]}, cut=True)
 
-    def held(self, wanted: AbstractSet[int], *, cut: bool = False) -> Held | None:
-        """Return segments with those that they need, `cut` as short as need be; None if they do not fit."""
+    def held(self, wanted: AbstractSet[int], *, cut: bool = False, shortest: bool = False) -> Held | None:
+        """Return segments with those that they need; None if they do not fit.
+
+        Args:
+            wanted: the segments.
+            cut: whether to cut outputs, or else the words of the user, as short as need be.
+            shortest: whether to cut both, where cutting outputs to one limit is not enough.
+        """
         held = {at: self.form(at) for at in sorted(self.needed(wanted))}
         if cut:
-            held = self._with_shorter_words(self._with_shorter_outputs(held))
+            held = self._with_shorter_words(self._with_shorter_outputs(held, shortest=shortest))
         return held if self._excess(held) <= 0 else None
 
     def needed(self, wanted: AbstractSet[int]) -> set[int]:
@@ -143,14 +154,14 @@ class Present:
     def _excess(self, held: Held) -> int:
         return sum(self.tokens(at, form) for at, form in held.items()) - self.room
 
-    def _with_shorter_outputs(self, held: Held) -> Held:
-        """Return held segments whose outputs are as short as need be, all to the same limit."""
+    def _with_shorter_outputs(self, held: Held, *, shortest: bool) -> Held:
+        """Return held segments whose outputs are as short as need be, or as they can be, all to the same limit."""
         excess = self._excess(held)
         found = dict(held)
         steps = [at for at in held if self.segments[at].sizes]
         sizes = [size for at in steps for size in self.segments[at].all_sizes]
         taken = sum(self.tokens(at, WHOLE) - self.tokens(at, held[at]) for at in steps)
-        limit = level(sizes, sum(sizes) - taken - excess) if sizes else 0
+        limit = max(sizes, default=0) if shortest or not sizes else level(sizes, sum(sizes) - taken - excess)
         while limit >= 1 and self._excess(found) > 0:
             for at in steps:
                 name = self.source.shortened(self.segments[at], self.history, limit)

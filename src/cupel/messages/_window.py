@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -148,7 +148,7 @@ class TurnPlanner:
             return self._whole()
         if (request := self._continued()) is not None:
             return request
-        for held in self._present.levels():
+        for held in chain(self._present.levels(), self._present.least()):
             if (request := self._repacked(held)) is not None:
                 return request
         units = [unit for at in self._present.needed(set()) for unit in self.segments[at].units]
