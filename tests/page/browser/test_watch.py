@@ -57,6 +57,17 @@ def test_turns_appear_while_they_happen(watch):
         until(page, "document.getElementById('turn-title').textContent === 'Turn 9 of 11'")
 
 
+def test_a_fork_is_a_branch_of_its_conversation(watch):
+    with running(reply_to) as upstream, proxied(upstream.url) as proxy:
+        page = watch(proxy)
+        send(proxy, 4)
+        proxy.turns(1)
+        other = [*history("openai", 2), {"role": "user", "content": "Try something else."}]
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", other))
+        proxy.turns(2)
+        until(page, "document.getElementById('subtitle').textContent.includes('1 conversation in 2 branches, 2 turns')")
+
+
 def test_a_slow_answer_is_on_its_way(watch):
     with running(lambda request: [1.5, *reply_to(request)]) as upstream, proxied(upstream.url) as proxy:
         page = watch(proxy)
