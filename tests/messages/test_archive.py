@@ -29,11 +29,10 @@ def as_anthropic(messages: list[Message]) -> list[Message]:
 
 
 def as_thinking(messages: list[Message]) -> list[Message]:
-    """Anthropic's messages, of which two in three calls come after thinking, and each loop begins with it."""
+    """Anthropic's messages; some come after thinking, so some tool loops begin with it and others do not."""
     found: list[Message] = []
     for number, message in enumerate(as_anthropic(messages)):
-        begins = not found or isinstance(found[-1]["content"], str)
-        if message["role"] == "assistant" and (begins or number % 3):
+        if message["role"] == "assistant" and number * number % 7 < 3:
             content = message["content"]
             blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
             thought = {"type": "thinking", "thinking": f"Thought {number}.", "signature": "s"}
@@ -71,7 +70,7 @@ FORMATS: list[tuple[dict[str, Any], Written]] = [
 
 
 def histories(written: Written, turns: int) -> list[list[Message]]:
-    return [written(history) for history in requests(conversation(21, turns))]
+    return [written(history) for history in requests(conversation(18, turns))]
 
 
 @pytest.mark.parametrize(("given", "written"), FORMATS)

@@ -315,16 +315,17 @@ class TurnPlanner:
         system = any(info.role == "system" and info.rejection is None for info in infos[first:])
         if history.alternate or linked or system:
             return []
-        needed = self._thinking()
+        needed = self._loop_ends()
         return [at for at in found if needed.isdisjoint(self.segments[at].positions)]
 
-    def _thinking(self) -> set[int]:
-        """Return old messages that a tool loop may have to begin with: the first of each, and the newest."""
-        if self.history.rules.loops is None:
+    def _loop_ends(self) -> set[int]:
+        """Return old messages by which tool loops are told apart, and the newest that one could begin with."""
+        loops = self.history.rules.loops
+        if loops is None:
             return set()
         oldest = self.segments[self._oldest].positions[0] if self._oldest < len(self.segments) else 0
         thinking = (at for at in range(oldest - 1, -1, -1) if self.history.infos[at].opens_thinking)
-        return {*self.history.rules.loops.openers.values(), *islice(thinking, 1)}
+        return {at for first, span in loops.borders.items() for at in (first, *span)} | {*islice(thinking, 1)}
 
     def noted(self, request: PlannedRequest, words: Mapping[int, str]) -> PlannedRequest:
         """Return a request with a note for each gap; `words` are those that the caller wrote, by gap."""
