@@ -140,11 +140,14 @@ class LiveBranch:
         forgotten = not previous or (idle is not None and idle > prices.ttl)
         same = 0 if forgotten else opening + sum(sizes[: common_run(previous, digests)])
         bill = estimated(prices, same=same, sent=sent, new=new if previous else sent)
-        if turn.window is not None and turn.bill is not None:
-            turn.appended = _scaled(bill, turn.bill.sent / max(turn.tokens, 1))
-        elif turn.bill is None or not turn.bill.settled:
+        own = bill if turn.window is None or turn.bill is None else turn.bill
+        if own is bill:
             turn.tokens = sent
-            turn.bill = (settle(State(pending=bill), turn.usage, prices)[1] if turn.usage else None) or bill
+        if turn.usage and not own.settled:
+            own = settle(State(pending=own), turn.usage, prices)[1] or own
+        if turn.window is not None:
+            turn.appended = _scaled(bill, own.sent / max(turn.tokens, 1))
+        turn.bill = own
 
     def number(self, position: int | None, message: Any) -> int:
         """Return the number of a message that is not the client's own, for `WatchedTurn.window`."""

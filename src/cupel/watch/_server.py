@@ -35,6 +35,10 @@ _MOST_HELD: Final = 256_000_000
 """Bytes of bodies held in memory at once; further calls are forwarded without being read."""
 _AFTERWARDS: Final = 0.02
 """Seconds after which a forwarded request is read, so that reading does not delay it."""
+_POOLS: Final = 16
+"""Pools of connections to upstreams, because httpx looks at every connection of a pool for each request."""
+_TIMEOUT: Final = httpx.Timeout(None, connect=30)
+_LIMITS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=10, keepalive_expiry=30)
 _LONGEST: Final = 500
 """Characters of a refusal that a note quotes."""
 
@@ -92,11 +96,8 @@ class WatchApp:
         self._hosts = hosts
         self._any_address = any_address
         self._page = Starlette(routes=[Mount(PAGE, routes=page_routes(watcher.store))])
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=30),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30),
-            follow_redirects=False,
-        )
+        context = httpx.create_ssl_context()
+        self._clients = [httpx.AsyncClient(verify=context, timeout=_TIMEOUT, limits=_LIMITS) for _ in range(_POOLS)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -109,7 +110,8 @@ class WatchApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
-        await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()
         await asyncio.to_thread(self._watcher.close)
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -157,7 +159,8 @@ class WatchApp:
         url = httpx.URL(upstream)
         target = url.raw_path.rstrip(b"/") + scope["raw_path"][len(prefix) :]
         target += b"?" + scope["query_string"] if scope["query_string"] else b""
-        work = asyncio.create_task(self._exchange(request, send, exchange, governs=governs))
+        pool = self._clients[(client.client.port if client.client else 0) % _POOLS]
+        work = asyncio.create_task(self._exchange(pool, request, send, exchange, governs=governs))
         gone = asyncio.create_task(upload.gone())
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -173,7 +176,13 @@ class WatchApp:
             raise results[0]
 
     async def _exchange(
-        self, request: Callable[[bytes | None], httpx.Request], send: Send, exchange: Exchange | None, *, governs: bool
+        self,
+        pool: httpx.AsyncClient,
+        request: Callable[[bytes | None], httpx.Request],
+        send: Send,
+        exchange: Exchange | None,
+        *,
+        governs: bool,
     ) -> None:
         """Send a request and forward the answer; a governed one that is refused is replaced by the original."""
         governed = None
@@ -182,10 +191,10 @@ class WatchApp:
         elif exchange is not None:
             asyncio.get_running_loop().call_later(_AFTERWARDS, self._look, exchange)
         try:
-            response = await self._client.send(request(governed), stream=True)
+            response = await pool.send(request(governed), stream=True)
             if exchange is not None and governed is not None and response.status_code in _REFUSALS:
                 self._watcher.withdraw(exchange, await _refusal(response), refused=True)
-                response = await self._client.send(request(None), stream=True)
+                response = await pool.send(request(None), stream=True)
         except httpx.HTTPError as error:
             note = f"the upstream cannot be reached: {type(error).__name__}: {error}"
             if exchange is not None:
