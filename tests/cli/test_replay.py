@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cupel.messages import default_prices
 from tests.evaluation import recordings
 
 PRICES = ("marked", "automatic")
@@ -44,6 +45,12 @@ def test_prices_are_mechanisms(cupel, sessions):
     prices = [cupel("replay", "sessions.jsonl", "--budget", "900", "--prices", name, *strategy) for name in PRICES]
     marked, automatic = (done.json["strategies"][0]["price"] for done in prices)
     assert marked < automatic  # beginnings of less than 1,024 tokens are not served
+
+
+def test_prices_are_those_of_the_provider_unless_given(cupel, sessions):
+    found = cupel("replay", "sessions.jsonl", "--budget", "900", "--strategy", "append", "--format", "json").json
+    own = default_prices("openai")
+    assert found["prices"] == {"read": own.read, "write": own.write}
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def read_budget(args: argparse.Namespace) -> ContextBudget:
     )
 
 
-def add_policy(parser: Parser, *, several: bool = False) -> None:
+def add_policy(parser: Parser, *, several: bool = False, default: str = "chat") -> None:
     """Add the policy and its overrides; with `several` the option may be repeated."""
     group = parser.add_argument_group("policy")
     again = "; repeat it to compare" if several else ""
@@ -264,7 +264,7 @@ def add_policy(parser: Parser, *, several: bool = False) -> None:
         "--policy",
         action="append" if several else "store",
         metavar="NAME|FILE",
-        help=f"a preset (see `cupel presets`) or a policy file, .json or .toml; default: chat{again}",
+        help=f"a preset (see `cupel presets`) or a policy file, .json or .toml; default: {default}{again}",
     )
     _complete_with(policy, _POLICIES)
     add_overrides(group, "change the policy document: slicer=knapsack, slicer.bucket_size=10, deduplication=false")

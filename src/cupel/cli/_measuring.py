@@ -202,11 +202,15 @@ def _configure_replay(parser: Parser) -> None:
         "sessions",
         metavar="SESSIONS",
         nargs="+",
-        help="a .json or .jsonl file of conversations, one per line, optionally with .gz, or - for standard input",
+        help="a .json or .jsonl file of conversations, one per line, optionally with .gz, a folder of recordings of "
+        "`cupel watch`, or - for standard input",
     )
     parser.add_argument("--budget", type=token_count, required=True, metavar="N", help="tokens a request may have")
     parser.add_argument(
-        "--prices", choices=tuple(_PRICES), default="marked", help="how the provider caches prompts; default: marked"
+        "--prices",
+        choices=tuple(_PRICES),
+        help="how the provider caches prompts: at marks of the caller, for a premium; by itself; or by itself, for a "
+        "premium; default: as the provider of the first conversation does",
     )
     parser.add_argument(
         "--worth",
@@ -241,7 +245,7 @@ def _configure_replay(parser: Parser) -> None:
     )
     add_max_unpacked(parser)
     add_quiet(parser)
-    add_policy(parser, several=True)
+    add_policy(parser, several=True, default="the newest messages first")
     add_format(parser)
 
 
@@ -251,7 +255,7 @@ def _replay(args: argparse.Namespace) -> int:
         raise ConfigurationError("--set changes a policy: name one with --policy")
     read = [recording for name in args.sessions for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
     recordings = read[: args.limit]
-    prices = _PRICES[args.prices]()
+    prices = None if args.prices is None else _PRICES[args.prices]()
     strategies = window_strategies(policies, args.strategy or _STRATEGIES, prices=prices, worth=args.worth)
     try:
         with progress_bar("replaying", "turns", quiet=args.quiet) as show:

@@ -253,7 +253,7 @@ def _print_conversation(found: Replay, chat: Path) -> None:
     say()
     print_replay(found)
     say("\nOne conversation is an example, not a measurement.")
-    say(f"Try also:  {_command()} replay {chat} --budget {found.budget} --prices automatic\n")
+    say(f"Try also:  {_command()} replay {chat} --budget {found.budget} --prices marked\n")
 
 
 def _print_selection(report: SelectionReport, budget: ContextBudget, name: str, files: _Files) -> None:
