@@ -70,15 +70,20 @@ WORDS = {"type": "text", "text": "Stop, use the other file."}
 
 
 def three_steps(question: str, spoken: str) -> list[Any]:
-    """A question and the steps a, b and c, one of them with words of the user beside its result."""
+    """A question and the steps a, b and c, some of them with words of the user beside their results."""
     history = [user(question)]
     for key in "abc":
-        history += [assistant([use(key)]), user([used(key, OUTPUT), *([WORDS] if key == spoken else [])])]
+        history += [assistant([use(key)]), user([used(key, OUTPUT), *([WORDS] if key in spoken else [])])]
     return history
 
 
 def test_a_step_with_words_of_the_user_is_held_longer_than_newer_ones() -> None:
     assert [at for at in next(present(three_steps("Look.", "a"), 120).levels()) if at] == [1, 3]
+
+
+def test_of_several_steps_with_words_of_the_user_the_newer_ones_are_held() -> None:
+    one = present(three_steps("Look at everything. " * 10, "abc"), 180)
+    assert [at for at in next(one.levels()) if at] == [2, 3]
 
 
 @pytest.mark.parametrize("room", [200, 220, 240, 260])

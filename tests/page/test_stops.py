@@ -210,7 +210,8 @@ def test_the_last_stop_has_room_for_everything_counted_with_a_margin_and_in_buck
 
 
 def test_a_copy_of_a_pinned_item_names_none_of_its_own(scripts):
-    items = [ContextItem("same", 5), ContextItem("same", 5, priority=1), ContextItem("same", 5, pinned=True)]
+    options = [{}, {"priority": 1}, {"pinned": True}]
+    items = [ContextItem("same", 5, timestamp=session_items()[-1].timestamp, **one) for one in options]
     chosen = [Pipeline(scorer=SCORER)]
     payload = payload_of(items, ContextBudget(30, 30), chosen)
     told = scripts.ask("answers", policy=payload["policies"][0], items=payload["items"])[-1]

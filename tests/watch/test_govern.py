@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cupel.watch._govern import count_body
 from cupel.watch._reading import call_of, read_request
 from tests.watch.agent import PATHS, body, history, step
 from tests.watch.test_conversations import Seen
@@ -20,20 +21,24 @@ class Governed:
         self.provider = provider
         self.seen = Seen()
 
+    def read(self, messages, **more):
+        return read_request(
+            call_of("POST", PATHS[self.provider]), json.dumps(body(self.provider, messages, **more)).encode()
+        )
+
     def place(self, messages, **more):
         """Return where a request belongs, and the request."""
-        raw = json.dumps(body(self.provider, messages, **more)).encode()
-        read = read_request(call_of("POST", PATHS[self.provider]), raw)
+        read = self.read(messages, **more)
         place = self.seen(messages, self.provider, **more)
         place.live.govern(place.turn, read, BUDGET, None)
         return place, read
 
-    def __call__(self, messages, usage=None, **more):
+    def __call__(self, messages, usage=None, idle=None, **more):
         """Return the turn of a request that was sent, and answered with this usage."""
         place, read = self.place(messages, **more)
         place.turn.usage = usage
         place.live.observe(place.turn)
-        place.live.settle(place.turn, read, place.previous, None)
+        place.live.settle(place.turn, read, place.previous, idle)
         return place.turn
 
     def refuse(self, count, *, refused=True):
@@ -108,3 +113,51 @@ def test_the_cost_of_sending_everything_is_in_the_providers_tokens():
     assert twice.bill.sent == 2 * plain.tokens
     assert twice.appended.sent == pytest.approx(2 * plain.appended.sent, abs=2)
     assert twice.appended.price == pytest.approx(2 * plain.appended.price)
+
+
+def test_all_of_a_first_request_is_new():
+    bill = Governed()(history("openai", 14)).appended
+    assert (bill.read, bill.rewritten, bill.new) == (0, 0, bill.sent)
+
+
+@pytest.mark.parametrize(("idle", "is_read"), [(10, True), (10**6, False)])
+def test_a_cache_that_has_expired_is_not_read(idle, is_read):
+    governed = Governed()
+    governed(history("openai", 14))
+    assert (governed(history("openai", 15), idle=idle).appended.read > 0) is is_read
+
+
+def test_a_retry_of_a_request_that_was_not_governed_is_not_governed():
+    governed = Governed("openai-responses")
+    assert governed.place(history("openai-responses", 14))[0].live.body is not None
+    for _ in range(2):
+        place, _ = governed.place(history("openai-responses", 15), previous_response_id="resp_1")
+        assert place.live.body is None
+    assert place.turn.action == "retry"
+
+
+def test_tokens_are_counted_for_the_body_that_the_branch_would_send():
+    governed = Governed()
+    place, _ = governed.place(history("openai", 14))
+    governed.place(history("openai", 16))
+    counted = count_body(governed.read(history("openai", 17)), BUDGET, place.live)
+    assert counted == governed.place(history("openai", 17))[0].live.body
+    assert counted != count_body(governed.read(history("openai", 17)), BUDGET, None)
+
+
+def test_tokens_of_a_branch_that_is_left_alone_are_the_clients():
+    governed = Governed()
+    for count in (14, 15):
+        live = governed.refuse(count)
+    assert count_body(governed.read(history("openai", 16)), BUDGET, live) is None
+
+
+def test_windows_of_earlier_turns_are_forgotten_where_there_are_too_many_forms(monkeypatch):
+    monkeypatch.setattr("cupel.watch._govern._MOST_FORMS", 4)
+    governed = Governed()
+    turns = [governed(history("openai", count)) for count in range(1, 30)]
+    (branch,) = governed.seen.branches
+    assert len(branch.forms) < 20
+    assert turns[0].window is None, "the client's own request was sent"
+    assert [] in [turn.window for turn in turns]
+    assert turns[-1].window
