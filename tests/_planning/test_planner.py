@@ -57,7 +57,7 @@ TERMS = st.builds(
 
 
 def naive(pool: list[Candidate], last: list[Entry], terms: TurnTerms) -> tuple[float, int, dict[str, str]] | None:
-    """The rule as it is written down, with no thought for speed: every cut, every piece looked for anew."""
+    """The rule as it is written down, with no thought for speed: every cut, and every piece looked for again."""
     best: tuple[float, int, dict[str, str]] | None = None
     for cut in range(len(last) + 1):
         prefix = legal_prefix(pool, last[:cut])
@@ -73,7 +73,7 @@ def naive(pool: list[Candidate], last: list[Entry], terms: TurnTerms) -> tuple[f
 
 
 def legal_prefix(pool: list[Candidate], entries: list[Entry]) -> dict[str, FormOption] | None:
-    """The forms that a beginning of the last request stood in, or None if no request can begin so."""
+    """The forms of a prefix of the last request, or None if no request can begin with it."""
     by_key = {candidate.key: candidate for candidate in pool}
     chosen: dict[str, FormOption] = {}
     for entry in entries:

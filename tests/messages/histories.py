@@ -37,7 +37,7 @@ IMAGE = png(640, 480)
 
 @st.composite
 def calls_and_results(draw: st.DrawFn) -> tuple[list[str], list[str]]:
-    """The ids of a turn's calls and of the results behind it; usually they match."""
+    """The ids of a turn's calls and of the results after it; usually they match."""
     if draw(st.integers(0, 3)):
         calls = draw(st.lists(IDS, min_size=1, max_size=3, unique=True))
         return calls, draw(st.permutations(calls))
@@ -201,9 +201,9 @@ def anthropic_exchange(draw: st.DrawFn) -> list[Message]:
     opening = draw(st.sampled_from(([], [], [THINKING], [REDACTED], [{"type": "text", "text": "Let me see."}])))
     said = [*opening, *({"type": "tool_use", "id": c, "name": "search", "input": {"q": draw(TEXT)}} for c in calls)]
     answer = [_anthropic_result(r, draw(MAYBE_EMPTY), draw(st.booleans())) for r in results]
-    extra = draw(st.sampled_from(("none", "none", "none", "behind", "before", "split")))
+    extra = draw(st.sampled_from(("none", "none", "none", "after", "before", "split")))
     messages: list[Message] = [{"role": "assistant", "content": said}]
-    if extra == "behind":
+    if extra == "after":
         answer.append({"type": "text", "text": "And hurry."})
     elif extra == "before":
         answer.insert(0, {"type": "text", "text": "Here:"})
@@ -224,7 +224,7 @@ def anthropic_user(draw: st.DrawFn) -> list[Message]:
 
 @st.composite
 def anthropic_loop(draw: st.DrawFn) -> list[Message]:
-    """Tool steps of which the first thinks, the others sometimes; words now and then stand beside a result."""
+    """Tool steps of which the first thinks, the others sometimes; sometimes there are words beside a result."""
     messages: list[Message] = []
     first = draw(st.sampled_from((0, 0, 20, 40)))
     for step in range(draw(st.integers(1, 4))):

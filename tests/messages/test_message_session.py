@@ -273,7 +273,7 @@ def test_a_policy_says_what_messages_are_worth() -> None:
 
 
 def test_a_scorer_sees_what_it_knows_again_as_the_same_objects() -> None:
-    """An index that follows a growing pool by identity is not built anew, though the system prompt is pinned."""
+    """An index that follows a growing pool by identity is not built again, though the system prompt is pinned."""
     pools: list[Sequence[ContextItem]] = []
 
     class Watching(RecencyScorer):

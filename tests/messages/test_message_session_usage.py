@@ -114,7 +114,7 @@ def diagnosed(cause: str, tokens: int | None = None) -> dict[str, Any]:
 
 
 def second_turn(diagnostics: object, *, read: int = 0) -> tuple[MessageSession[Message], Bill]:
-    """A session after its second request, which should have been read from the cache as far as the first one goes."""
+    """A session after its second request, which should have been read from the cache up to the end of the first one."""
     session = MessageSession[Message](10_000, provider="anthropic", counter=OPTIONS["counter"])
     history = [{"role": "user", "content": "What is in the log? " * 100}]
     first = session.fit(history)

@@ -31,7 +31,7 @@ def exchange(number: int, asked: str, shown: str) -> list[Message]:
 
 
 def looking(seed: int, turns: int, *, back: Any) -> list[Message]:
-    """A conversation whose calls each take up a name of the output so many turns `back`."""
+    """A conversation whose calls each use a name from the output `back` turns ago."""
     random = Random(seed)
     messages: list[Message] = [{"role": "user", "content": "Find out why it fails."}]
     shown: list[list[str]] = []
@@ -44,7 +44,7 @@ def looking(seed: int, turns: int, *, back: Any) -> list[Message]:
 
 
 def kept(messages: list[Message], budget: int) -> float:
-    """The share of calls whose name still stood in the window before them."""
+    """The share of calls whose name was still in the window before them."""
     session = MessageSession[Message](budget, provider="openai", counter=COUNTER)
     found: list[bool] = []
     for history in requests(messages):

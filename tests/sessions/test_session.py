@@ -193,9 +193,9 @@ def test_bad_arguments_are_refused(
     with pytest.raises(ConfigurationError, match="idle"):
         session.select([], idle=-1)
     keyless = Session(PIPELINE, 100, key=lambda item: item.tokens)  # type: ignore[arg-type,return-value]
-    with pytest.raises(TypeError, match="what key returned"):
+    with pytest.raises(TypeError, match="the result of key"):
         keyless.select([message(0)])
-    with pytest.raises(TypeError, match="what key returned must be a string, got list"):
+    with pytest.raises(TypeError, match="the result of key must be a string, got list"):
         Session(PIPELINE, 100, key=lambda item: list(item.tags)).select([message(0)])  # type: ignore[arg-type,return-value]
     session.select([message(0)])
     with pytest.raises(ConfigurationError, match=r"usage.input_tokens must be from 0 to 2\*\*53"):

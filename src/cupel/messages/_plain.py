@@ -74,7 +74,7 @@ def is_model(value: object) -> bool:
 
 
 def _dumped(value: Any, path: str) -> Any:
-    # Fields that the SDK adds to what the provider sent are None, or named as not for sending.
+    # Fields that the SDK adds to those of the provider are None, or named as not for sending.
     excluded = getattr(value, "__api_exclude__", None)
     try:
         return value.model_dump(mode="json", exclude_none=True, by_alias=True, exclude=excluded)

@@ -205,7 +205,7 @@ class Segments:
 
     def _text(self, text: str, limit: int, counter: TokenCounter, query: str | None) -> str:
         if self._shortener is not None:
-            form = as_text("what forms returned", self._shortener(text, limit))
+            form = as_text("the result of forms", self._shortener(text, limit))
             if counter.count(form) <= limit:
                 return form or text
         return shorten(text, limit, counter=counter, query=query) or text

@@ -161,7 +161,7 @@ class MessageSession(BaseSession, Generic[M]):
             planner, request, active = self._planned(history, idle)
             words: dict[int, str] = {}
             for at, omitted, previous in self._asked(planner, request):
-                words[at] = as_text("what note returned", _now(cast("NoteFunction", self._note)(omitted, previous)))
+                words[at] = as_text("the result of note", _now(cast("NoteFunction", self._note)(omitted, previous)))
             return self._sent(planner, planner.noted(request, words), active, history)
 
     async def afit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
@@ -171,7 +171,7 @@ class MessageSession(BaseSession, Generic[M]):
             words: dict[int, str] = {}
             for at, omitted, previous in self._asked(planner, request):
                 answer = cast("NoteFunction", self._note)(omitted, previous)
-                words[at] = as_text("what note returned", await answer if inspect.isawaitable(answer) else answer)
+                words[at] = as_text("the result of note", await answer if inspect.isawaitable(answer) else answer)
             return self._sent(planner, planner.noted(request, words), active, history)
 
     def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, PlannedRequest, Active]:

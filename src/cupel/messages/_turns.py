@@ -89,7 +89,7 @@ class TurnBuilder:
 
     def _named(self, change: Change) -> Change:
         """Return a change with the place and the tools of its messages, and the tokens that they came with."""
-        segment, infos = self.segments[self.request.index[change.key]], self.planner.history.infos
+        segment, infos = self.segments[self.planner.index[change.key]], self.planner.history.infos
         tools = ", ".join(dict.fromkeys(tool for at in segment.positions for tool in infos[at].tools))
         positions = tuple(self.origin[at] for at in segment.positions)
         label = ranges(positions) + (f" ({tools})" if tools else "")
@@ -99,7 +99,7 @@ class TurnBuilder:
         """Return the messages to set cache breakpoints after: the last, the common prefix, and the opening."""
         infos = self.planner.history.infos
         opening = next((n for n, at in enumerate(positions) if infos[at].role != "system"), len(positions)) - 1
-        common = [self.request.index[entry.key] for entry in self.step.entries[: self.step.common]]
+        common = [self.planner.index[entry.key] for entry in self.step.entries[: self.step.common]]
         joint = sum(len(self.segments[at].positions) for at in common) - 1
         places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
         return {positions[place] for place in [*places][: max(0, self.limit)]}
@@ -119,7 +119,7 @@ class TurnBuilder:
             if segment is None:
                 excluded.append(ExcludedItem(item, 0.0, Filtered(history.units[unit].rejection or "")))
                 continue
-            at = request.index.get(segment.key, -1)  # archived segments have no value
+            at = self.planner.index.get(segment.key, -1)  # archived segments have no value
             value = self.planner.values[at] if at >= 0 else 0.0
             if entry := entries.get(segment.key):
                 why = InclusionReason.PINNED if at in request.held else InclusionReason.SCORED
@@ -145,7 +145,7 @@ class TurnBuilder:
         self, history: History, item: ContextItem, positions: Sequence[int], entry: Entry, *, is_first: bool
     ) -> ContextItem:
         """Return a unit's item as it is sent: in its form, and with the note if it is the first one of its segment."""
-        at = self.request.index[entry.key]
+        at = self.planner.index[entry.key]
         shorter = {self.origin[position]: one for position, one in self._form(at, entry.form).items()}
         if not shorter.keys().isdisjoint(positions):
             item = history.shortened(item, positions, shorter)

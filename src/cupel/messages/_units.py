@@ -21,7 +21,7 @@ class MessageInfo:
     speaks: bool = False
     """It holds words of the user or the assistant; a message of results, if there are words beside them."""
     is_setting: bool = False
-    """It holds for the rest of the conversation, whatever becomes of system messages."""
+    """It holds for the rest of the conversation, also where later system messages are left out."""
     is_compaction: bool = False
     """It holds the provider's summary of everything before it, which the provider no longer reads."""
     calls: list[str] = field(default_factory=list[str])

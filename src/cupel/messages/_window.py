@@ -47,6 +47,8 @@ class PlannedRequest:
     """A planned request."""
 
     entries: tuple[Entry, ...]
+    sent: Mapping[int, str]
+    """The form of each segment that is sent, by index, in order."""
     notes: Mapping[int, PlacedNote]
     """Notes, by the segment that they precede."""
     gaps: Mapping[int, Gap]
@@ -57,13 +59,6 @@ class PlannedRequest:
     held: frozenset[int]
     violations: Mapping[int, str]
     """Segments that cannot be sent beside the others, with the reason."""
-    index: Mapping[str, int]
-    """Segments by key."""
-
-    @property
-    def sent(self) -> dict[int, str]:
-        """The form of each segment that is sent, by index, in order."""
-        return {self.index[entry.key]: entry.form for entry in self.entries}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,11 +273,13 @@ class TurnPlanner:
         violations: Mapping[int, str] | None = None,
     ) -> PlannedRequest:
         """Return a request that begins with `kept` entries of the last one."""
-        order = [self.index[entry.key] for entry in entries]
+        sent = {self.index[entry.key]: entry.form for entry in entries}
+        order = [*sent]
         earlier: Mapping[int, PlacedNote] = self._reusable[1] if kept else {}
         notes = {at: earlier[at] for at in order[:kept] if at in earlier}
         return PlannedRequest(
             entries=entries,
+            sent=sent,
             notes=notes,
             gaps=self.noting.between(order, kept, notes) if self.notes else {},
             planner=planner,
@@ -290,7 +287,6 @@ class TurnPlanner:
             value=value,
             held=frozenset(held),
             violations=violations or {},
-            index=self.index,
         )
 
     @cached_property
@@ -341,7 +337,7 @@ class TurnPlanner:
                 notes[at], taken, free = placed, taken + tokens, free - tokens
         rest = {at: gap for at, gap in request.gaps.items() if at not in notes}
         notes |= self.noting.written(rest, min(self.window // NOTES_SHARE - taken, free))
-        entries = [self._with_note(entry, notes.get(request.index[entry.key])) for entry in request.entries]
+        entries = [self._with_note(entry, notes.get(self.index[entry.key])) for entry in request.entries]
         return replace(request, entries=tuple(entries), notes=notes, gaps={})
 
     def _with_note(self, entry: Entry, placed: PlacedNote | None) -> Entry:

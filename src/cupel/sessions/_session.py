@@ -149,7 +149,7 @@ class ItemTurn:
         key: Key,
     ) -> None:
         def known(item: ContextItem) -> str:
-            return as_text("what key returned", key(item))
+            return as_text("the result of key", key(item))
 
         added = {known(item) for item in new}
         old = sorted((item for item in items if known(item) not in added), key=lambda item: _order(item, known))

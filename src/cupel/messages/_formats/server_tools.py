@@ -25,7 +25,7 @@ _BEGINNINGS = frozenset(("server_tool_use", "mcp_tool_use"))
 
 
 def note_server_work(block: JSON, info: MessageInfo) -> None:
-    """Note in `info` what a content block of the model begins, ends or calls on the provider's side."""
+    """Note in `info` the work on the provider's side that a content block begins, ends or calls for."""
     kind, caller = str(block.get("type")), fields(block.get("caller"))
     if kind in _BEGINNINGS:
         _begin(str(block.get("id")), info)
