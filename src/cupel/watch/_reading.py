@@ -25,6 +25,8 @@ _RAW_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+Answer = tuple[list[Any], dict[str, Any] | None]
+"""The model's messages, which can be sent back, and the usage."""
 _Assemble = Callable[[Sequence[dict[str, Any]]], dict[str, Any]]
 _Messages = Callable[[dict[str, Any]], list[Any]]
 
@@ -172,15 +174,7 @@ def _inflated(body: bytes, name: str) -> bytes:
         raise UnreadableError(f"it cannot be unpacked: {error}") from error
 
 
-class ReadAnswer(NamedTuple):
-    """The model's answer."""
-
-    messages: list[Any]
-    """As messages that can be sent back."""
-    usage: dict[str, Any] | None
-
-
-def read_answer(call: ModelCall, body: bytes, *, encoding: str = "", content_type: str = "") -> ReadAnswer:
+def read_answer(call: ModelCall, body: bytes, *, encoding: str = "", content_type: str = "") -> Answer:
     """Read an answer, whole or streamed, up to where it ends; raise UnreadableError if it is none."""
     assemble, messages_of = _ANSWERS[call.provider]
     text = unpacked_body(body, encoding)
@@ -188,9 +182,9 @@ def read_answer(call: ModelCall, body: bytes, *, encoding: str = "", content_typ
         streamed = content_type.startswith("text/event-stream")
         answer = assemble(list(_events(text))) if streamed else json.loads(text)
         if call.counts or not is_object(answer):
-            return ReadAnswer([], None)
+            return [], None
         usage = answer.get("usage")
-        return ReadAnswer(messages_of(answer), usage if is_object(usage) and usage else None)
+        return messages_of(answer), usage if is_object(usage) and usage else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"the answer cannot be read: {error!r}") from error
 

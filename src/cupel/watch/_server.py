@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
@@ -97,7 +97,7 @@ class WatchApp:
         self._any_address = any_address
         self._page = Starlette(routes=[Mount(PAGE, routes=page_routes(watcher.store))])
         context = httpx.create_ssl_context()
-        self._clients = [httpx.AsyncClient(verify=context, timeout=_TIMEOUT, limits=_LIMITS) for _ in range(_POOLS)]
+        self._pools = [httpx.AsyncClient(verify=context, timeout=_TIMEOUT, limits=_LIMITS) for _ in range(_POOLS)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -110,8 +110,8 @@ class WatchApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
-        for client in self._clients:
-            await client.aclose()
+        for pool in self._pools:
+            await pool.aclose()
         await asyncio.to_thread(self._watcher.close)
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -142,25 +142,27 @@ class WatchApp:
         body, exchange = None, None
         if call is not None and self._watcher.held < _MOST_HELD and (governs or not call.counts):
             body = await upload.whole(MAX_BODY)
-            exchange = None if body is None else Exchange(call, body, headers, scope["query_string"])
-            if exchange is not None and signed:
-                exchange.notes.append("signed by AWS SigV4: forwarded as it is")
+            notes = ["signed by AWS SigV4: forwarded as it is"] if signed else []
+            if body is not None:
+                exchange = Exchange(call, body, headers, scope["query_string"], governs=governs, notes=notes)
         elif not any(name in {b"content-length", b"transfer-encoding"} for name, _ in headers):
             body = await upload.whole(0)
+        url = httpx.URL(upstream)
+        target = url.raw_path.rstrip(b"/") + scope["raw_path"][len(prefix) :]
+        target += b"?" + scope["query_string"] if scope["query_string"] else b""
+        pool = self._pools[(client.client.port if client.client else 0) % _POOLS]
 
-        def request(governed: bytes | None) -> httpx.Request:
+        async def ask(governed: bytes | None) -> httpx.Response:
             content = upload.stream() if body is None else body or None
             changed = to_upstream(headers, host=url.netloc, readable=exchange is not None and not signed)
             if governed is not None:
                 content = governed
                 changed = [one for one in changed if one[0] not in {b"content-length", b"content-encoding"}]
-            return httpx.Request(client.method, url, headers=changed, content=content, extensions={"target": target})
+            request = httpx.Request(client.method, url, headers=changed, content=content)
+            request.extensions["target"] = target
+            return await pool.send(request, stream=True)
 
-        url = httpx.URL(upstream)
-        target = url.raw_path.rstrip(b"/") + scope["raw_path"][len(prefix) :]
-        target += b"?" + scope["query_string"] if scope["query_string"] else b""
-        pool = self._clients[(client.client.port if client.client else 0) % _POOLS]
-        work = asyncio.create_task(self._exchange(pool, request, send, exchange, governs=governs))
+        work = asyncio.create_task(self._exchange(ask, send, exchange))
         gone = asyncio.create_task(upload.gone())
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -171,30 +173,25 @@ class WatchApp:
                 task.cancel()
             results = await asyncio.gather(work, gone, return_exceptions=True)
             if exchange is not None:
-                self._observe(exchange, governs=governs)
+                with suppress(Exception):  # a failure of the observer never reaches the client
+                    self._watcher.answered(exchange)
         if isinstance(results[0], Exception):
             raise results[0]
 
     async def _exchange(
-        self,
-        pool: httpx.AsyncClient,
-        request: Callable[[bytes | None], httpx.Request],
-        send: Send,
-        exchange: Exchange | None,
-        *,
-        governs: bool,
+        self, ask: Callable[[bytes | None], Awaitable[httpx.Response]], send: Send, exchange: Exchange | None
     ) -> None:
         """Send a request and forward the answer; a governed one that is refused is replaced by the original."""
         governed = None
-        if exchange is not None and governs:
+        if exchange is not None and exchange.governs:
             governed = await self._watcher.govern(exchange)
         elif exchange is not None:
             asyncio.get_running_loop().call_later(_AFTERWARDS, self._look, exchange)
         try:
-            response = await pool.send(request(governed), stream=True)
+            response = await ask(governed)
             if exchange is not None and governed is not None and response.status_code in _REFUSALS:
                 self._watcher.withdraw(exchange, await _refusal(response), refused=True)
-                response = await pool.send(request(None), stream=True)
+                response = await ask(None)
         except httpx.HTTPError as error:
             note = f"the upstream cannot be reached: {type(error).__name__}: {error}"
             if exchange is not None:
@@ -207,12 +204,6 @@ class WatchApp:
     def _look(self, exchange: Exchange) -> None:
         with suppress(Exception):  # a failure of the observer never stops a request
             self._watcher.look(exchange)
-
-    def _observe(self, exchange: Exchange, *, governs: bool) -> None:
-        if not governs:
-            self._look(exchange)
-        with suppress(Exception):  # a failure of the observer never reaches the client
-            self._watcher.answered(exchange)
 
 
 async def _relay(response: httpx.Response, send: Send, exchange: Exchange | None) -> None:

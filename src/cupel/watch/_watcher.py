@@ -40,6 +40,8 @@ class Exchange:
     body: bytes
     headers: Headers
     query: bytes = b""
+    governs: bool = False
+    """Whether its messages may be replaced."""
     at: float = field(default_factory=time.time)
     notes: list[str] = field(default_factory=list[str])
     status: int = 499
@@ -136,6 +138,8 @@ class Watcher:
 
     def answered(self, exchange: Exchange) -> None:
         """Read an answer that was forwarded, settle the bill and record the turn."""
+        if not exchange.governs:
+            self.look(exchange)
         self.seen += 1
         exchange.seconds = time.time() - exchange.at
         self._submit(exchange, self._end)
