@@ -301,6 +301,23 @@ def test_sessions_that_were_put_aside_continue_as_before(monkeypatch):
     assert left == [3, 1]
 
 
+@pytest.mark.parametrize("cached", [0.0, 0.9])
+def test_sending_everything_is_compared_under_the_cache_that_the_provider_has(cached):
+    """Without one, it costs as much as it has tokens."""
+
+    def reply(request):
+        tokens = len(request.body) // 4
+        said = says("openai", "Done.", tokens)
+        said["usage"]["prompt_tokens_details"] = {"cached_tokens": int(tokens * cached)}
+        return answer(said)
+
+    with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy.url, "openai", 14)
+        last = proxy.turns(14)[-1]
+        assert (last.appended.read > 0) == (cached > 0)
+        assert (last.appended.price == last.appended.sent) == (cached == 0)
+
+
 def test_usage_calibrates_the_counter():
     """A provider that counts twice as much gets requests of half the size."""
 

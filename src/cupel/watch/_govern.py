@@ -61,6 +61,8 @@ class LiveBranch:
     """What the session was made with."""
     _before: str | None = None
     """The state before the newest request."""
+    _served: float = 1.0
+    """The share of the tokens that could be cached which the provider's cache served last."""
     _sizes: dict[bytes, int] = field(default_factory=dict[bytes, int])
     """Tokens of messages, by their digests."""
     _opening_tokens: tuple[tuple[bytes, bytes], int] | None = None
@@ -115,8 +117,9 @@ class LiveBranch:
         """Settle the bill of a governed request with the provider's usage."""
         self.refusals = 0
         if self.session is not None and turn.usage:
-            turn.bill = self.session.observe(turn.usage) or turn.bill
+            estimate, turn.bill = turn.bill, self.session.observe(turn.usage) or turn.bill
             self.branch.state = self.session.to_json()
+            self._learn(estimate, turn.bill)
 
     def settle(self, turn: WatchedTurn, read: ReadRequest, previous: Sequence[bytes], idle: float | None) -> None:
         """Compute the bill of sending everything: the turn's own, or the one that a governed turn is compared with.
@@ -144,10 +147,16 @@ class LiveBranch:
         if own is bill:
             turn.tokens = sent
         if turn.usage and not own.settled:
-            own = settle(State(pending=own), turn.usage, prices)[1] or own
+            estimate, own = own, settle(State(pending=own), turn.usage, prices)[1] or own
+            self._learn(estimate, own)
         if turn.window is not None:
-            turn.appended = _scaled(bill, own.sent / max(turn.tokens, 1))
+            turn.appended = _scaled(bill, prices, own.sent / max(turn.tokens, 1), self._served)
         turn.bill = own
+
+    def _learn(self, estimate: Bill | None, bill: Bill | None) -> None:
+        """Learn from a settled bill how much of the tokens that could be cached the provider's cache serves."""
+        if estimate is not None and bill is not None and estimate.read:
+            self._served = min(1.0, bill.read / bill.sent * estimate.sent / estimate.read)
 
     def number(self, position: int | None, message: Any) -> int:
         """Return the number of a message that is not the client's own, for `WatchedTurn.window`."""
@@ -247,8 +256,7 @@ def _is_same(messages: list[Any], own: list[Any]) -> bool:
     return len(messages) == len(own) and all(one is other for one, other in zip(messages, own, strict=True))
 
 
-def _scaled(bill: Bill, ratio: float) -> Bill:
-    """Return a bill in the provider's tokens."""
-    read, rewritten, new = (round(tokens * ratio) for tokens in (bill.read, bill.rewritten, bill.new))
-    sent = read + rewritten + new
-    return replace(bill, sent=sent, read=read, rewritten=rewritten, new=new, price=bill.price * ratio)
+def _scaled(bill: Bill, prices: Prices, ratio: float, served: float) -> Bill:
+    """Return a bill in the provider's tokens, with a cache that serves a share of what it could."""
+    sent, read, new = (round(tokens * ratio) for tokens in (bill.sent, bill.read * served, bill.new))
+    return estimated(replace(prices, minimum=0, step=1), same=read, sent=sent, new=new)
