@@ -285,3 +285,9 @@ def test_a_request_is_counted_as_the_strategy_counts_it(strategy, tools):
     found = replay(Recording(recordings.chat(), tools=tools), {"noting": noting}, BUDGET)
     assert any(one.notes for one in counted)
     assert [turn.sent for turn in found.strategies["noting"]] == [one.total_tokens for one in counted]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses"])
+def test_messages_in_a_row_that_the_model_wrote_are_one_answer(provider):
+    said = [{"role": role, "content": "Hi."} for role in ("user", "assistant", "assistant", "user", "assistant")]
+    assert [step.at for step in Reader(Recording(said, provider=provider)).steps] == [1, 4]

@@ -77,14 +77,14 @@ class Reader:
 
     @cached_property
     def steps(self) -> list[RecordedStep]:
-        """The model's answers: an assistant message, or in Responses all items in a row that the model wrote."""
+        """The model's answers: all messages in a row that it wrote."""
         found: dict[int, tuple[Any, ...]] = {}
         start: int | None = None
         for at, message in enumerate(self.messages):
             if message.role != "assistant":
                 start = None
                 continue
-            if start is None or self.provider != "openai-responses":
+            if start is None:
                 start = at
             if start:
                 found[start] = found.get(start, ()) + tuple(map(_value, message.arguments))
