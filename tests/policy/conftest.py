@@ -8,12 +8,10 @@ from cupel.policy._registry import PLACERS, SCORERS, SLICERS, load_plugins
 @pytest.fixture
 def fresh_registries():
     registries = (SCORERS, SLICERS, PLACERS)
-    saved = [(dict(registry.by_tag), dict(registry._tags)) for registry in registries]
+    saved = [dict(registry.by_tag) for registry in registries]
     load_plugins.cache_clear()
     yield
     load_plugins.cache_clear()
-    for registry, (by_tag, tags) in zip(registries, saved, strict=True):
+    for registry, by_tag in zip(registries, saved, strict=True):
         registry.by_tag.clear()
         registry.by_tag.update(by_tag)
-        registry._tags.clear()
-        registry._tags.update(tags)

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from math import isnan
 from typing import TYPE_CHECKING
 
-from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens, one_line
+from cupel._text import preview
+from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens
 from cupel.diagnostics._report import IncludedItem
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class _Account:
 
     def of(self, entry: IncludedItem | ExcludedItem) -> str:
         """Explain one decision: in or out, at which stage, and against which numbers."""
-        shown = repr(one_line(entry.item.content, _SHOWN))
+        shown = repr(preview(entry.item.content, _SHOWN))
         if isinstance(entry, IncludedItem):
             return f"{shown} is in: {self._why_in(entry)}"
         stage = self._stages.get(id(entry), entry.reason.stage)

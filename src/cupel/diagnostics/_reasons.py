@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 
 from cupel._frozen import FrozenDict
+from cupel._text import preview
 
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, ">=": operator.ge}
 _FIELD: Final = re.compile(r"\{(-?)(\w+)\}")
@@ -45,13 +46,7 @@ def _shown(value: object, sign: str) -> str:
         return f"{-value if sign else value:,}"
     if isinstance(value, float):
         return f"{-value if sign else value:.4g}"
-    return one_line(str(value), _SHOWN)
-
-
-def one_line(text: str, most: int) -> str:
-    """Return the beginning of a text on one line of at most `most` characters."""
-    line = " ".join(text[: most * 4].split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return preview(str(value), _SHOWN)
 
 
 class InclusionReason(Enum):

@@ -238,17 +238,10 @@ class Pipeline:
         >>> len(result), result.consumed, result.excluded
         (5, 8, {'BudgetExceeded': 3})
         """
-        from cupel.pipeline._sources import stream, streamed
+        from cupel.pipeline._sources import StreamSelection, streamed
 
-        budget = ContextBudget.of(budget)
-        return await stream(
-            self.bind(query),
-            streamed(source),
-            budget,
-            batch_size=batch_size,
-            slack_tokens=slack_tokens,
-            on_excluded=on_excluded,
-        )
+        selection = StreamSelection(self.bind(query), ContextBudget.of(budget), on_excluded)
+        return await selection.read(streamed(source), batch_size, slack_tokens)
 
     def _observed(
         self,

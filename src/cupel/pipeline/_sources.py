@@ -118,12 +118,10 @@ async def read_all(source: Any) -> tuple[ContextItem, ...]:
         found = source.get()
     elif callable(source):
         found = cast("Awaitable[Any]", source())
-    return as_tuple("items", await _listed(await found if isinstance(found, Awaitable) else found), ContextItem)
-
-
-async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
+    if isinstance(found, Awaitable):
+        found = await found
     if isinstance(found, (list, tuple)):
-        return list(cast("list[Any]", found))
+        return as_tuple("items", cast("list[Any]", found), ContextItem)
     if not isinstance(found, AsyncIterable):
         plain: object = found
         if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -136,7 +134,7 @@ async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
             if not batch:
                 break
             entries += batch
-    return entries
+    return as_tuple("items", entries, ContextItem)
 
 
 async def _one_by_one(entries: Iterable[Any]) -> AsyncIterator[Any]:
@@ -250,29 +248,6 @@ class StreamResult(Selected):
     """Items left out, counted by the name of the reason."""
 
 
-async def stream(
-    pipeline: Pipeline,
-    source: AsyncIterable[ContextItem],
-    budget: ContextBudget,
-    *,
-    batch_size: int | None,
-    slack_tokens: int,
-    on_excluded: OnExcluded | None,
-) -> StreamResult:
-    """Read batch after batch until no more than `slack_tokens` are free, then place what was chosen."""
-    size = _batch_size(pipeline, batch_size)
-    as_integer("slack_tokens", slack_tokens, least=0, error=PipelineConfigError)
-    selection = StreamSelection(pipeline, budget, on_excluded)
-    consumed, exhausted = 0, False
-    async with opened(source) as items:
-        while not (exhausted or selection.is_full(slack_tokens)):
-            batch = await next_batch(items, size)
-            exhausted = len(batch) < size
-            consumed += len(batch)
-            selection.take(batch)
-    return StreamResult(selection.place(), budget, consumed, exhausted, selection.excluded)
-
-
 @dataclass(slots=True)
 class StreamSelection:
     """The items chosen so far. Nothing else of the stream is kept, so memory is bounded by the budget."""
@@ -292,6 +267,19 @@ class StreamSelection:
 
     def __post_init__(self) -> None:
         self.remaining = effective_budget(self.budget, 0).target_tokens
+
+    async def read(self, source: AsyncIterable[ContextItem], batch_size: int | None, slack_tokens: int) -> StreamResult:
+        """Read batch after batch until no more than `slack_tokens` are free, then place what was chosen."""
+        size = _batch_size(self.pipeline, batch_size)
+        as_integer("slack_tokens", slack_tokens, least=0, error=PipelineConfigError)
+        consumed, exhausted = 0, False
+        async with opened(source) as items:
+            while not (exhausted or self.is_full(slack_tokens)):
+                batch = await next_batch(items, size)
+                exhausted = len(batch) < size
+                consumed += len(batch)
+                self.take(batch)
+        return StreamResult(self.place(), self.budget, consumed, exhausted, self.excluded)
 
     def is_full(self, slack_tokens: int) -> bool:
         """Say whether to stop: hardly a token is left, or items without tokens are as many as the budget has tokens."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache, partial
-from threading import Lock
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from cupel._checks import as_text, shown
@@ -94,8 +93,6 @@ class Registry(Codec[T]):
     family: str
     base: type[T]
     by_tag: dict[str, RegisteredStrategy] = field(default_factory=dict[str, RegisteredStrategy])
-    _tags: dict[type, str] = field(default_factory=dict[type, str])
-    _lock: Lock = field(default_factory=Lock)
 
     def declare(self, tag: str, strategy: type[T], *members: Field, build: Callable[..., T] | None = None) -> None:
         """Register a dataclass with the fields of its document; `build` replaces its constructor."""
@@ -105,18 +102,17 @@ class Registry(Codec[T]):
         """Register a class; a tag and a class can each be registered only once."""
         if not _TAG.fullmatch(as_text("tag", tag)):
             raise PolicyConfigError(f"a {self.family} tag is a word of letters, digits and _ . : -, got {shown(tag)}")
-        with self._lock:
-            taken = self._tags.get(strategy)
-            if taken == tag:
-                return
-            if tag in self.by_tag:
-                raise PolicyConfigError(f"the {self.family} tag {shown(tag)} is already registered")
-            if taken is not None:
-                raise PolicyConfigError(
-                    f"{strategy.__name__} is already registered as the {self.family} {shown(taken)}"
-                )
-            self.by_tag[tag] = RegisteredStrategy(tag, strategy, codec)
-            self._tags[strategy] = tag
+        registered = self.by_tag.setdefault(tag, RegisteredStrategy(tag, strategy, codec))
+        if registered.strategy is not strategy:
+            raise PolicyConfigError(f"the {self.family} tag {shown(tag)} is already registered")
+        first = self._tag_of(strategy)
+        if first != tag:
+            del self.by_tag[tag]
+            raise PolicyConfigError(f"{strategy.__name__} is already registered as the {self.family} {shown(first)}")
+
+    def _tag_of(self, strategy: type) -> str | None:
+        """Return the first tag of a class."""
+        return next((tag for tag, one in self.by_tag.items() if one.strategy is strategy), None)
 
     def decode(self, value: Any, /) -> T:
         if isinstance(value, str):
@@ -132,7 +128,7 @@ class Registry(Codec[T]):
         return cast("T", self._codec(tag, "type").decode(members))
 
     def encode(self, value: T, /) -> Any:
-        tag = self._tags.get(type(value))
+        tag = self._tag_of(type(value))
         if tag is None:
             raise RefusedError(
                 f"{type(value).__name__} cannot be serialised: it has no {self.family} tag; "

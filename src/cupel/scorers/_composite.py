@@ -21,28 +21,22 @@ _DEEPEST: Final = 200
 
 
 def refuse_cycles(root: Scorer) -> None:
-    """Raise if a scorer contains itself or is nested too deeply; branches may share a scorer.
-
-    The walk is iterative, so that deep nesting cannot exhaust the stack, and compares scorers by identity.
-    """
+    """Raise if a scorer contains itself or is nested too deeply; branches may share a scorer."""
     finished: set[int] = set()
-    path: set[int] = {id(root)}
-    stack = [(root, iter(getattr(root, "children", ())))]
-    while stack:
-        node, children = stack[-1]
-        child = next(children, None)
-        if child is None:
-            stack.pop()
-            path.discard(id(node))
-            finished.add(id(node))
-        elif id(child) in path:
-            msg = f"{type(root).__name__}: cycle detected, {type(child).__name__} is contained in itself"
-            raise ScorerConfigError(msg)
-        elif len(stack) > _DEEPEST:
-            raise ScorerConfigError(f"{type(root).__name__}: more than {_DEEPEST} scorers are nested in one another")
-        elif id(child) not in finished:
-            path.add(id(child))
-            stack.append((child, iter(getattr(child, "children", ()))))
+
+    def visit(node: Scorer, path: tuple[int, ...]) -> None:
+        for child in getattr(node, "children", ()):
+            if id(child) in path:
+                msg = f"{type(root).__name__}: cycle detected, {type(child).__name__} is contained in itself"
+                raise ScorerConfigError(msg)
+            if len(path) > _DEEPEST:
+                msg = f"{type(root).__name__}: more than {_DEEPEST} scorers are nested in one another"
+                raise ScorerConfigError(msg)
+            if id(child) not in finished:
+                visit(child, (*path, id(child)))
+        finished.add(id(node))
+
+    visit(root, (id(root),))
 
 
 @dataclass(frozen=True, slots=True)
