@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from msgspec.structs import replace as with_fields
@@ -50,43 +50,6 @@ def check_members(name: str, prepared: PreparedSelection, items: Iterable[Contex
         raise InvalidItemError(f"{name} must be among the items that were prepared, got {shown(item)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Extensions:
-    """The budgets `base + extra` for every `extra` from 0 up, as the slicer sees them beside these pinned tokens."""
-
-    base: ContextBudget
-    pinned_tokens: int
-
-    @property
-    def most(self) -> int:
-        """The largest `extra` for which there is a budget."""
-        return MOST_TOKENS - self.base.max_tokens
-
-    def at(self, extra: int) -> ContextBudget:
-        """Return the budget with `extra` more tokens."""
-        return self.base.extended(extra)
-
-    def effective(self, extra: int) -> ContextBudget:
-        """Return the slicer's part of that budget; its target never falls as `extra` grows."""
-        return effective_budget(self.at(extra), self.pinned_tokens)
-
-    def reaching(self, target: int) -> int | None:
-        """Return the smallest `extra` whose effective target is at least `target`; None if no budget has it."""
-        base = self.base
-        if target <= 0:
-            return 0
-        if base.estimation_safety_margin_percent:
-            extra = bisect_left(range(self.most + 1), target, key=lambda extra: self.effective(extra).target_tokens)
-        else:
-            unreserved = min(base.target_tokens, base.max_tokens - base.output_reserve)
-            extra = max(0, target - unreserved + self.pinned_tokens + sum(base.reserved_slots.values()))
-        return extra if extra <= self.most else None
-
-    def holding_pins(self) -> int:
-        """Return the smallest `extra` whose window holds the pinned items."""
-        return max(0, self.pinned_tokens - (self.base.max_tokens - self.base.output_reserve))
-
-
 _REFUSALS: Final = (TableTooLargeError, ScarcityError)
 _RUN, _CANDIDATE, _UNKNOWN = 300_000, 1_000, 8  # the cost of a run, of each candidate, and a factor without spans
 
@@ -126,9 +89,12 @@ class Search:
         self, prepared: PreparedSelection, base: ContextBudget, *, most: int | None = None, raising: bool = False
     ) -> None:
         self._prepared = prepared
-        self._extensions = Extensions(base, prepared.pinned_tokens)
-        self._most = self._extensions.most if most is None else min(most, self._extensions.most)
+        self._base = base
         self._raising = raising
+        largest = MOST_TOKENS - base.max_tokens
+        self._most = largest if most is None else min(most, largest)
+        self._first = max(0, prepared.pinned_tokens - (base.max_tokens - base.output_reserve))
+        """The smallest extension whose window holds the pinned items."""
         self._everything = sum(prepared.candidates.tokens)
         self._where: dict[int, list[int]] = {}
         for position, item in enumerate(prepared.candidates.items):
@@ -171,11 +137,9 @@ class Search:
 
     def _first_extra(self, position: int, work: Work) -> Found | None:
         """Find the first of the slicer's targets that a budget has, first among those nearby."""
-        extensions = self._extensions
-        first = extensions.holding_pins()
-        if first > self._most:
+        if self._first > self._most:
             return Found(None)
-        lowest, last = (extensions.effective(extra).target_tokens for extra in (first, self._most))
+        lowest, last = (self._effective(extra).target_tokens for extra in (self._first, self._most))
         farthest = min(last, max(lowest, 1, self._everything))
         for highest in (min(lowest + _NEAR, farthest), farthest):
             intervals = self._prepared.chooser.intervals(position, highest, work)
@@ -183,8 +147,8 @@ class Search:
                 return None
             at = intervals.next(lowest)
             while at is not None and at <= highest:
-                extra = max(first, extensions.reaching(at) or 0)
-                reached = extensions.effective(extra).target_tokens
+                extra = max(self._first, self._reaching(at) or 0)
+                reached = self._effective(extra).target_tokens
                 at = intervals.next(reached)
                 if at == reached:
                     return Found(extra)
@@ -209,7 +173,7 @@ class Search:
     def _some(self, item: int, work: Work, seen: dict[int, Stop]) -> int | None:
         """Find some extension that selects the item, not necessarily the smallest, by doubling and halving."""
         tokens = self._prepared.candidates.tokens
-        enough = self._extensions.reaching(4 * (self._everything + _ROUNDED_UP * len(tokens)))
+        enough = self._reaching(4 * (self._everything + _ROUNDED_UP * len(tokens)))
         most = self._most if enough is None else min(self._most, enough)
         low, high, works = -1, 0, None
         try:
@@ -229,11 +193,9 @@ class Search:
 
     def _run(self, extra: int, work: Work, *, raising: bool) -> Stop:
         """Run one budget; one that cannot be run selects nothing, unless its refusal is raised."""
-        extensions, chooser = self._extensions, self._prepared.chooser
-        pins_fit = extensions.holding_pins()
-        if extra < pins_fit:
-            return Stop(frozenset(), pinned=False, following=pins_fit)  # ruling 9.6
-        effective = extensions.effective(extra)
+        if extra < self._first:
+            return Stop(frozenset(), pinned=False, following=self._first)  # ruling 9.6
+        effective, chooser = self._effective(extra), self._prepared.chooser
         target, span = effective.target_tokens, chooser.span(effective)
         promises = span != (target, target + 1)
         work.spend((_RUN + _CANDIDATE * len(self._prepared.candidates)) * (1 if promises else _UNKNOWN))
@@ -243,13 +205,13 @@ class Search:
             if raising:
                 raise
             stop = Stop(frozenset(), pinned=False, following=None)
-        end = (None if span.stop is None else extensions.reaching(span.stop)) if promises else extra + 1
+        end = (None if span.stop is None else self._reaching(span.stop)) if promises else extra + 1
         return stop._replace(following=min((at for at in (end, stop.following) if at is not None), default=None))
 
     def _settled(self, extra: int, chosen: list[int]) -> Stop:
         """Apply the overflow strategy, and find the budget at which its effect can change."""
-        tokens, pinned_tokens = self._prepared.candidates.tokens, self._extensions.pinned_tokens
-        target = self._extensions.at(extra).target_tokens
+        tokens, pinned_tokens = self._prepared.candidates.tokens, self._prepared.pinned_tokens
+        target = self._base.target_tokens + extra
         total = pinned_tokens + sum(tokens[position] for position in chosen)
         overflow = self._prepared.pipeline.overflow
         if total <= target or overflow is OverflowStrategy.PROCEED:
@@ -268,6 +230,22 @@ class Search:
         if relations is not None:  # a group that was truncated in part goes as a whole
             kept = set(drop_violations(relations, sorted(kept)))
         return Stop(frozenset(kept), pinned=True, following=extra + following - target)
+
+    def _effective(self, extra: int) -> ContextBudget:
+        """Return the slicer's part of the budget with `extra` more tokens; its target never falls as they grow."""
+        return effective_budget(self._base.extended(extra), self._prepared.pinned_tokens)
+
+    def _reaching(self, target: int) -> int | None:
+        """Return the smallest extension whose effective target is at least `target`; None if no budget has it."""
+        base, largest = self._base, MOST_TOKENS - self._base.max_tokens
+        if target <= 0:
+            return 0
+        if base.estimation_safety_margin_percent:
+            extra = bisect_left(range(largest + 1), target, key=lambda extra: self._effective(extra).target_tokens)
+        else:
+            unreserved = min(base.target_tokens, base.max_tokens - base.output_reserve)
+            extra = max(0, target - unreserved + self._prepared.pinned_tokens + sum(base.reserved_slots.values()))
+        return extra if extra <= largest else None
 
     def _is_in(self, item: int, stop: Stop) -> bool:
         return (stop.pinned and item in self._pinned) or any(at in stop.positions for at in self._where.get(item, ()))
