@@ -69,49 +69,6 @@ def portion(percent: float, target: int) -> int:
     return floor(percent / 100.0 * target)
 
 
-class Sharing(NamedTuple):
-    """Shares targets among kinds."""
-
-    entries: list[QuotaEntry | None]
-    """Each kind's entry, if it has one."""
-    masses: list[int]
-    """The tokens that each kind offers."""
-    absent: list[QuotaEntry]
-    """The entries of kinds without candidates."""
-
-    def shares(self, target: int) -> list[tuple[int, int]]:
-        """Return the tokens and the cap of each kind."""
-        # The requirement of a kind without candidates is lost to the others as well (ruling 5.20).
-        unassigned = target - sum([portion(entry.require, target) for entry in self.absent])
-        growing = 0
-        limits: list[tuple[int, int, int]] = []
-        for entry, offered in zip(self.entries, self.masses, strict=True):
-            require, cap = (0, target) if entry is None else entry.limits(target)
-            mass = offered if cap > require else 0
-            unassigned -= require
-            growing += mass
-            limits.append((require, cap, mass))
-        unassigned, growing = max(0, unassigned), max(1, growing)
-        return [(min(cap, require + unassigned * mass // growing), cap) for require, cap, mass in limits]
-
-    @property
-    def slack(self) -> int:
-        """The most tokens by which rounding lets a share fall below that of a smaller steady target."""
-        return 2 * (len(self.entries) + len(self.absent)) + 1
-
-    def is_steady(self, target: int) -> bool:
-        """Return whether the same kinds get a part of the rest from this target on; shares then grow but for slack."""
-        gaps = [entry.cap - entry.require for entry in self.entries if entry is not None]
-        return all(gap == 0 or gap / 100.0 * target >= _CLEAR for gap in gaps)
-
-    def gets_nothing(self, kind: int) -> bool:
-        """Return whether no target leaves anything to a kind."""
-        entry = self.entries[kind]
-        if entry is None:
-            return self.masses[kind] == 0
-        return entry.cap == 0 or (self.masses[kind] == 0 and entry.require == 0)
-
-
 _CLEAR = 3  # tokens between two portions, which no rounding closes
 _LOOK_AHEAD = 32  # targets
 
@@ -121,34 +78,56 @@ class _Part(NamedTuple):
 
     positions: list[int]
     chooser: Chooser
+    entry: QuotaEntry | None
+    mass: int
+    """The tokens that the kind offers."""
 
     def choose(self, share: int, cap: int) -> list[int]:
         """Choose within a share."""
-        positions, chooser = self
+        positions, chooser, _, _ = self
         return [positions[index] for index in chooser(ContextBudget(cap, share)).chosen] if share > 0 else []
+
+    def gets_nothing(self) -> bool:
+        """Return whether no target leaves anything to the kind."""
+        if self.entry is None:
+            return self.mass == 0
+        return self.entry.cap == 0 or (self.mass == 0 and self.entry.require == 0)
 
 
 class QuotaChooser(Chooser):
     """Shares targets among kinds, each with its own chooser."""
 
     def __init__(self, candidates: Candidates, quotas: Sequence[QuotaEntry], inner: Slicer) -> None:
+        self._candidates = candidates
         quota_of = {entry.kind.key: entry for entry in quotas}
-        entries: list[QuotaEntry | None] = []
-        masses: list[int] = []
         self._parts: list[_Part] = []
         for kind, positions in positions_by_kind(candidates).items():
             part = candidates.picked(positions)
-            self._parts.append(_Part(positions, inner.prepare(part)))
-            entries.append(quota_of.pop(kind, None))
-            masses.append(offered_tokens(part))
-        self._sharing = Sharing(entries, masses, list(quota_of.values()))
-        self._candidates = candidates
+            entry = quota_of.pop(kind, None)
+            self._parts.append(_Part(positions, inner.prepare(part), entry, offered_tokens(part)))
+        self._absent = list(quota_of.values())
+        """The entries of kinds without candidates."""
+
+    def _shares(self, target: int) -> list[tuple[int, int]]:
+        """Return the tokens and the cap of each kind."""
+        # The requirement of a kind without candidates is lost to the others as well (ruling 5.20).
+        unassigned = target - sum([portion(entry.require, target) for entry in self._absent])
+        growing = 0
+        limits: list[tuple[int, int, int]] = []
+        for _, _, entry, offered in self._parts:
+            require, cap = (0, target) if entry is None else entry.limits(target)
+            mass = offered if cap > require else 0
+            unassigned -= require
+            growing += mass
+            limits.append((require, cap, mass))
+        unassigned, growing = max(0, unassigned), max(1, growing)
+        return [(min(cap, require + unassigned * mass // growing), cap) for require, cap, mass in limits]
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Choose within each kind's share, kinds in the order they first appear."""
         if budget.target_tokens <= 0:
             return Selection([])
-        shares = zip(self._parts, self._sharing.shares(budget.target_tokens), strict=True)
+        shares = zip(self._parts, self._shares(budget.target_tokens), strict=True)
         return Selection([position for part, (share, cap) in shares for position in part.choose(share, cap)])
 
     def span(self, budget: ContextBudget) -> Span:
@@ -157,14 +136,17 @@ class QuotaChooser(Chooser):
         if target <= 0:
             return Span(target, 1)
         spans: list[Span | None] = []
-        for kind, (share, cap) in enumerate(self._sharing.shares(target)):
-            inner = self._parts[kind].chooser.span(ContextBudget(cap, share)) if share > 0 else Span(0, 1)
-            spans.append(None if self._sharing.gets_nothing(kind) else inner)
+        for part, (share, cap) in zip(self._parts, self._shares(target), strict=True):
+            inner = part.chooser.span(ContextBudget(cap, share)) if share > 0 else Span(0, 1)
+            spans.append(None if part.gets_nothing() else inner)
         for probe in range(target + 1, target + _LOOK_AHEAD):
             if not self._stays(spans, probe):
                 return Span(target, probe)
-        reach, slack = _LOOK_AHEAD, self._sharing.slack
-        if self._sharing.is_steady(target) and self._stays(spans, target + reach, slack):
+        # Once the same kinds get a part of the rest, shares only grow, except for rounding.
+        reach, slack = _LOOK_AHEAD, 2 * (len(self._parts) + len(self._absent)) + 1
+        gaps = [part.entry.cap - part.entry.require for part in self._parts if part.entry is not None]
+        is_steady = all(gap == 0 or gap / 100.0 * target >= _CLEAR for gap in gaps)
+        if is_steady and self._stays(spans, target + reach, slack):
             if all(span is None or span.stop is None for span in spans):
                 return Span(target, None)
             while reach < MOST_TOKENS and self._stays(spans, target + 2 * reach, slack):
@@ -173,7 +155,7 @@ class QuotaChooser(Chooser):
 
     def _stays(self, spans: list[Span | None], target: int, slack: int = 0) -> bool:
         """Return whether the share of each kind is within its span, with some slack on both sides."""
-        pairs = zip(spans, self._sharing.shares(target), strict=True)
+        pairs = zip(spans, self._shares(target), strict=True)
         return all(
             span is None or (span.start + slack <= share and (span.stop is None or share + slack < span.stop))
             for span, (share, _) in pairs
@@ -193,7 +175,7 @@ class LeftoverChooser(QuotaChooser):
         target = budget.target_tokens
         if target <= 0:
             return Selection([])
-        shares = self._sharing.shares(target)
+        shares = self._shares(target)
         chosen = [part.choose(share, cap) for part, (share, cap) in zip(self._parts, shares, strict=True)]
         used = list(map(self._tokens, chosen))
         for kind in self._waiting(chosen):
