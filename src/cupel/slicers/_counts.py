@@ -177,47 +177,45 @@ class CountChooser(Chooser):
         self._caps = {entry.kind.key: entry.cap_count for entry in slicer.entries}
         self._scarcity = slicer.scarcity
         self._resort = resort
-        self._commit()
+        self._committed: list[int] = []
+        self._gone: set[int] = set()
+        """The positions that the committed items leave no choice about."""
+        self._room: dict[str, int] = {}
+        """How many more of each kind its cap allows."""
+        missing = self._commit()
+        self._shortfalls = tuple(
+            CountRequirementShortfall(entry.kind.value, entry.require_count, entry.require_count - left)
+            for entry in slicer.entries
+            if (left := missing[entry.kind.key]) > 0
+        )
+        self._committed_tokens = sum(candidates.tokens[position] for position in self._committed)
         # Negative counts take no part (ruling 5.4).
         self._rest = [place for place, cost in enumerate(candidates.tokens) if place not in self._gone and cost >= 0]
         self._inner = inner.prepare(candidates.picked(self._rest))
 
-    def _commit(self) -> None:
-        """Take the best of each kind that is required, whatever the budget."""
-        best = self._best({entry.kind.key: entry.require_count for entry in self._entries if entry.require_count > 0})
-        self._committed: list[int] = []
-        self._room = dict(self._caps)
-        shortfalls: list[CountRequirementShortfall] = []
-        for entry in self._entries:
-            taken = best.get(entry.kind.key, [])
-            self._committed.extend(taken)
-            self._room[entry.kind.key] -= len(taken)
-            if len(taken) < entry.require_count:
-                shortfalls.append(CountRequirementShortfall(entry.kind.value, entry.require_count, len(taken)))
-        self._shortfalls = tuple(shortfalls)
-        self._committed_tokens = sum(self._candidates.tokens[position] for position in self._committed)
-        self._gone = set(self._committed)
-
-    def _best(self, missing: dict[str, int]) -> dict[str, list[int]]:
-        """Find the missing number of each kind, from the highest score down, without negative counts (ruling 5.4)."""
+    def _commit(self) -> dict[str, int]:
+        """Take the best of each kind that is required, whatever the budget; return how many are missing."""
         keys, tokens = self._keys, self._candidates.tokens
-        best: dict[str, list[int]] = {key: [] for key in missing}
-        for position in descending(self._candidates.scores) if missing else ():
+        missing = {entry.kind.key: entry.require_count for entry in self._entries}
+        taken: dict[str, list[int]] = {key: [] for key in missing}
+        wanted = sum(missing.values())
+        for position in descending(self._candidates.scores) if wanted else ():
             key = keys[position]
-            if key in missing and tokens[position] >= 0:
-                best[key].append(position)
+            if missing.get(key, 0) > 0 and tokens[position] >= 0:  # without negative counts (ruling 5.4)
+                taken[key].append(position)
                 missing[key] -= 1
-                if missing[key] == 0:
-                    del missing[key]
-                    if not missing:
-                        break
-        return best
+                wanted -= 1
+                if not wanted:
+                    break
+        self._committed = [position for own in taken.values() for position in own]
+        self._room = {key: cap - len(taken[key]) for key, cap in self._caps.items()}
+        self._gone = set(self._committed)
+        return missing
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Choose for one budget; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
         if not self._candidates.items or budget.target_tokens <= 0:
             return Selection([], explain=lambda position: self._cap_reached(position, self._caps, budget))
-        self._check_supply()
         room = dict(self._room)
         keys = self._keys
         chosen = list(self._committed)
@@ -236,22 +234,19 @@ class CountChooser(Chooser):
         """Whether a shortfall raises, for every positive target."""
         return bool(self._shortfalls) and self._scarcity is ScarcityBehavior.THROW and len(self._candidates) > 0
 
-    def _check_supply(self) -> None:
-        """Raise if there are fewer candidates than required and scarcity is not tolerated."""
+    def _filled(self, budget: ContextBudget) -> list[int]:
+        """Let the inner slicer fill the tokens that the committed items leave; return it as the caps see it.
+
+        Raise if there are fewer candidates than required and scarcity is not tolerated.
+        """
         if self._is_refused:
             short = self._shortfalls[0]
             raise ScarcityError(self._name, short.kind, short.satisfied_count, short.required_count)
-
-    def _filled(self, budget: ContextBudget) -> list[int]:
-        """Let the inner slicer fill the tokens that the committed items leave."""
-        return [self._rest[index] for index in self._ranked(self._inner(self._rest_budget(budget)).chosen)]
-
-    def _ranked(self, chosen: list[int]) -> list[int]:
-        """Put the inner choice into the order in which the caps see it."""
+        filled = [self._rest[index] for index in self._inner(self._rest_budget(budget)).chosen]
         if not self._resort:
-            return chosen
-        ranks = descending([self._candidates.scores[self._rest[index]] for index in chosen])
-        return [chosen[rank] for rank in ranks]
+            return filled
+        ranks = descending([self._candidates.scores[position] for position in filled])
+        return [filled[rank] for rank in ranks]
 
     def _rest_budget(self, budget: ContextBudget) -> ContextBudget:
         rest = max(0, budget.target_tokens - self._committed_tokens)
@@ -299,8 +294,8 @@ class RelatedCountChooser(CountChooser):
         self._chooser = UpgradeChooser(self._upgrades, self._upgrades.by_density())
         super().__init__(slicer, candidates, inner, resort=resort)
 
-    def _commit(self) -> None:
-        """Take the best groups with a kind that is required, whatever the budget."""
+    def _commit(self) -> dict[str, int]:
+        """Take the best groups with a kind that is required, whatever the budget; return how many are missing."""
         missing = {entry.kind.key: entry.require_count for entry in self._entries}
         self._room = dict(self._caps)
         taken: list[int] = []
@@ -312,19 +307,13 @@ class RelatedCountChooser(CountChooser):
                 _take(counts, missing)
         entities = [entity for group in sorted(taken) for entity in self._relations.groups[group].entities]
         self._committed = [self._upgrades.forms[entity][0].position for entity in entities]
-        self._committed_tokens = sum(self._upgrades.least[group] for group in taken)
-        self._shortfalls = tuple(
-            CountRequirementShortfall(entry.kind.value, entry.require_count, entry.require_count - left)
-            for entry in self._entries
-            if (left := missing[entry.kind.key]) > 0
-        )
         self._gone = {position for entity in entities for position in self._relations.entities[entity].positions}
+        return missing
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Choose for one budget; tokens that are left go into larger forms."""
         if not self._candidates.items or budget.target_tokens <= 0:
             return super().__call__(budget)
-        self._check_supply()
         room = dict(self._room)
         groups: dict[int, list[int]] = {}
         for position in self._filled(budget):

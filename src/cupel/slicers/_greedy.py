@@ -124,11 +124,6 @@ class Upgrades:
         self.relations = relations
         self.forms = [useful_forms(entity.forms) for entity in relations.entities]
         """Each entity's useful forms, from the smallest up."""
-        self.least = [
-            sum(self.forms[entity][0].tokens for entity in group.entities) if group.is_open else 0
-            for group in relations.groups
-        ]
-        """The fewest tokens of each group."""
         groups = [place for place, group in enumerate(relations.groups) if group.is_open]
         groups.sort(key=self._first_position)
         self._paths = [self._path(place) for place in groups]
@@ -144,7 +139,8 @@ class Upgrades:
 
     def _path(self, place: int) -> list[Upgrade]:
         entities = self.relations.groups[place].entities
-        first = Upgrade(place, None, 0, self.least[place], total(self.forms[entity][0] for entity in entities))
+        smallest = [self.forms[entity][0] for entity in entities]
+        first = Upgrade(place, None, 0, sum(form.tokens for form in smallest), total(smallest))
         later = [
             Upgrade(place, entity, level, form.tokens - smaller.tokens, form.value - smaller.value)
             for entity in entities
