@@ -111,8 +111,8 @@ class Registry(Codec[T]):
             raise PolicyConfigError(f"{strategy.__name__} is already registered as the {self.family} {shown(first)}")
 
     def _tag_of(self, strategy: type) -> str | None:
-        """Return the first tag of a class."""
-        return next((tag for tag, one in self.by_tag.items() if one.strategy is strategy), None)
+        """Return the first tag of a class; another thread may be registering one."""
+        return next((one.tag for one in list(self.by_tag.values()) if one.strategy is strategy), None)
 
     def decode(self, value: Any, /) -> T:
         if isinstance(value, str):
