@@ -113,22 +113,20 @@ def streamed(source: object) -> AsyncIterable[ContextItem]:
 
 async def read_all(source: Any) -> tuple[ContextItem, ...]:
     """Read a source to its end, closing what can be closed."""
-    found: AsyncIterable[Any] | Iterable[Any] | Awaitable[Any] = source
+    given: Any = source
     if isinstance(source, ItemSource) or iscoroutinefunction(getattr(source, "get", None)):
-        found = source.get()
+        given = source.get()
     elif callable(source):
-        found = cast("Awaitable[Any]", source())
-    if isinstance(found, Awaitable):
-        found = await found
+        given = source()
+    found: object = await given if isinstance(given, Awaitable) else given
     if isinstance(found, (list, tuple)):
         return as_tuple("items", cast("list[Any]", found), ContextItem)
     if not isinstance(found, AsyncIterable):
-        plain: object = found
-        if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("what a source gives", "an iterable of items", found)
-        found = _one_by_one(found)
+        if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
+            raise wrong_type("what a source gives", "an iterable of items", cast("object", found))
+        found = _one_by_one(cast("Iterable[Any]", found))
     entries: list[Any] = []
-    async with opened(found) as iterator:
+    async with opened(cast("AsyncIterable[Any]", found)) as iterator:
         while len(entries) % _BATCH == 0:  # a shorter batch is the last
             batch = await next_batch(iterator, _BATCH)
             if not batch:
