@@ -113,26 +113,30 @@ def streamed(source: object) -> AsyncIterable[ContextItem]:
 
 async def read_all(source: Any) -> tuple[ContextItem, ...]:
     """Read a source to its end, closing what can be closed."""
-    given: Any = source
+    found: AsyncIterable[Any] | Iterable[Any] | Awaitable[Any] = source
     if isinstance(source, ItemSource) or iscoroutinefunction(getattr(source, "get", None)):
-        given = source.get()
+        found = source.get()
     elif callable(source):
-        given = source()
-    found: object = await given if isinstance(given, Awaitable) else given
+        found = cast("Awaitable[Any]", source())
+    return as_tuple("items", await _listed(await found if isinstance(found, Awaitable) else found), ContextItem)
+
+
+async def _listed(found: AsyncIterable[Any] | Iterable[Any]) -> list[Any]:
     if isinstance(found, (list, tuple)):
-        return as_tuple("items", cast("list[Any]", found), ContextItem)
+        return list(cast("list[Any]", found))
     if not isinstance(found, AsyncIterable):
-        if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
-            raise wrong_type("what a source gives", "an iterable of items", cast("object", found))
-        found = _one_by_one(cast("Iterable[Any]", found))
+        plain: object = found
+        if isinstance(plain, (str, bytes, Mapping)) or not isinstance(plain, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("what a source gives", "an iterable of items", found)
+        found = _one_by_one(found)
     entries: list[Any] = []
-    async with opened(cast("AsyncIterable[Any]", found)) as iterator:
+    async with opened(found) as iterator:
         while len(entries) % _BATCH == 0:  # a shorter batch is the last
             batch = await next_batch(iterator, _BATCH)
             if not batch:
                 break
             entries += batch
-    return as_tuple("items", entries, ContextItem)
+    return entries
 
 
 async def _one_by_one(entries: Iterable[Any]) -> AsyncIterator[Any]:
