@@ -55,7 +55,7 @@ class WatchedTurn(msgspec.Struct, eq=False):
     """
 
 
-class SentMessage(NamedTuple):
+class WindowMessage(NamedTuple):
     """A message that was sent in place of the client's own."""
 
     position: int | None
@@ -85,7 +85,7 @@ class Branch(msgspec.Struct, eq=False, kw_only=True):
     parameters: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """The other fields of the newest request."""
     turns: list[WatchedTurn] = msgspec.field(default_factory=list[WatchedTurn])
-    forms: list[SentMessage] = msgspec.field(default_factory=list[SentMessage])
+    forms: list[WindowMessage] = msgspec.field(default_factory=list[WindowMessage])
     """The messages that were sent in place of the client's own, in any turn."""
     state: str | None = None
     """The state of the session that governs it."""
@@ -116,7 +116,7 @@ class Branch(msgspec.Struct, eq=False, kw_only=True):
         bills = (turn.appended or turn.bill for turn in self.turns)
         return sum((bill for bill in bills if bill is not None), Bill())
 
-    def sent(self, turn: WatchedTurn) -> list[SentMessage]:
+    def sent(self, turn: WatchedTurn) -> list[WindowMessage]:
         """Return the messages that a turn sent, and the position of each in the client's request."""
         window: Sequence[int] = range(turn.count) if turn.window is None else turn.window
-        return [SentMessage(at, self.messages[at]) if at >= 0 else self.forms[~at] for at in window]
+        return [WindowMessage(at, self.messages[at]) if at >= 0 else self.forms[~at] for at in window]

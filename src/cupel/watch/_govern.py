@@ -15,7 +15,7 @@ from cupel._planning import State, estimated, settle
 from cupel.messages import MessageInfo, MessageSession, default_prices, read_message
 from cupel.sessions import Bill, Prices
 from cupel.tokens import counter_or_default
-from cupel.watch._branches import Branch, SentMessage
+from cupel.watch._branches import Branch, WindowMessage
 from cupel.watch._reading import digests_of, opening_of
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class LiveBranch:
         key = position, message_digest(message)
         if key not in self._forms:
             self._forms[key] = len(self.branch.forms)
-            self.branch.forms.append(SentMessage(position, message))
+            self.branch.forms.append(WindowMessage(position, message))
         return ~self._forms[key]
 
     def _forget_windows(self) -> None:
