@@ -14,7 +14,7 @@ import pytest
 from tests.watch.upstream import GO_AWAY, answer, proxied, running, stream
 
 CHAT = "/v1/chat/completions"
-BODY = b'{"model" : "m","messages":[ {"content":"H\\u00e9llo","role":"user"}],\n "x": 1.0e2, "x2": null}'
+BODY = b'{"model"  : "m","messages":[ {"content":"H\\u00e9llo","role":"user"}],\n "x": 1.0e2, "x2": null}'
 SAID = {"choices": [{"message": {"role": "assistant", "content": "Hi"}}], "usage": {"prompt_tokens": 20}}
 
 

@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, sleep
 
 import httpx
@@ -90,6 +91,29 @@ def test_no_secret_is_written(tmp_path):
         assert secret.encode() not in written
     assert b"SECONDKEY" not in written
     assert b"SETCOOKIE1" not in written
+
+
+def test_a_secret_of_a_call_that_still_runs_is_not_written(tmp_path):
+    """The answer of the call before it is recorded while its own request, which repeats its key, is in the branch."""
+
+    def reply(request):
+        return [1.5 if b"SECONDKEY" in request.body else 0.5, *reply_to(request)]
+
+    def send(proxy, messages, key):
+        headers = {"authorization": f"Bearer sk-live-{key}"}
+        httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages), headers=headers)
+
+    first, folder = history("openai", 1), tmp_path / "windows"
+    with running(reply) as upstream, proxied(upstream.url, folder=folder) as proxy, ThreadPoolExecutor() as threads:
+        threads.submit(send, proxy, first, "FIRSTKEY")
+        sleep(0.2)
+        running_call = threads.submit(send, proxy, [*first, *step("openai", 1, "sk-live-SECONDKEY")], "SECONDKEY")
+        until = monotonic() + 5
+        while not files(folder) and monotonic() < until:
+            sleep(0.01)
+        assert not running_call.done()
+        assert b"[secret]" in files(folder)[0].read_bytes()
+        assert b"SECONDKEY" not in files(folder)[0].read_bytes()
 
 
 def test_the_oldest_recordings_are_deleted(tmp_path):

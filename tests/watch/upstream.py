@@ -49,7 +49,7 @@ class Received:
 
 
 Reply = list[bytes | float]
-"""The bytes of an answer, in pieces; a number waits for so many seconds."""
+"""The bytes of an answer, in pieces; a number is a pause in seconds."""
 
 
 def answer(body: object, status: int = 200, headers: str = "content-type: application/json") -> Reply:
@@ -67,7 +67,7 @@ def stream(events: list[bytes], wait: float = 0.0, *, ends: bool = True) -> Repl
 
 @dataclass
 class Upstream:
-    """Answers each request with what `reply` returns."""
+    """Answers each request by `reply`."""
 
     reply: Callable[[Received], Reply]
     received: list[Received] = field(default_factory=list)
@@ -164,7 +164,7 @@ class Proxy:
         return [form.message for form in self.branch_of(turn).sent(turn)]
 
     def turns(self, count: int) -> list[WatchedTurn]:
-        """Wait until the answers of so many turns are settled, and return them in their order."""
+        """Wait until this many turns are settled, and return them in their order."""
         until = monotonic() + 10
         while monotonic() < until:
             found = [turn for branch in self.branches for turn in branch.turns]

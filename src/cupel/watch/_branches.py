@@ -17,7 +17,7 @@ TurnAction = Literal["looked", "append", "repack", "retry", "original"]
 
 
 class WatchedTurn(msgspec.Struct, eq=False):
-    """One request and what is known of its answer."""
+    """One request, and its answer as soon as there is one."""
 
     number: int
     """Its place in the branch, from 0."""
@@ -39,7 +39,7 @@ class WatchedTurn(msgspec.Struct, eq=False):
     bill: Bill | None = None
     """Cached, rewritten and new tokens and the price: the provider's own counts if it is `settled`, else estimated."""
     appended: Bill | None = None
-    """The estimated bill of sending everything; None where that is what happened."""
+    """The estimated bill of sending everything; None if everything was sent."""
     explain: str = ""
     """`turn.explain()` of the session; empty where nothing was governed."""
     changes: list[tuple[tuple[int, ...], str]] = msgspec.field(default_factory=list[tuple[tuple[int, ...], str]])

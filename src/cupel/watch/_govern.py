@@ -58,7 +58,7 @@ class LiveBranch:
     session: MessageSession[Any] | None = None
     """Is restored from the branch's state if there is none."""
     _parameters: tuple[Any, ...] = ()
-    """What the session was made with."""
+    """The budget and the parts of a request that the session was made with."""
     _before: str | None = None
     """The state before the newest request."""
     _served: float = 1.0
@@ -257,6 +257,6 @@ def _is_same(messages: list[Any], own: list[Any]) -> bool:
 
 
 def _scaled(bill: Bill, prices: Prices, ratio: float, served: float) -> Bill:
-    """Return a bill in the provider's tokens, with a cache that serves a share of what it could."""
+    """Return a bill in the provider's tokens; `served` is the share of its cached tokens that are read."""
     sent, read, new = (round(tokens * ratio) for tokens in (bill.sent, bill.read * served, bill.new))
     return estimated(replace(prices, minimum=0, step=1), same=read, sent=sent, new=new)

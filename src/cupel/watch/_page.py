@@ -171,7 +171,7 @@ def _branch_row(branch: Branch) -> dict[str, Any]:
 
 
 def turns_payload(store: Store, branch: Branch) -> dict[str, Any]:
-    """Return a branch turn by turn: what was sent and, if it was governed, what sending everything would cost."""
+    """Return a branch turn by turn: each request with its cost and, if it was governed, the cost of sending everything."""
     messages, turns = branch.asked, list(branch.turns)
     opening = [info for info in (_opening(branch.system), _opening(branch.tools)) if info is not None]
 
@@ -223,7 +223,7 @@ def _turn(branch: Branch, turn: WatchedTurn, bill: Bill | None, request: list[in
 
 
 def _governed(branch: Branch, turn: WatchedTurn) -> list[str]:
-    """Return what the session did to a request, and its reasons."""
+    """Return how the session changed a request, and its reasons."""
     if not turn.explain:
         return []
     changed = sum(one < 0 and branch.forms[~one].position is not None for one in turn.window or ())

@@ -173,6 +173,8 @@ class Watcher:
             turns = place.live.branch.turns
             exchange.idle = max(0.0, exchange.at - turns[-2].at) if len(turns) > 1 else None
             place.turn.notes, place.turn.headers = exchange.notes, harmless(exchange.headers)
+            if self._recordings is not None:
+                self._recordings.hide(secrets_of(exchange.headers, exchange.query))
             self.store.changes += 1
         return read
 
@@ -231,10 +233,8 @@ class Watcher:
             turn.notes.append(f"no bill: {error}")
         self._open.discard(exchange)
         live.unwritten -= 1
-        if self._recordings is not None:
-            self._recordings.hide(secrets_of(exchange.headers, exchange.query))
-            if not live.unwritten:
-                self._recordings.write(live.branch)
+        if self._recordings is not None and not live.unwritten:
+            self._recordings.write(live.branch)
         self.store.changes += 1
 
 
