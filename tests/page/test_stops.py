@@ -211,9 +211,9 @@ def test_the_last_stop_has_room_for_everything_counted_with_a_margin_and_in_buck
 
 
 def test_a_copy_of_a_pinned_item_names_none_of_its_own(scripts):
-    options = [{}, {"priority": 1}, {"pinned": True}]
+    options = [{"tokens": 0}, {"tokens": 0, "priority": 1}, {"tokens": 5, "pinned": True}]
     days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
-    items = [ContextItem("same", 5, timestamp=day, **one) for day, one in zip(days, options, strict=True)]
+    items = [ContextItem("same", timestamp=day, **one) for day, one in zip(days, options, strict=True)]
     chosen = [Pipeline(scorer=SCORER)]
     payload = payload_of(items, ContextBudget(30, 30), chosen)
     told = scripts.ask("answers", policy=payload["policies"][0], items=payload["items"])[-1]
