@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+from datetime import UTC, datetime
 
 import pytest
 from msgspec import structs
@@ -114,6 +115,14 @@ def test_a_rule_pins_whatever_the_reader_says():
     items = [ContextItem("a", 5, kind="ToolOutput"), ContextItem("b", 5), ContextItem("c", 5, kind="ToolOutput")]
     page = live(items, [Pipeline(scorer=RecencyScorer(), pins=[PinRule.newest_tool_result()])])
     assert ask(page, budget=10, pins={"0": True, "2": False})["policies"][0]["pinned"] == [0, 2]
+
+
+def test_a_copy_names_the_item_that_stays_not_a_pinned_one(scripts):
+    days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    items = [ContextItem("same", 5, timestamp=day, pinned=day.day == 3) for day in days]
+    page = live(items, [Pipeline(scorer=RecencyScorer())])
+    told = read(scripts, page, ask(page, budget=30)["policies"][0])
+    assert [(row["position"], row["by"]) for row in told["excluded"]] == [(0, 1)]
 
 
 def test_the_nearest_stop_with_another_selection():

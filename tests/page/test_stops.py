@@ -1,7 +1,6 @@
 """The stops of the slider: where they are, and that the page reads the library's own selection at every one."""
 
 import random
-from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -208,16 +207,6 @@ def test_the_last_stop_has_room_for_everything_counted_with_a_margin_and_in_buck
     last = payload_of(items, budget, [policy])["slider"]["stops"][-1]
     assert len(policy.run(items, ContextBudget(last, last, estimation_safety_margin_percent=20))) == 10
     assert last < 1500, "and little more"
-
-
-def test_a_copy_of_a_pinned_item_names_none_of_its_own(scripts):
-    options = [{"tokens": 0}, {"tokens": 0, "priority": 1}, {"tokens": 5, "pinned": True}]
-    days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
-    items = [ContextItem("same", timestamp=day, **one) for day, one in zip(days, options, strict=True)]
-    chosen = [Pipeline(scorer=SCORER)]
-    payload = payload_of(items, ContextBudget(30, 30), chosen)
-    told = scripts.ask("answers", policy=payload["policies"][0], items=payload["items"])[-1]
-    assert [(row["position"], row["by"]) for row in told["excluded"]] == [(0, 1)]
 
 
 def test_a_fixed_window_bounds_the_slider():
