@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 
 import httpx
 import pytest
@@ -159,8 +160,6 @@ def test_a_failure_of_ours_sends_the_original(monkeypatch, where):
 
 
 def test_governing_that_takes_too_long_sends_the_original(monkeypatch):
-    import time
-
     fit = MessageSession.fit
     monkeypatch.setattr("cupel.watch._watcher._PATIENCE", 0.1)
     monkeypatch.setattr(MessageSession, "fit", lambda *a, **k: (time.sleep(0.5), fit(*a, **k))[1])
@@ -169,6 +168,24 @@ def test_governing_that_takes_too_long_sends_the_original(monkeypatch):
         assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success
         assert upstream.received[0].body == raw
         assert proxy.turns(1)[0].action == "original"
+
+
+def test_a_request_that_waited_too_long_is_not_governed_afterwards(monkeypatch):
+    """The others that wait would wait for it, too."""
+    asked = []
+    monkeypatch.setattr("cupel.watch._watcher._PATIENCE", 0.1)
+    monkeypatch.setattr("cupel.watch._govern.LiveBranch.govern", lambda *_: asked.append(1))
+    raw = json.dumps(body("openai", history("openai", 14))).encode()
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        proxy.watcher._worker.submit(lambda: time.sleep(0.5))
+        assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success
+        assert upstream.received[0].body == raw
+        until = time.monotonic() + 5
+        while not (proxy.branches and proxy.branches[0].turns[0].notes) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert proxy.branches[0].turns[0].action == "original"
+        assert "longer than 0.1 seconds" in proxy.branches[0].turns[0].notes[0]
+        assert asked == []
 
 
 def test_tokens_are_counted_for_the_request_that_would_be_sent():

@@ -171,7 +171,7 @@ def _branch_row(branch: Branch) -> dict[str, Any]:
 
 
 def turns_payload(store: Store, branch: Branch) -> dict[str, Any]:
-    """Return a branch turn by turn: each request with its cost and, if it was governed, the cost of sending everything."""
+    """Return a branch turn by turn: each request with its cost and, if governed, the cost of sending everything."""
     messages, turns = branch.asked, list(branch.turns)
     opening = [info for info in (_opening(branch.system), _opening(branch.tools)) if info is not None]
 

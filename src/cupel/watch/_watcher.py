@@ -129,7 +129,9 @@ class Watcher:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(chosen), _PATIENCE)
         except Exception as error:  # noqa: BLE001
-            self.withdraw(exchange, f"governing failed, the original request was sent: {_said(error)}")
+            late = f"it took longer than {_PATIENCE:g} seconds"
+            said = late if isinstance(error, TimeoutError) else _said(error)
+            self.withdraw(exchange, f"governing failed, the original request was sent: {said}")
             return None
 
     def withdraw(self, exchange: Exchange, note: str, *, refused: bool = False) -> None:
