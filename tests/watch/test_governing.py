@@ -2,12 +2,16 @@
 
 import gzip
 import json
+import threading
 import time
 
 import httpx
 import pytest
 
 from cupel.messages import MessageSession
+from cupel.watch._conversations import Store
+from cupel.watch._reading import call_of
+from cupel.watch._watcher import Exchange, Watcher
 from tests.messages.provider_rules import unseen, violations
 from tests.watch.agent import FIELD, PATHS, PROVIDERS, body, history, reply_to, says, step
 from tests.watch.upstream import answer, proxied, running
@@ -173,19 +177,35 @@ def test_governing_that_takes_too_long_sends_the_original(monkeypatch):
 def test_a_request_that_waited_too_long_is_not_governed_afterwards(monkeypatch):
     """The others that wait would wait for it, too."""
     asked = []
-    monkeypatch.setattr("cupel.watch._watcher._PATIENCE", 0.1)
-    monkeypatch.setattr("cupel.watch._govern.LiveBranch.govern", lambda *_: asked.append(1))
     raw = json.dumps(body("openai", history("openai", 14))).encode()
     with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy.url, "openai", 14)
+        proxy.turns(14)
+        state = proxy.branches[0].state
+        monkeypatch.setattr("cupel.watch._watcher._PATIENCE", 0.1)
+        monkeypatch.setattr("cupel.watch._govern.LiveBranch.govern", lambda *_: asked.append(1))
         proxy.watcher._worker.submit(lambda: time.sleep(0.5))
         assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success
-        assert upstream.received[0].body == raw
-        until = time.monotonic() + 5
-        while not (proxy.branches and proxy.branches[0].turns[0].notes) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert proxy.branches[0].turns[0].action == "original"
-        assert "longer than 0.1 seconds" in proxy.branches[0].turns[0].notes[0]
-        assert asked == []
+        assert upstream.received[-1].body == raw
+        last = proxy.turns(15)[-1]
+        assert (last.action, asked) == ("original", [])
+        assert "longer than 0.1 seconds" in last.notes[0]
+        assert proxy.branches[0].state == state
+
+
+def test_requests_that_wait_come_before_recordings(monkeypatch):
+    done, blocked, released = [], threading.Event(), threading.Event()
+    monkeypatch.setattr(Watcher, "_keep", lambda _, exchange: done.append(("keep", exchange)))
+    watcher = Watcher(Store(budget=BUDGET))
+    raw = json.dumps(body("openai", history("openai", 1))).encode()
+    one, two = (Exchange(call_of("POST", PATHS["openai"]), raw, [], status=200) for _ in range(2))
+    watcher.answered(one)
+    watcher._worker.submit(lambda: (blocked.set(), released.wait()))
+    assert blocked.wait(5)
+    watcher._submit(two, lambda exchange: done.append(("request", exchange)))
+    released.set()
+    watcher.close()
+    assert done == [("request", two), ("keep", one)]
 
 
 def test_tokens_are_counted_for_the_request_that_would_be_sent():
