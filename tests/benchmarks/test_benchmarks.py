@@ -221,7 +221,7 @@ def test_the_table_of_sessions_ends_with_averages_over_the_agents():
 def test_forms_are_measured_on_generated_sessions(monkeypatch, tmp_path):
     monkeypatch.setattr(sessions, "SHARED", tmp_path / "missing")
     monkeypatch.setattr(sessions, "TURNS", 25)
-    monkeypatch.setitem(forms.EVERY, "generated", 3)
+    monkeypatch.setitem(forms.EVERY, "generated", 8)
     rows = {(row["form"], row["budget"]): row for row in forms.measure_forms(quick=True)}
     assert {form for form, _ in rows} == forms.FORMS.keys()
     for (_, budget), row in rows.items():
