@@ -327,7 +327,7 @@ def test_the_refusal_names_the_exact_search():
     assert "exact=True" in refused.value.__notes__[0]
 
 
-def test_a_prepared_selection_stands_for_pipeline_and_items():
+def test_a_prepared_selection_replaces_pipeline_and_items():
     prepared = pipeline().prepare([BIG, SMALL])
     assert find_min_budget_for(prepared, None, SMALL, 20) == 11
     assert find_min_budget_for(prepared, None, SMALL, 20, exact=True) == 5

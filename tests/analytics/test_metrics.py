@@ -102,7 +102,7 @@ def test_a_target_of_zero_and_slicers_without_quotas():
     assert rows(ITEMS, GreedySlice(), ContextBudget(240, 100)) == []
 
 
-def test_an_integer_stands_for_a_budget():
+def test_an_integer_is_accepted_as_a_budget():
     slicer = QuotaSlice([QuotaEntry("Document", cap=50)])
     report = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).dry_run(ITEMS, 100)
     budget = ContextBudget(100, 100)

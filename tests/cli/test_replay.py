@@ -15,7 +15,7 @@ def sessions(folder):
     folder.joinpath("sessions.jsonl").write_text(json.dumps({"session": "parcels", "messages": recordings.chat()}))
 
 
-def test_the_ways_stand_side_by_side(cupel, sessions):
+def test_the_strategies_are_compared_side_by_side(cupel, sessions):
     done = cupel("replay", "sessions.jsonl", "--budget", "900")
     assert done.code == 0
     assert "Words are compared as they are written" in done.out

@@ -250,7 +250,7 @@ def test_metadata_that_json_cannot_hold_is_a_type_error(content: str) -> None:
         report.to_json()
 
 
-def test_values_that_json_has_no_words_for_are_written_alike_whatever_stands_beside_them() -> None:
+def test_values_that_json_lacks_are_written_alike_whatever_their_neighbours() -> None:
     written = []
     for content in ("x", "half a \ud800 pair"):
         item = ContextItem(content, 1, metadata={"n": [nan, -inf], "s": {"b", "a", "c"}, "m": {3, "a", 1.5}})

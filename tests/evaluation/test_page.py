@@ -85,7 +85,7 @@ def test_what_leaves_has_a_reason(payload):
         assert left > 0
 
 
-def test_forms_name_the_message_they_stand_for(payload):
+def test_forms_name_the_message_they_replace(payload):
     talk = payload["conversations"][0]
     forms = [form for form in talk["texts"][talk["messages"] :] if form["of"] is not None]
     assert forms

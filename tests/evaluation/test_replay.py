@@ -57,7 +57,7 @@ def test_requests_of_bedrock_and_gemini_are_replayed(tmp_path, convert):
         assert found[name].over == found[name].invalid == found[name].unsent == found[name].failed == 0
 
 
-def test_what_is_far_behind_is_lost_by_the_tail_and_never_by_appending():
+def test_old_messages_are_lost_by_the_tail_and_never_by_appending():
     found = figures(Recording(recordings.chat()))
     assert found["append"].facts == found["append"].whole == found["append"].context == 1.0
     assert found["append"].over == found["append"].turns > 5
@@ -191,7 +191,7 @@ def test_a_bag_of_words_keeps_facts_but_not_their_context():
     assert (found.whole, found.in_context) == (True, False)
 
 
-def test_json_may_be_laid_out_anew_if_the_key_stays_with_its_value():
+def test_json_may_be_reformatted_if_the_key_stays_with_its_value():
     history = [
         MessageInfo("user", texts=["Find it."]),
         MessageInfo("tool", texts=['{"parcel": "PX-1001", "depot": "Hamburg", "n": 3}']),

@@ -133,7 +133,7 @@ class Bare:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_it_stands_in_a_pipeline_for_a_generator_that_takes_only_messages(asynchronous: bool):
+def test_it_replaces_a_generator_that_takes_only_messages_in_a_pipeline(asynchronous: bool):
     pipeline = Pipeline()
     pipeline.add_component("llm", SessionChatGenerator(Bare(), 500, counter=COUNTER))
     data = {"llm": {"messages": [ChatMessage.from_user("Hi")]}}

@@ -227,7 +227,7 @@ def test_nodes_are_chosen_by_score():
     assert asyncio.run(postprocessor.apostprocess_nodes(given, query_str="which one?")) == chosen
 
 
-def test_the_best_nodes_stand_at_the_ends():
+def test_the_best_nodes_are_at_the_ends():
     chosen = BudgetPostprocessor(budget=1000, counter=COUNTER).postprocess_nodes(nodes())
     assert [entry.score for entry in chosen] == [0.9, 0.2, 0.5]
 

@@ -58,7 +58,7 @@ def test_calls_and_results_stay_together_and_system_prompts_stay(budget: int):
     assert fitted.total_tokens <= budget
 
 
-def test_results_beside_user_text_are_read_wherever_they_stand():
+def test_results_beside_user_text_are_read_in_any_order():
     messages = [
         ModelRequest([UserPromptPart("Hi")]),
         ModelResponse([ToolCallPart("weather", {}, "a")]),

@@ -63,7 +63,7 @@ def test_a_conversation_that_is_in_use_is_nobody_elses():
     assert shared.close(one) == shared.close(other)
 
 
-def test_a_session_is_kept_for_its_state_and_for_what_stands_beside():
+def test_a_session_is_kept_for_its_state_and_its_options():
     shared = sessions()
     opened = shared.open(None, system="Be brief.")
     opened.fit(history("anna", 1))

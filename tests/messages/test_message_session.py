@@ -143,7 +143,7 @@ def test_every_request_of_a_rewritten_history_is_one_the_provider_accepts(provid
 
 @pytest.mark.parametrize("forms", [None, False])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_conversation_keeps_its_prefix_and_costs_less_than_choosing_anew(seed: int, forms: Any) -> None:
+def test_a_conversation_keeps_its_prefix_and_costs_less_than_fit_on_every_turn(seed: int, forms: Any) -> None:
     messages = conversation(seed, 60, words=400)
     budget = weigh(messages) // 3
     session = MessageSession[Message](budget, forms=forms, prices=Prices.marked(), **OPTIONS)
@@ -191,7 +191,7 @@ def test_the_state_holds_no_contents() -> None:
     assert "value_" not in session.to_json()
 
 
-def test_a_cold_cache_is_the_moment_to_pack_anew() -> None:
+def test_a_cold_cache_is_the_moment_to_repack() -> None:
     messages = conversation(6, 60)
     budget = weigh(messages) // 3
     session = MessageSession[Message](budget, prices=Prices.marked(), **OPTIONS)
@@ -214,7 +214,7 @@ def test_a_branch_leaves_the_trunk_alone() -> None:
     assert session.to_json() == state != branch.to_json()
 
 
-def test_edits_shrinking_and_other_conversations_end_the_prefix_where_they_stand() -> None:
+def test_edits_shrinking_and_other_conversations_end_the_prefix_where_they_differ() -> None:
     messages = conversation(9, 20)
     session = MessageSession[Message](10**6, prices=Prices.marked(), **OPTIONS)
     history = requests(messages)[-1]
@@ -287,7 +287,7 @@ def test_a_scorer_sees_what_it_knows_again_as_the_same_objects() -> None:
         assert all(one is other or one.pinned != other.pinned for one, other in zip(before, after, strict=False))
 
 
-def test_marks_stand_where_the_next_request_will_look_for_them() -> None:
+def test_marks_are_where_the_next_request_will_look_for_them() -> None:
     talk: list[Message] = []
     session = MessageSession[Message](10**6, provider="anthropic", system="Be brief.", counter=COUNTER)
     ends: list[Message] = []

@@ -77,7 +77,7 @@ def test_the_users_words_beside_a_result_are_the_newest_message():
         fit([history[0], history[1], user([used("c", BIG), TEXT])], 500, counter=COUNTER, forms=False)
 
 
-def test_words_behind_a_result_do_not_replace_it():
+def test_words_after_a_result_do_not_replace_it():
     history = [user("Look."), assistant([use("c")]), user([used("c", BIG)]), user("Hurry.")]
     with pytest.raises(PinnedMessagesExceedBudgetError, match=r"messages\[1:3\] .*messages\[3\]"):
         fit(history, 500, counter=COUNTER, forms=False)

@@ -132,7 +132,7 @@ def test_the_repr_leaves_out_defaults_however_they_were_given(margin):
     assert repr(budget) == "ContextBudget(max_tokens=10, target_tokens=5)"
 
 
-def test_an_integer_stands_for_a_window_that_is_used_whole():
+def test_an_integer_is_a_window_that_is_used_whole():
     budget = ContextBudget(10, 5)
     assert ContextBudget.of(budget) is budget
     assert ContextBudget.of(np.int64(7)) == ContextBudget(7, 7)

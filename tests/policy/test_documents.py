@@ -147,7 +147,7 @@ def test_null_lifts_the_guard_of_the_table_in_json():
     assert policy.slicer == KnapsackSlice(max_cells=None)
 
 
-def test_integers_stand_for_floats():
+def test_integers_are_accepted_as_floats():
     policy = cupel.policy.from_dict({"scorer": {"type": "metadata_trust", "default_score": 1}})
     assert type(policy.scorer.default_score) is float
 

@@ -263,7 +263,7 @@ def _agree(document):
 
 
 @given(document=_spoilt())
-def test_schema_and_reader_agree_on_spoilt_documents(document):
+def test_schema_and_reader_agree_on_damaged_documents(document):
     _agree(document)
 
 

@@ -60,7 +60,7 @@ def test_values_are_distinct_and_typed():
     assert values(text, None) == '{"a":[1,1.0,true,"1",{"b":2}]}'
 
 
-def test_values_of_rows_stand_under_their_key_once():
+def test_values_of_rows_are_listed_under_their_key_once():
     assert json.loads(values(json.dumps(ROWS), None)) == {
         "flight": [f"HAT{number}" for number in range(60)],
         "seats": {"economy": list(range(60))},

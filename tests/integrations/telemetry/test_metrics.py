@@ -80,7 +80,7 @@ class AlwaysEverything(Slicer):
         return [entry.item for entry in scored]
 
 
-def test_what_a_turn_costs_stands_on_the_current_span_and_in_counters() -> None:
+def test_the_cost_of_a_turn_is_on_the_current_span_and_in_counters() -> None:
     from cupel.integrations.opentelemetry import TurnRecorder
     from cupel.messages import MessageSession
 
