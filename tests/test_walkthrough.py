@@ -55,7 +55,7 @@ def its_export(family, strategy):
 
 def its_declaration(family, strategy):
     tag = TAGS[family][strategy]
-    assert f'.declare("{tag}"' in re.sub(r"\(\s+", "(", text("src/cupel/policy/_strategies.py"))
+    assert f'.declare("{tag}"' in re.sub(r"\(\s+", "(", text("src/cupel/policy/_document.py"))
     assert f'"const": "{tag}"' in text("docs/reference/policy.schema.json")
 
 
