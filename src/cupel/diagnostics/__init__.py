@@ -25,23 +25,21 @@ from cupel.diagnostics._reasons import (
 from cupel.diagnostics._report import (
     Certificate,
     CountRequirementShortfall,
+    DiagnosticTraceCollector,
     ExcludedItem,
     IncludedItem,
+    NullTraceCollector,
     OverflowEvent,
     PipelineStage,
     Proof,
     SelectionReport,
-    TokenRequirementShortfall,
-    TraceEvent,
-    UnknownStage,
-)
-from cupel.diagnostics._trace import (
-    DiagnosticTraceCollector,
-    NullTraceCollector,
     StageSnapshot,
+    TokenRequirementShortfall,
     TraceCollector,
     TraceDetailLevel,
+    TraceEvent,
     TraceSink,
+    UnknownStage,
 )
 
 __all__ = [
