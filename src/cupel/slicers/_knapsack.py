@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def solve(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[int]:
-    """Positions chosen by the specification's dynamic program, its choice among ties included, in ascending order.
+    """Return the positions that the specification's dynamic program chooses, ties included, in ascending order.
 
     Values are integers from 0 to 2**63 - 1, whose sum may be larger; weights and the capacity are positive integers.
 
@@ -41,7 +41,7 @@ def solve(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[
 
 
 def table_cells(values: Sequence[int], weights: Sequence[int], capacity: int) -> int:
-    """Return the most cells that :func:`solve` computes after its reductions: the cost of an answer without a clock.
+    """Return the most cells that `solve` computes after its reductions: the cost of an answer without a clock.
 
     >>> table_cells([60, 100, 120], [10, 20, 30], 60)
     0
@@ -57,7 +57,7 @@ def table_cells(values: Sequence[int], weights: Sequence[int], capacity: int) ->
 def _simplify(
     values: Sequence[int], weights: Sequence[int], capacity: int
 ) -> tuple[Sequence[int], Sequence[int], Sequence[int], int]:
-    """The positions that can be chosen at all, with their values and weights in the largest common units."""
+    """Return the positions that can be chosen at all, with their values and weights in the largest common units."""
     positions: Sequence[int] = range(len(values))
     if len(values) != len(weights) or min(values, default=1) <= 0 or max(weights, default=0) > capacity:
         # Only a strict improvement is kept (ruling 5.7), so worthless items are never chosen.
@@ -80,7 +80,7 @@ _MOST_CAPACITY = 2_000_000  # keeps single rows small, however large the budget
 
 
 def finest_bucket(values: Sequence[int], tokens: Sequence[int], target: int) -> int:
-    """The finest of 1, 2, 5, 10, 20, 50 and 100 that leaves a small table after the solver's reductions.
+    """Return the finest of 1, 2, 5, 10, 20, 50 and 100 that leaves a small table after the solver's reductions.
 
     The choice depends on the pool alone, never on a clock. Because each size divides 100, whatever fits in buckets of
     100 fits in the finer ones too: in the integer values the finer optimum is never worse.
@@ -99,11 +99,11 @@ def finest_bucket(values: Sequence[int], tokens: Sequence[int], target: int) -> 
 def solve_finest(
     scores: Sequence[float], values: Sequence[int], tokens: Sequence[int], target: int, greedy: Sequence[int]
 ) -> list[int]:
-    """Positions with the greatest sum of scores among the finest knapsack, the coarsest and the greedy choice.
+    """Return the positions with the greatest sum of scores: the finest knapsack, the coarsest, or the greedy choice.
 
     The knapsack sees scores rounded down to integer values, so its optimum may miss by that rounding. Comparing the
     sums themselves makes it certain that the result is worth no less than either of the other two. On equal sums the
-    earlier in this list wins. All token counts are positive; ``greedy`` lists the positions that greedy would take.
+    earlier in this list wins. All token counts are positive; `greedy` lists the positions that greedy would take.
 
     >>> solve_finest([0.9, 0.8], [9_000, 8_000], [30, 70], 100, greedy=[0, 1])
     [0, 1]
@@ -120,7 +120,7 @@ def _solve_in_buckets(values: Sequence[int], tokens: Sequence[int], capacity: in
 
 
 def _worth(scores: Sequence[float]) -> tuple[int, float]:
-    """A sum of scores that any float may be part of: infinities count first, what is not a number counts nothing."""
+    """Add scores up: infinities count first, NaN counts nothing."""
     finite = fsum(score * 2.0**-64 for score in scores if isfinite(score))  # scaled, lest the sum overflow
     return scores.count(inf) - scores.count(-inf), finite
 

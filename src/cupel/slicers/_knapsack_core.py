@@ -45,19 +45,19 @@ class Relaxation(NamedTuple):
 
 
 def choose(values: Sequence[int], weights: Sequence[int], capacity: int) -> list[int]:
-    """Positions of the best subset; every value is positive, every weight fits, and not all fit together."""
+    """Return the positions of the best subset; every value is positive, every weight fits, and not all fit together."""
     positions: list[int] = np.flatnonzero(_run_table(*find_core(values, weights, capacity))).tolist()
     return positions
 
 
 def count_cells(values: Sequence[int], weights: Sequence[int], capacity: int) -> int:
-    """How many cells the table of :func:`choose` has unless it ends early."""
+    """Return how many cells the table of `choose` has unless it ends early."""
     relaxation, core = find_core(values, weights, capacity)
     return len(core) * (relaxation.room(core) + 1)
 
 
 def find_core(values: Sequence[int], weights: Sequence[int], capacity: int) -> tuple[Relaxation, Array]:
-    """The relaxation and the positions that it leaves undecided, ascending."""
+    """Return the relaxation and the positions that it leaves undecided, ascending."""
     relaxation = _relax(values, weights, capacity)
     core = relaxation.undecided()
     if len(core) > _SMALL_CORE and relaxation.known < relaxation.bound // relaxation.scale:
@@ -86,7 +86,7 @@ def _relax(values: Sequence[int], weights: Sequence[int], capacity: int) -> Rela
 
 
 def _greedy_value(v: Array, w: Array, order: Array, at: int, capacity: int) -> int:
-    """Value of the densest items up to the break item, filled up with whatever fits after it."""
+    """Return the value of the densest items up to the break item, and of those after it that still fit."""
     value, left = int(v[order[:at]].sum()), capacity - int(w[order[:at]].sum())
     rest = order[at + 1 :]
     while len(rest := rest[w[rest] <= left]):
