@@ -1,5 +1,6 @@
 """A job may be ended at any moment, by anything: what it leaves behind is always enough to go on exactly."""
 
+import multiprocessing
 import os
 import random
 import signal
@@ -126,16 +127,16 @@ def finished_shards(parts):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_worker_process_that_dies_is_replaced_and_its_shards_are_redone(tmp_path):
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_worker_process_that_dies_is_replaced_and_its_shards_are_redone(tmp_path, place):
+    """One of the two has begun, the other perhaps not yet."""
     requests = some_requests(300, 6)
     path = write_parquet(tmp_path / "requests.parquet", requests)
     killed = []
 
     def kill_one(progress):
         if progress.done and not killed:
-            import multiprocessing
-
-            victim = multiprocessing.active_children()[0]
+            victim = sorted(multiprocessing.active_children(), key=lambda process: process.pid)[place]
             killed.append(victim.pid)
             os.kill(victim.pid, signal.SIGKILL)
 

@@ -75,7 +75,7 @@ def run_local(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Shar
                     yield result
                 elif worker.has_died:
                     failures += 1
-                    worker.check_why(failures)
+                    _check_why(failures, has_begun=any(one.has_begun for one in staff))
                     queue.put_back(worker.shards)
                     with interrupts_held():
                         staff[worker.place] = _Worker(job, worker.place)
@@ -106,6 +106,14 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def _check_why(failures: int, *, has_begun: bool) -> None:
+    """Raise if the replacement of a worker that died would die as well; one that has begun shows that others can."""
+    if not has_begun:
+        raise BatchError(_UNGUARDED)
+    if failures == _ATTEMPTS:
+        raise BatchError(f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory")
+
+
 class _Worker:
     """A process that receives shards through a pipe and answers them in order."""
 
@@ -114,7 +122,7 @@ class _Worker:
         self.place = place
         self.shards: deque[Shard] = deque()
         self.has_died = False
-        self._has_begun = False
+        self.has_begun = False
         self.pipe, end = context.Pipe()
         # Daemonic, so that no interrupt leaves the interpreter waiting for it at exit.
         self._process = context.Process(target=_serve, args=(job, end), daemon=True)
@@ -136,19 +144,12 @@ class _Worker:
         except (EOFError, OSError):
             self.has_died = True
             return None
-        self._has_begun = True
+        self.has_begun = True
         if isinstance(message, Exception):
             raise message
         if message is not None:
             self.shards.popleft()
         return message  # type: ignore[no-any-return]
-
-    def check_why(self, failures: int) -> None:
-        """Raise if a replacement would die as well."""
-        if not self._has_begun:
-            raise BatchError(_UNGUARDED)
-        if failures == _ATTEMPTS:
-            raise BatchError(f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory")
 
     def end(self) -> None:
         """End the process; one that is at work is killed, since unfinished shards leave no trace."""
