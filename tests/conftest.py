@@ -1,6 +1,7 @@
 """How much Hypothesis tries: `pytest --hypothesis-profile=fuzz` searches longer, and differently each time."""
 
 import gc
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -12,6 +13,10 @@ settings.register_profile(
 settings.register_profile("fuzz", settings.get_profile("ci"), derandomize=False, max_examples=20_000, print_blob=True)
 settings.register_profile("mutants", settings.get_profile("fuzz"), max_examples=20, database=None)
 settings.load_profile("ci")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is in a run that a shell has put into the background; the commands that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish():

@@ -189,14 +189,16 @@ def test_a_closed_stream_is_no_error_and_its_text_goes_nowhere_else(items, folde
 
 def test_130_after_an_interrupt(folder):
     os.mkfifo(folder / "slow.jsonl")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cupel", "select", "slow.jsonl", "--budget", "9"], cwd=folder, stderr=subprocess.PIPE
-    )
-    writer = os.open(folder / "slow.jsonl", os.O_WRONLY)  # waits until the command reads
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=20)
-    os.close(writer)
+    command = [sys.executable, "-m", "cupel", "select", "slow.jsonl", "--budget", "9"]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE) as process:
+        writer = os.open(folder / "slow.jsonl", os.O_WRONLY)  # waits until the command reads
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, complaint = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            os.close(writer)
     assert process.returncode == 130
     assert b"Traceback" not in complaint
 
