@@ -8,9 +8,9 @@ RUN := $(BIN)/python -m
 UV := $(shell command -v uv 2>/dev/null)
 # The extras light enough for everyday work; frameworks have environments of their own.
 EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing,watch
-CORE := model _columns scorers slicers placers pipeline
+CORE := model _internal/columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
-CORE_TESTS := $(wildcard $(foreach name,$(CORE) _relations oracle analytics diagnostics page,tests/$(name)) $(foreach name,$(CORE),src/cupel/$(name) src/cupel/$(name).py))
+CORE_TESTS := $(wildcard $(foreach name,$(CORE) _internal/relations oracle analytics diagnostics page,tests/$(name)) $(foreach name,$(CORE),src/cupel/$(name) src/cupel/$(name).py))
 VERSIONS := 3.11 3.12 3.13
 FRAMEWORKS := botocore claude-agent-sdk dask genai google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks
 
@@ -95,7 +95,7 @@ test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node through the proxy o
 	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q tests/watch/test_node.py
 
 fuzz: $(VENV)/.stamp-dev ## Search for counterexamples to the laws of the core, 20,000 examples each, differently each time
-	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/_relations tests/_planning tests/policy tests/shorten tests/slicers
+	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/_internal/relations tests/_planning tests/policy tests/shorten tests/slicers
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 20,000 fits and 2,000 conversations of each format against the providers' rules (COUNT=20000 SEED=0)
 	CUPEL_FUZZ_COUNT=$(or $(COUNT),20000) CUPEL_FUZZ_SEED=$(or $(SEED),0) $(RUN) pytest -q -s tests/messages/test_generated_histories.py

@@ -11,8 +11,8 @@ from benchmarks.measure import garbage_collection, timed
 from benchmarks.memory import allocated
 from benchmarks.pools import FIRST
 from cupel import ContextItem, ContextKind, ContextSource, InvalidItemError
-from cupel._checks import as_integer, as_number
-from cupel._frozen import EMPTY
+from cupel._internal.checks import as_integer, as_number
+from cupel._internal.frozen import EMPTY
 from cupel.model import _content, _frozen_metadata, _frozen_tags, _utc
 
 RICH: dict[str, Any] = {

@@ -37,7 +37,7 @@ from cupel import (
     StreamSlice,
     TagScorer,
 )
-from cupel._columns import Candidates, descending
+from cupel._internal.columns import Candidates, descending
 
 SCORERS: tuple[Scorer, ...] = (
     RecencyScorer(),

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.pools import KINDS
 from benchmarks.tables import markdown
 from cupel import ContextBudget, ContextItem, GreedySlice, KindLimit, OptimalSlice, ReflexiveScorer, ScoredItem
-from cupel._columns import Candidates, scaled_score
+from cupel._internal.columns import Candidates, scaled_score
 from cupel.slicers import Slicer
 from cupel.slicers import _optimal as chooser_module
 from cupel.slicers._highs import Model, run_solver

@@ -19,7 +19,7 @@ from cupel import (
     QuotaEntry,
     StreamSlice,
 )
-from cupel._checks import as_finite, as_integer, as_number, as_tuple, shown
+from cupel._internal.checks import as_finite, as_integer, as_number, as_tuple, shown
 from cupel.errors import BudgetOverflowError, PinnedExceedsBudgetError, TableTooLargeError
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cupel._files import whole
+from cupel._internal.files import whole
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
 

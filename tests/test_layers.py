@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import grimp
 import pytest
 
+import cupel
 from scripts.allowed_dependencies import AllowedDependenciesContract
 from scripts.private_modules import PrivateModulesContract
 
@@ -16,6 +19,16 @@ def test_importing_cupel_loads_nothing_heavy():
     code = "import sys, cupel; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert sorted(set(done.stdout.split()) & set(HEAVY)) == []
+
+
+def test_every_module_stands_in_a_layer():
+    settings = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    root = Path(cupel.__file__).parent
+    here = {path.stem for path in root.glob("[a-z]*") if path.suffix in {"", ".py"}} | {"__main__"}
+    inner = {f"_internal.{path.stem}" for path in (root / "_internal").glob("[a-z]*")}
+    expected = {f"cupel.{name}" for name in here | inner | {"_planning"}}
+    assert sorted(name for layer in layers for name in layer.split(" | ")) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +61,8 @@ def test_allowed_dependencies(imports, breaches):
     [
         ("cupel.slicers", False),
         ("cupel.pipeline._run", False),
-        ("cupel._checks", False),
-        ("cupel._documents._form", False),
+        ("cupel._internal.checks", False),
+        ("cupel._internal.documents._form", False),
         ("cupel.__main__", False),
         ("_thread", False),
         ("cupel.slicers._base", True),

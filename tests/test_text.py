@@ -2,7 +2,7 @@
 
 import pytest
 
-from cupel._text import percent, preview, visible
+from cupel._internal.text import percent, preview, visible
 
 
 @pytest.mark.parametrize(

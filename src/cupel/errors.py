@@ -30,7 +30,7 @@ process boundaries with their attributes.
 
 from __future__ import annotations
 
-from cupel._checks import shown
+from cupel._internal.checks import shown
 
 __all__ = [
     "BudgetOverflowError",

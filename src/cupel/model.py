@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 import msgspec
 from msgspec.structs import force_setattr
 
-from cupel._checks import (
+from cupel._internal.checks import (
     MOST_TOKENS,
     as_finite,
     as_flag,
@@ -24,10 +24,10 @@ from cupel._checks import (
     shown,
     wrong_type,
 )
-from cupel._counter import TokenCounter, as_counter, count_tokens
-from cupel._folded import FoldedName, folded_map
-from cupel._frozen import EMPTY, FrozenDict
-from cupel._portable import Portable
+from cupel._internal.counter import TokenCounter, as_counter, count_tokens
+from cupel._internal.folded import FoldedName, folded_map
+from cupel._internal.frozen import EMPTY, FrozenDict
+from cupel._internal.portable import Portable
 from cupel.errors import InvalidBudgetError, InvalidItemError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class ContextItem(_RequiredOfItem, Portable, frozen=True, kw_only=True, gc=False
     (True, ('ci',))
     """
 
-    _document = "cupel._documents:ITEM"
+    _document = "cupel._internal.documents:ITEM"
 
     kind: ContextKind = ContextKind.MESSAGE
     source: ContextSource = ContextSource.CHAT
@@ -294,7 +294,7 @@ class ContextBudget(_RequiredOfBudget, Portable, frozen=True, kw_only=True, repr
     7000
     """
 
-    _document = "cupel._documents:BUDGET"
+    _document = "cupel._internal.documents:BUDGET"
 
     output_reserve: int = 0
     reserved_slots: Mapping[ContextKind, int] = EMPTY

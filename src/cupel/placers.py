@@ -6,9 +6,9 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from cupel._checks import as_instance
-from cupel._columns import Candidates, ascending, descending, positions_of
-from cupel._strategy import Strategy
+from cupel._internal.checks import as_instance
+from cupel._internal.columns import Candidates, ascending, descending, positions_of
+from cupel._internal.strategy import Strategy
 from cupel.errors import StrategyContractError
 from cupel.model import ContextKind
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from cupel._files import whole
+from cupel._internal.files import whole
 from cupel.batch import run_batch
 from cupel.batch._source import Shard
 from cupel.batch._state import Outputs, Parts

@@ -27,7 +27,7 @@ from cupel import (
     SelectionError,
     SelectionReport,
 )
-from cupel._frozen import FrozenDict
+from cupel._internal.frozen import FrozenDict
 from cupel.diagnostics import (
     KNOWN_REASONS,
     BudgetExceeded,

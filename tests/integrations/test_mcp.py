@@ -14,7 +14,7 @@ from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
 from cupel import ContextItem
-from cupel._documents import ITEM
+from cupel._internal.documents import ITEM
 from cupel.integrations.mcp import Candidate, server
 
 ITEMS = [

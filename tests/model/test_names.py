@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from cupel import ContextKind, ContextSource, InvalidItemError, ScorerConfigError
-from cupel._folded import fold_ascii, folded_map
-from cupel._frozen import FrozenDict
+from cupel._internal.folded import fold_ascii, folded_map
+from cupel._internal.frozen import FrozenDict
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 import cupel.policy
-from cupel import ContextBudget, ContextItem, _columns
+from cupel import ContextBudget, ContextItem
+from cupel._internal import columns
 from cupel.scorers import _fields
 from tests import oracle
 from tests.oracle.generators import KINDS, NOW, TAGS
@@ -49,7 +50,7 @@ SLICERS = {
 @pytest.fixture(autouse=True, params=["as small pools", "as large pools"])
 def size(request, monkeypatch):
     if request.param == "as large pools":
-        for module in (_columns, _fields):
+        for module in (columns, _fields):
             monkeypatch.setattr(module, "LARGE", 1)
 
 

@@ -17,7 +17,7 @@ from cupel import (
     ScarcityError,
     ScoredItem,
 )
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from tests import oracle
 from tests.oracle.generators import law
 from tests.oracle.optimal import amounts, form_value, is_within_limits, keeps_relations

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ScoredItem
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from cupel.policy import registered
 from tests import oracle
 from tests.oracle.generators import SCORES, item_pairs, law

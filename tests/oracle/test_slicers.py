@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextBudget, ContextItem, ScoredItem, SelectionError
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from tests import oracle
 from tests.oracle.generators import ERROR_KINDS, SCORES, item_pairs, law
 from tests.oracle.policies import build_slicer, slicer_specs

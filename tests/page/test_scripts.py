@@ -1,7 +1,7 @@
 """The words of the page's scripts under node are the library's."""
 
 from cupel import ContextBudget, ContextItem, OverflowStrategy, Pipeline
-from cupel._text import percent, visible
+from cupel._internal.text import percent, visible
 from cupel.demo import session_items, session_policy
 from cupel.diagnostics import KNOWN_REASONS, vocabulary
 from cupel.page import Variant, excluded_words, page_payload

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer, Scorer, UShapedPlacer, _columns
-from cupel._columns import LARGE
+from cupel import ContextBudget, ContextItem, Pipeline, RecencyScorer, Scorer, UShapedPlacer
+from cupel._internal import columns
+from cupel._internal.columns import LARGE
 from cupel.scorers import _fields
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def test_a_large_pool_is_run_as_a_small_one(
     pipeline = Pipeline(scorer=scorer, placer=UShapedPlacer())
     budget = ContextBudget(240_000, 240_000)
     large = pipeline.run(items, budget)
-    for module in (_columns, _fields):
+    for module in (columns, _fields):
         monkeypatch.setattr(module, "LARGE", len(items) + 1)
     small = pipeline.run(items, budget)
     assert LARGE <= len(large) < len(items)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cupel import ChronologicalPlacer, ContextItem, Placer, ScoredItem, StrategyContractError, UShapedPlacer
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from cupel.placers import _ArrangingPlacer
 
 if TYPE_CHECKING:

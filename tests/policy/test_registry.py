@@ -23,7 +23,7 @@ from cupel import (
     Slicer,
     Window,
 )
-from cupel._documents import Field, Integer
+from cupel._internal.documents import Field, Integer
 from cupel.conformance import load_vector, run_vector
 from cupel.policy import json_schema, register_placer, register_scorer, register_slicer, registered
 from cupel.policy._registry import SCORERS

@@ -7,7 +7,7 @@ import pytest
 
 import cupel.policy
 from cupel import ContextBudget, ContextItem, Pipeline, ReflexiveScorer, ScoredItem
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from cupel.slicers import (
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,

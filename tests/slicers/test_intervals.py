@@ -13,7 +13,7 @@ from cupel import (
     Pipeline,
     ReflexiveScorer,
 )
-from cupel._intervals import BackwardFill, IntervalSet, TooMuchWork, Work
+from cupel._internal.intervals import BackwardFill, IntervalSet, TooMuchWork, Work
 from tests.pools import Alternating, small_items
 
 LOTS = 10**12

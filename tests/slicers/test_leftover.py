@@ -15,7 +15,7 @@ from cupel import (
     ScoredItem,
     SlicerConfigError,
 )
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from cupel.diagnostics import BudgetExceeded, QuotaCapExceeded
 
 

@@ -215,7 +215,7 @@ def tight(count=40):
 
 
 def certificate(slicer, scored, target):
-    from cupel._columns import Candidates
+    from cupel._internal.columns import Candidates
 
     return slicer.prepare(Candidates.of(scored))(ContextBudget(target, target)).certificate
 
@@ -277,7 +277,7 @@ def test_the_largest_numbers(exact):
 
 
 def test_the_choice_settles_where_everything_fits():
-    from cupel._columns import Candidates
+    from cupel._internal.columns import Candidates
 
     chooser = OptimalSlice(exact=False).prepare(Candidates.of(tight(3)))
     total = 3_021

@@ -26,7 +26,7 @@ from cupel import (
     StrategyContractError,
     TableTooLargeError,
 )
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.slicers._base import Chooser, PreparingSlicer
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cupel
 from cupel import ContextBudget, ContextItem, ContextKind, InclusionReason
-from cupel._frozen import FrozenDict
+from cupel._internal.frozen import FrozenDict
 from cupel.diagnostics import (
     KNOWN_REASONS,
     BudgetExceeded,

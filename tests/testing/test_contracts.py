@@ -40,7 +40,7 @@ from cupel import (
     UShapedPlacer,
     Window,
 )
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from cupel.policy import registered
 from cupel.slicers import Chooser, Selection, Span
 from cupel.testing import ContractViolation, check_placer, check_scorer, check_slicer, strategies

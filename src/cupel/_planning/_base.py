@@ -10,7 +10,7 @@ from math import floor
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
-from cupel._checks import as_finite, as_instance
+from cupel._internal.checks import as_finite, as_instance
 from cupel._planning._prices import Prices
 from cupel._planning._state import State, settle
 from cupel.errors import ConfigurationError, SelectionError

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from cupel._checks import as_finite
+from cupel._internal.checks import as_finite
 from cupel._planning._planner import Candidate, Change, Entry, Planner, TurnTerms, What
 from cupel._planning._prices import Bill, Prices, estimated
 from cupel._planning._state import Answer, State

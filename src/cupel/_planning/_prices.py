@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from cupel._checks import as_finite, as_integer, shown
-from cupel._notebook import bar
+from cupel._internal.checks import as_finite, as_integer, shown
+from cupel._internal.notebook import bar
 from cupel.errors import ConfigurationError
 
 if TYPE_CHECKING:

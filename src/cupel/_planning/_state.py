@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from cupel._checks import MOST_TOKENS, as_text, shown, wrong_type
+from cupel._internal.checks import MOST_TOKENS, as_text, shown, wrong_type
 from cupel._planning._planner import Entry
 from cupel._planning._prices import AMOUNTS, Bill, Prices, billed
 from cupel.errors import ConfigurationError

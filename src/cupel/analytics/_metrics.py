@@ -8,8 +8,8 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_instance
-from cupel._relations import relation_of
+from cupel._internal.checks import as_instance
+from cupel._internal.relations import relation_of
 from cupel.diagnostics import Deduplicated, InclusionReason, NegativeTokens, SelectionReport
 from cupel.model import ContextBudget
 from cupel.pipeline import effective_budget

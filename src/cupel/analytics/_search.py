@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from msgspec.structs import replace as with_fields
 
-from cupel._checks import MOST_TOKENS, as_tuple, shown, wrong_type
-from cupel._intervals import TooMuchWork, Work
-from cupel._relations import drop_violations
+from cupel._internal.checks import MOST_TOKENS, as_tuple, shown, wrong_type
+from cupel._internal.intervals import TooMuchWork, Work
+from cupel._internal.relations import drop_violations
 from cupel.errors import InvalidItemError, ScarcityError, TableTooLargeError
 from cupel.model import ContextItem, OverflowStrategy
 from cupel.pipeline import Pipeline, PreparedSelection, effective_budget

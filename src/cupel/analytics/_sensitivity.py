@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from cupel._checks import as_text, shown, wrong_type
+from cupel._internal.checks import as_text, shown, wrong_type
 from cupel.analytics._search import as_items, prepared_of, quiet
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget

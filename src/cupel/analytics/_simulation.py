@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from cupel._checks import as_instance, as_integer, shown, wrong_type
+from cupel._internal.checks import as_instance, as_integer, shown, wrong_type
 from cupel.analytics._search import Found, Search, as_items, check_members, prepared_of
 from cupel.errors import (
     BudgetOverflowError,

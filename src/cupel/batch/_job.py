@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from cupel._files import move, whole
+from cupel._internal.files import move, whole
 from cupel.batch._jsonl import LineFile, answer_lines, answers_as_table, plan_jsonl, read_jsonl_shard
 from cupel.batch._parquet import (
     ParquetOutput,

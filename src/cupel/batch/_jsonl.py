@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from cupel._checks import shown, wrong_type
-from cupel._documents import ChatRequest, chat_request
+from cupel._internal.checks import shown, wrong_type
+from cupel._internal.documents import ChatRequest, chat_request
 from cupel.batch._requests import (
     LARGEST,
     Chosen,

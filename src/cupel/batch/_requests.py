@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from cupel._checks import shown, wrong_type
-from cupel._documents import ITEM, ChatRequest, Field, budget_of
-from cupel._frozen import EMPTY
+from cupel._internal.checks import shown, wrong_type
+from cupel._internal.documents import ITEM, ChatRequest, Field, budget_of
+from cupel._internal.frozen import EMPTY
 from cupel.batch._source import arrow, explained
 from cupel.diagnostics import SelectionReport
 from cupel.errors import CupelError

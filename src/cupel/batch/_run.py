@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import structs
 
-from cupel._checks import as_integer, shown
-from cupel._files import sync_directory
+from cupel._internal.checks import as_integer, shown
+from cupel._internal.files import sync_directory
 from cupel.batch._job import Assembly, Job
 from cupel.batch._selector import BatchSelector
 from cupel.batch._source import (

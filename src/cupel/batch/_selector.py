@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from cupel._checks import shown, wrong_type
-from cupel._documents import ITEM
-from cupel._frozen import EMPTY
+from cupel._internal.checks import shown, wrong_type
+from cupel._internal.documents import ITEM
+from cupel._internal.frozen import EMPTY
 from cupel.batch._requests import DEFAULTS, Chosen, build, choice_columns, guarded, read_budget, select_items
 from cupel.batch._source import BatchError, arrow, explained
 from cupel.errors import CupelError

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Final, Literal, cast
 
 import msgspec
 
-from cupel._checks import shown
-from cupel._files import standard_input, whole
+from cupel._internal.checks import shown
+from cupel._internal.files import standard_input, whole
 from cupel.errors import CupelError, MissingExtraError
 
 

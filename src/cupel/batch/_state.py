@@ -18,9 +18,9 @@ from uuid import uuid4
 import msgspec
 
 import cupel.policy
-from cupel._checks import shown
-from cupel._documents import BUDGET
-from cupel._files import move, sync_directory, whole
+from cupel._internal.checks import shown
+from cupel._internal.documents import BUDGET
+from cupel._internal.files import move, sync_directory, whole
 from cupel._version import __version__
 from cupel.batch._selector import BatchSelector
 from cupel.batch._source import BatchError, FileFormat, Fingerprint, Shard, Source

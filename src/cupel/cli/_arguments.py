@@ -15,9 +15,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
-from cupel._checks import did_you_mean, shown
-from cupel._files import MAX_UNPACKED
-from cupel._text import visible
+from cupel._internal.checks import did_you_mean, shown
+from cupel._internal.files import MAX_UNPACKED
+from cupel._internal.text import visible
 from cupel.cli._main import COMMANDS, UNUSABLE
 from cupel.errors import MissingExtraError
 from cupel.model import ContextBudget

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cupel._text import plural
+from cupel._internal.text import plural
 from cupel.batch import BatchError, BatchFailedError, BatchSummary, run_batch
 from cupel.cli._arguments import (
     Command,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from cupel._text import plural
+from cupel._internal.text import plural
 from cupel.cli._arguments import Command, Parser, add_files
 from cupel.cli._output import print_json, say
 from cupel.conformance import SuiteReport, VectorResult, run_suite

@@ -83,7 +83,7 @@ def _words(error: Exception) -> str:
 
 def _complain(message: str) -> None:
     """Print an error; names of the user's in it may have any length and any character."""
-    from cupel._text import visible
+    from cupel._internal.text import visible
 
     if len(message) > _LONGEST:
         message = f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
@@ -128,7 +128,7 @@ def _answer_options(arguments: list[str]) -> int:
     parser.add_argument("command", nargs="?", metavar="COMMAND", help=argparse.SUPPRESS)
     command: str | None = parser.parse_args(arguments[:1]).command
     if command is not None:
-        from cupel._checks import did_you_mean
+        from cupel._internal.checks import did_you_mean
 
         parser.error(f"unknown command {command!r}{did_you_mean(command, COMMANDS)} (commands: {', '.join(COMMANDS)})")
     parser.print_help(sys.stderr)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from cupel._text import escape_toml, plural
+from cupel._internal.text import escape_toml, plural
 from cupel.cli._arguments import (
     Command,
     Parser,

@@ -16,10 +16,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Literal, Protocol, TextIO
 
-from cupel._checks import shown
-from cupel._documents import plain
-from cupel._files import whole
-from cupel._text import escape_json, plural, preview, visible
+from cupel._internal.checks import shown
+from cupel._internal.documents import plain
+from cupel._internal.files import whole
+from cupel._internal.text import escape_json, plural, preview, visible
 from cupel.diagnostics import IncludedItem, SelectionReport
 from cupel.errors import MissingExtraError
 from cupel.model import ContextBudget, ContextItem

@@ -14,8 +14,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any, Final, NamedTuple, TypeVar
 
-from cupel._documents import ChatRequest
-from cupel._text import plural
+from cupel._internal.documents import ChatRequest
+from cupel._internal.text import plural
 from cupel.cli._arguments import (
     NO_SELECTION,
     Command,

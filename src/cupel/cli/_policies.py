@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import cupel.policy
 from cupel import presets
-from cupel._checks import did_you_mean, shown
-from cupel._documents import TOO_DEEP, is_list, is_object, strict_decoder
-from cupel._text import escape_json, escape_toml
+from cupel._internal.checks import did_you_mean, shown
+from cupel._internal.documents import TOO_DEEP, is_list, is_object, strict_decoder
+from cupel._internal.text import escape_json, escape_toml
 from cupel.cli._arguments import Command, Parser, add_files, add_format, add_import, add_overrides
 from cupel.cli._output import needs_ascii, print_json, prose_width, say, say_prose
 from cupel.errors import ConfigurationError, PolicyConfigError

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import structs
 
-from cupel._checks import did_you_mean, shown
-from cupel._counter import count_tokens
-from cupel._documents import ITEM, MESSAGES_KEYS, ChatRequest, chat_request, is_list, is_object
-from cupel._files import MAX_UNPACKED
-from cupel._text import plural
+from cupel._internal.checks import did_you_mean, shown
+from cupel._internal.counter import count_tokens
+from cupel._internal.documents import ITEM, MESSAGES_KEYS, ChatRequest, chat_request, is_list, is_object
+from cupel._internal.files import MAX_UNPACKED
+from cupel._internal.text import plural
 from cupel.cli._output import say
 from cupel.cli._records import Fault, FileRecord, Found, records_of
 from cupel.errors import ConfigurationError, CupelError, InvalidItemError

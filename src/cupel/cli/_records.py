@@ -13,8 +13,8 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO, cast
 
-from cupel._documents import MESSAGES_KEYS, TOO_DEEP, is_list, is_object, strict_decoder
-from cupel._files import is_packed, read_bytes, standard_input
+from cupel._internal.documents import MESSAGES_KEYS, TOO_DEEP, is_list, is_object, strict_decoder
+from cupel._internal.files import is_packed, read_bytes, standard_input
 from cupel.errors import ConfigurationError, MissingExtraError
 
 

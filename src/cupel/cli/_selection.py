@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from cupel._text import percent, plural, preview
+from cupel._internal.text import percent, plural, preview
 from cupel.analytics import (
     Counterfactual,
     ItemStatus,

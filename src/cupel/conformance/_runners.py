@@ -9,8 +9,8 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 import cupel.policy
-from cupel._checks import shown
-from cupel._columns import Candidates
+from cupel._internal.checks import shown
+from cupel._internal.columns import Candidates
 from cupel.conformance._vector import (
     Differences,
     Mismatch,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from cupel import errors
-from cupel._checks import as_instance, shown
-from cupel._documents import plain_number
+from cupel._internal.checks import as_instance, shown
+from cupel._internal.documents import plain_number
 from cupel.conformance import _runners
 from cupel.conformance._vector import (
     Differences,

@@ -12,8 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cupel._checks import shown
-from cupel._documents import BUDGET, ITEM, PackedRecord, decode_toml, is_list, is_object
+from cupel._internal.checks import shown
+from cupel._internal.documents import BUDGET, ITEM, PackedRecord, decode_toml, is_list, is_object
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem, ScoredItem
 

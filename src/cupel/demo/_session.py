@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 import cupel.policy
-from cupel._documents import ITEM
+from cupel._internal.documents import ITEM
 from cupel.model import ContextItem, ContextKind
 from cupel.pipeline import Pipeline
 

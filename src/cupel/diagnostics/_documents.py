@@ -8,8 +8,8 @@ from typing import Any, Final, Union, cast
 
 import msgspec
 
-from cupel._checks import shown, wrong_type
-from cupel._documents import (
+from cupel._internal.checks import shown, wrong_type
+from cupel._internal.documents import (
     ANY_NUMBER,
     BUDGET,
     ITEM,
@@ -26,7 +26,7 @@ from cupel._documents import (
     check_depth,
     plain,
 )
-from cupel._frozen import FrozenDict
+from cupel._internal.frozen import FrozenDict
 from cupel.diagnostics._reasons import (
     KNOWN_REASONS,
     ExclusionReason,

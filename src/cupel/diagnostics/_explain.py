@@ -6,7 +6,7 @@ from bisect import bisect_left
 from math import isnan
 from typing import TYPE_CHECKING
 
-from cupel._text import preview
+from cupel._internal.text import preview
 from cupel.diagnostics._reasons import Deduplicated, Filtered, InclusionReason, NegativeTokens
 from cupel.diagnostics._report import IncludedItem
 

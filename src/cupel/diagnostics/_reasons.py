@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from cupel._frozen import FrozenDict
-from cupel._text import preview
+from cupel._internal.frozen import FrozenDict
+from cupel._internal.text import preview
 
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": operator.lt, ">=": operator.ge}
 _FIELD: Final = re.compile(r"\{(-?)(\w+)\}")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 import msgspec
 
-from cupel._checks import as_text, shown, wrong_type
-from cupel._portable import Portable
+from cupel._internal.checks import as_text, shown, wrong_type
+from cupel._internal.portable import Portable
 from cupel.diagnostics._reasons import ExclusionReason, InclusionReason, UnknownInclusionReason
 from cupel.errors import SelectionError
 from cupel.model import ContextBudget, ContextItem

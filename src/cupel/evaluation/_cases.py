@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_list, as_tuple, shown, wrong_type
-from cupel._documents import ITEM, budget_of, decode_json, is_list, is_object
-from cupel._files import MAX_UNPACKED, read_bytes
+from cupel._internal.checks import as_list, as_tuple, shown, wrong_type
+from cupel._internal.documents import ITEM, budget_of, decode_json, is_list, is_object
+from cupel._internal.files import MAX_UNPACKED, read_bytes
 from cupel.errors import CupelError
 from cupel.model import ContextBudget, ContextItem
 from cupel.tokens import counter_or_default

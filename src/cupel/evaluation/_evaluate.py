@@ -7,7 +7,7 @@ from math import fsum, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_function, as_instance, as_integer, as_tuple
+from cupel._internal.checks import as_function, as_instance, as_integer, as_tuple
 from cupel.errors import ScorerConfigError, SelectionError
 from cupel.evaluation._cases import Case, EvaluationError
 from cupel.pipeline import Pipeline

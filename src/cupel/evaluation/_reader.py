@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cupel._counter import count_tokens
-from cupel._digests import message_digest
+from cupel._internal.counter import count_tokens
+from cupel._internal.digests import message_digest
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
 from cupel.messages import MessageInfo, Provider, fit, read_message

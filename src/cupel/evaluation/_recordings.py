@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from cupel._checks import as_integer, as_text, as_tuple, shown
-from cupel._documents import chat_request, is_list, is_object
-from cupel._files import MAX_UNPACKED
+from cupel._internal.checks import as_integer, as_text, as_tuple, shown
+from cupel._internal.documents import chat_request, is_list, is_object
+from cupel._internal.files import MAX_UNPACKED
 from cupel.errors import CupelError
 from cupel.evaluation._cases import EvaluationError, documents
 from cupel.messages import Provider, provider_of, read_message

@@ -10,9 +10,9 @@ from itertools import cycle, takewhile
 from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_function, as_instance, as_integer, as_mapping, as_text, as_tuple
-from cupel._notebook import table
-from cupel._text import plural
+from cupel._internal.checks import as_function, as_instance, as_integer, as_mapping, as_text, as_tuple
+from cupel._internal.notebook import table
+from cupel._internal.text import plural
 from cupel.errors import CupelError, SelectionError
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._page import turns_payload

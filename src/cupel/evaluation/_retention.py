@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._documents import is_list, is_object
+from cupel._internal.documents import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

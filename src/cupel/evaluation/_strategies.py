@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cupel._checks import as_finite, as_list
+from cupel._internal.checks import as_finite, as_list
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._reader import Reader
 from cupel.evaluation._recordings import Recording

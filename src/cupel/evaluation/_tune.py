@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import cupel.policy
-from cupel._checks import as_function, as_integer
+from cupel._internal.checks import as_function, as_integer
 from cupel.errors import ScorerConfigError
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._evaluate import as_cases, estimates, judge, label, points_of

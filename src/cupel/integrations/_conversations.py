@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
-from cupel._checks import as_instance, as_text
-from cupel._digests import message_json
+from cupel._internal.checks import as_instance, as_text
+from cupel._internal.digests import message_json
 from cupel.errors import ConfigurationError
 from cupel.integrations._adapters import Recent
 from cupel.integrations._sessions import STATE_KEY

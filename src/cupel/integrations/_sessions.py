@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar, Unpack
 
-from cupel._checks import as_text, shown
+from cupel._internal.checks import as_text, shown
 from cupel.errors import ConfigurationError, SelectionError
 from cupel.integrations._adapters import Recent
 from cupel.messages import Framework, MessageSession, Provider, SystemMessages, Turn

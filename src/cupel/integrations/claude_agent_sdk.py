@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from cupel._checks import as_function, as_integer
+from cupel._internal.checks import as_function, as_integer
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.shorten import Shortener, head_tail, shorten
 from cupel.tokens import TokenCounter, counter_or_default

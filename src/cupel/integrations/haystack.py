@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from typing import Any, Unpack
 
 import cupel.policy
-from cupel._documents import BUDGET
+from cupel._internal.documents import BUDGET
 from cupel.errors import MissingExtraError
 from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions

@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from cupel._checks import shown
-from cupel._digests import message_digest
+from cupel._internal.checks import shown
+from cupel._internal.digests import message_digest
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions

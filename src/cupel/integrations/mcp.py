@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 import cupel.policy
 from cupel import presets
-from cupel._checks import shown
+from cupel._internal.checks import shown
 from cupel.errors import CupelError, InvalidItemError, MissingExtraError, PolicyConfigError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline

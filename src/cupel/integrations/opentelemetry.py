@@ -15,7 +15,7 @@ from enum import Enum
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cupel._checks import as_instance
+from cupel._internal.checks import as_instance
 from cupel._version import __version__
 from cupel.analytics import budget_utilization
 from cupel.diagnostics import KNOWN_REASONS, NullTraceCollector, PipelineStage, TraceCollector, TraceDetailLevel

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from cupel._checks import as_flag, suggesting
-from cupel._columns import descending
+from cupel._internal.checks import as_flag, suggesting
+from cupel._internal.columns import descending
 from cupel.diagnostics import (
     BudgetExceeded,
     ExcludedItem,

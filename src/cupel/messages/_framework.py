@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
-from cupel._checks import wrong_type
+from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError
 from cupel.messages._fit import fit_history
 from cupel.messages._formats import FORMATS, FRAMEWORK

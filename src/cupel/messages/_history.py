@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from cupel._checks import wrong_type
+from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage, detect_format
 from cupel.messages._formats.media import ImageRule, ImageTokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from cupel._checks import as_tuple, shown
+from cupel._internal.checks import as_tuple, shown
 from cupel.errors import InvalidItemError
 from cupel.messages._history import POSITIONS_KEY, Options, read_history
 from cupel.messages._plain import is_sequence

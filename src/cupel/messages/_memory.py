@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from cupel._counter import count_tokens
+from cupel._internal.counter import count_tokens
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import traits_of
 from cupel.messages._notes import cleaned

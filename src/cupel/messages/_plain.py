@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import msgspec
 
-from cupel._checks import did_you_mean, shown, wrong_type
+from cupel._internal.checks import did_you_mean, shown, wrong_type
 from cupel.errors import InvalidItemError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Literal
 
-from cupel._checks import shown, wrong_type
+from cupel._internal.checks import shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.messages._units import holders
 

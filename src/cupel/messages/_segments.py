@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from cupel._checks import as_function, as_text
+from cupel._internal.checks import as_function, as_text
 from cupel._planning import Entry
 from cupel.errors import SelectionError
 from cupel.messages._formats import OUTPUTS

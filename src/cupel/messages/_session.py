@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec import structs
 
-from cupel._checks import as_finite, as_flag, as_function, as_instance, as_text, suggesting
+from cupel._internal.checks import as_finite, as_flag, as_function, as_instance, as_text, suggesting
 from cupel._planning import Answer, BaseSession, Opening, Prices, TurnStart, conclude
 from cupel.errors import ConfigurationError, CupelError
 from cupel.messages._formats import detect_format

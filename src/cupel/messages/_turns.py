@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from cupel._columns import descending
+from cupel._internal.columns import descending
 from cupel.diagnostics import ExcludedItem, Filtered, IncludedItem, InclusionReason, SelectionReport
 from cupel.messages._history import ranges
 from cupel.messages._results import Dropped, Turn, dropped_from

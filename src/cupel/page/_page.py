@@ -16,9 +16,9 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_text, as_tuple, wrong_type
-from cupel._notebook import bar, table
-from cupel._text import percent, plural, preview, visible
+from cupel._internal.checks import as_text, as_tuple, wrong_type
+from cupel._internal.notebook import bar, table
+from cupel._internal.text import percent, plural, preview, visible
 from cupel.diagnostics import (
     KNOWN_REASONS,
     ExcludedItem,

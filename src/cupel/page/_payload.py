@@ -10,9 +10,9 @@ from typing import Any, Final
 from msgspec import structs
 
 import cupel.policy
-from cupel._documents import plain_number
-from cupel._relations import are_related, relation_of
-from cupel._text import CONTENT_LIMIT
+from cupel._internal.documents import plain_number
+from cupel._internal.relations import are_related, relation_of
+from cupel._internal.text import CONTENT_LIMIT
 from cupel._version import __version__
 from cupel.diagnostics import InclusionReason, SelectionReport, vocabulary
 from cupel.errors import PolicyConfigError, SelectionError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cupel._text import CONTENT_LIMIT
+from cupel._internal.text import CONTENT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from cupel._checks import wrong_type
-from cupel._columns import descending
+from cupel._internal.checks import wrong_type
+from cupel._internal.columns import descending
 from cupel.diagnostics import (
     BudgetExceeded,
     Deduplicated,
@@ -29,8 +29,8 @@ from cupel.pipeline._stages import effective_budget
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cupel._columns import Candidates
-    from cupel._relations import Relations
+    from cupel._internal.columns import Candidates
+    from cupel._internal.relations import Relations
     from cupel.diagnostics import ExclusionReason, TraceSink
     from cupel.model import ContextBudget, ContextItem
     from cupel.pipeline._prepared import PreparedSelection

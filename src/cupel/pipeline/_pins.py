@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_integer, as_mapping, as_text, shown, wrong_type
-from cupel._frozen import EMPTY, FrozenDict
-from cupel._relations import are_related, relation_of
+from cupel._internal.checks import as_integer, as_mapping, as_text, shown, wrong_type
+from cupel._internal.frozen import EMPTY, FrozenDict
+from cupel._internal.relations import are_related, relation_of
 from cupel.errors import InvalidItemError, PipelineConfigError
 from cupel.model import SOURCE_TYPE_KEY, ContextKind, ContextSource
 

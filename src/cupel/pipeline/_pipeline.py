@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import as_function, as_instance, as_text, as_tuple
+from cupel._internal.checks import as_function, as_instance, as_text, as_tuple
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._observer import Recorder, recorder_for

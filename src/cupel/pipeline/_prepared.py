@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cupel._checks import as_instance, as_tuple
-from cupel._columns import Candidates
-from cupel._text import plural
+from cupel._internal.checks import as_instance, as_tuple
+from cupel._internal.columns import Candidates
+from cupel._internal.text import plural
 from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline._observer import Recorder

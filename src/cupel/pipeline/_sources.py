@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from inspect import iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
-from cupel._checks import as_integer, as_number, as_text, as_tuple, shown, wrong_type
-from cupel._columns import Candidates, descending
-from cupel._relations import are_related, check_batch
-from cupel._streams import next_batch, opened
+from cupel._internal.checks import as_integer, as_number, as_text, as_tuple, shown, wrong_type
+from cupel._internal.columns import Candidates, descending
+from cupel._internal.relations import are_related, check_batch
+from cupel._internal.streams import next_batch, opened
 from cupel.diagnostics import ExcludedItem
 from cupel.errors import PipelineConfigError, SelectionError
 from cupel.model import ContextBudget, ContextItem, ScoredItem

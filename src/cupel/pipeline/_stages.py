@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from cupel._checks import as_tuple
-from cupel._columns import Candidates, descending
-from cupel._relations import are_related, drop_violations, read_relations, relation_of
+from cupel._internal.checks import as_tuple
+from cupel._internal.columns import Candidates, descending
+from cupel._internal.relations import are_related, drop_violations, read_relations, relation_of
 from cupel.diagnostics import OverflowEvent
 from cupel.errors import BudgetOverflowError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem, OverflowStrategy

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from cupel import placers, scorers, slicers
-from cupel._checks import as_instance, as_integer, as_text, shown, wrong_type
-from cupel._documents import (
+from cupel._internal.checks import as_instance, as_integer, as_text, shown, wrong_type
+from cupel._internal.documents import (
     FLAG,
     NAME,
     SCALAR,
@@ -43,7 +43,7 @@ from cupel._documents import (
     record,
     step,
 )
-from cupel._files import whole
+from cupel._internal.files import whole
 from cupel.errors import ConfigurationError, PolicyConfigError
 from cupel.model import OverflowStrategy
 from cupel.pipeline import PinRule, Pipeline

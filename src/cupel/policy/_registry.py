@@ -11,8 +11,8 @@ from enum import Enum
 from functools import cache, partial
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from cupel._checks import as_text, shown
-from cupel._documents import (
+from cupel._internal.checks import as_text, shown
+from cupel._internal.documents import (
     FLAG,
     NAME,
     TEXT,

@@ -7,8 +7,8 @@ from math import inf
 from operator import countOf
 from typing import TYPE_CHECKING, ClassVar
 
-from cupel._checks import as_finite, as_instance, as_number, as_text, as_tuple, shown
-from cupel._strategy import Strategy
+from cupel._internal.checks import as_finite, as_instance, as_number, as_text, as_tuple, shown
+from cupel._internal.strategy import Strategy
 from cupel.errors import ScorerConfigError, StrategyContractError
 from cupel.model import ContextItem
 

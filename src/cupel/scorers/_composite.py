@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from math import inf, isinf, isnan
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from cupel._checks import as_instance, as_list, as_pair, as_tuple, wrong_type
+from cupel._internal.checks import as_instance, as_list, as_pair, as_tuple, wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.model import ContextItem
 from cupel.scorers._base import PassScorer, Scorer, positive

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from cupel._checks import as_list, as_pair, wrong_type
+from cupel._internal.checks import as_list, as_pair, wrong_type
 from cupel.errors import ScorerConfigError
 from cupel.scorers._base import PeerlessScorer, as_weight, unit_interval
 

@@ -11,7 +11,7 @@ from operator import is_
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from cupel._checks import as_function, as_text, shown
+from cupel._internal.checks import as_function, as_text, shown
 from cupel.errors import ScorerConfigError, StrategyContractError
 from cupel.scorers._base import PassScorer, checked_query, required_query
 

@@ -11,10 +11,10 @@ from math import isfinite, isinf
 from numbers import Real
 from typing import TYPE_CHECKING, Final
 
-from cupel._checks import as_flag, as_mapping, as_text, shown
-from cupel._columns import LARGE, ascending
-from cupel._folded import fold_ascii, folded_map
-from cupel._frozen import FrozenDict
+from cupel._internal.checks import as_flag, as_mapping, as_text, shown
+from cupel._internal.columns import LARGE, ascending
+from cupel._internal.folded import fold_ascii, folded_map
+from cupel._internal.frozen import FrozenDict
 from cupel.errors import ScorerConfigError
 from cupel.model import TRUST_KEY, ContextKind
 from cupel.scorers._base import PassScorer, PeerlessScorer, non_negative, positive, unit_interval

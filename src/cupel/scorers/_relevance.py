@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from unicodedata import normalize
 
-from cupel._checks import as_finite, as_flag, as_text, as_tuple, shown, wrong_type
+from cupel._internal.checks import as_finite, as_flag, as_text, as_tuple, shown, wrong_type
 from cupel.errors import MissingExtraError, ScorerConfigError
 from cupel.scorers._base import PassScorer, checked_query, required_query
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_function, as_text, as_tuple, shown
-from cupel._columns import descending
+from cupel._internal.checks import as_function, as_text, as_tuple, shown
+from cupel._internal.columns import descending
+from cupel._internal.relations import Form, read_relations, relation_of
 from cupel._planning import Action, BaseSession, Bill, Candidate, Change, FormOption, Opening, decide, turn_html
-from cupel._relations import Form, read_relations, relation_of
 from cupel.diagnostics import ExcludedItem, IncludedItem, InclusionReason, NegativeTokens, SelectionReport
 from cupel.errors import InvalidItemError, PinnedExceedsBudgetError
 from cupel.model import ContextBudget, ContextItem

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
-from cupel._checks import as_finite, as_instance, as_text, shown, wrong_type
+from cupel._internal.checks import as_finite, as_instance, as_text, shown, wrong_type
 from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.model import ID_KEY, WORTH_KEY, ContextItem
 from cupel.shorten._request import AsyncShortener, Request, Shortener

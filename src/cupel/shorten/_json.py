@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
-from cupel._text import plural
+from cupel._internal.text import plural
 from cupel.shorten._pieces import (
     MARKER,
     Cutting,

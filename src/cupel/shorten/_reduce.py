@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from cupel._text import plural
+from cupel._internal.text import plural
 from cupel.shorten._json import is_array, is_object
 from cupel.shorten._pieces import Marker
 from cupel.shorten._request import Request

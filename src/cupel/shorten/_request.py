@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from cupel._checks import as_integer, as_text
+from cupel._internal.checks import as_integer, as_text
 from cupel.errors import ConfigurationError
 from cupel.tokens import TokenCounter, counter_or_default
 

@@ -11,7 +11,7 @@ from itertools import chain
 from math import sqrt
 from typing import cast
 
-from cupel._checks import as_finite, as_integer, as_text, wrong_type
+from cupel._internal.checks import as_finite, as_integer, as_text, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.shorten._json import Context, Document, NotJSONError, ranked_rows, rows_of
 from cupel.shorten._pieces import spread, without_images

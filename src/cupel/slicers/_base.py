@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
-from cupel._checks import as_instance
-from cupel._columns import Candidates, positions_of
-from cupel._relations import Relations, drop_violations
-from cupel._strategy import Strategy
+from cupel._internal.checks import as_instance
+from cupel._internal.columns import Candidates, positions_of
+from cupel._internal.relations import Relations, drop_violations
+from cupel._internal.strategy import Strategy
 from cupel.diagnostics import Certificate, CountRequirementShortfall, ExclusionReason
 from cupel.model import ContextBudget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cupel._intervals import IntervalSet, Work
+    from cupel._internal.intervals import IntervalSet, Work
     from cupel.model import ContextItem, ScoredItem
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from cupel._checks import as_instance, as_integer, as_tuple, shown, wrong_type
-from cupel._columns import descending
-from cupel._relations import drop_violations
+from cupel._internal.checks import as_instance, as_integer, as_tuple, shown, wrong_type
+from cupel._internal.columns import descending
+from cupel._internal.relations import drop_violations
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
 from cupel.errors import InvalidItemError, ScarcityError, SlicerConfigError
 from cupel.model import ContextBudget, ContextKind
@@ -20,8 +20,8 @@ from cupel.slicers._knapsack import KnapsackSlice
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cupel._columns import Candidates
-    from cupel._relations import Relations
+    from cupel._internal.columns import Candidates
+    from cupel._internal.relations import Relations
     from cupel.diagnostics import ExclusionReason
 
 

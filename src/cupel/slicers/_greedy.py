@@ -9,10 +9,10 @@ from itertools import accumulate, pairwise
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from cupel._checks import as_integer
-from cupel._columns import Candidates, densities, descending
-from cupel._relations import check_batch, density, hull, useful_forms
-from cupel._streams import next_batch, opened
+from cupel._internal.checks import as_integer
+from cupel._internal.columns import Candidates, densities, descending
+from cupel._internal.relations import check_batch, density, hull, useful_forms
+from cupel._internal.streams import next_batch, opened
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextBudget
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
@@ -20,8 +20,8 @@ from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
 
-    from cupel._intervals import BackwardFill, IntervalSet, Work
-    from cupel._relations import Form, Relations
+    from cupel._internal.intervals import BackwardFill, IntervalSet, Work
+    from cupel._internal.relations import Form, Relations
     from cupel.model import ContextItem, ScoredItem
 
 
@@ -97,7 +97,7 @@ class GreedyChooser(Chooser):
     @cached_property
     def _backward(self) -> tuple[BackwardFill, dict[int, int]]:
         """The fill from its end, and the rank of each position in the order."""
-        from cupel._intervals import BackwardFill  # brings NumPy
+        from cupel._internal.intervals import BackwardFill  # brings NumPy
 
         fill = BackwardFill([self._tokens[position] for position in self._order])
         return fill, {position: rank for rank, position in enumerate(self._order)}
@@ -185,7 +185,7 @@ def _densities(path: list[Upgrade]) -> list[float]:
 def total(forms: Iterable[Form]) -> float:
     """Add values up; a sum that is NaN counts as minus infinity.
 
-    >>> from cupel._relations import Form
+    >>> from cupel._internal.relations import Form
     >>> total([Form(0, 10, 0.25), Form(1, 10, 0.5)])
     0.75
     """

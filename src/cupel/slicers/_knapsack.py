@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from math import fsum, gcd, inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from cupel._checks import as_integer
-from cupel._columns import scaled_score
+from cupel._internal.checks import as_integer
+from cupel._internal.columns import scaled_score
 from cupel.errors import SlicerConfigError, TableTooLargeError
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
 from cupel.slicers._greedy import GreedySlice, UpgradeChooser, Upgrades, total
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from cupel._columns import Candidates
-    from cupel._relations import Form, Relations
+    from cupel._internal.columns import Candidates
+    from cupel._internal.relations import Form, Relations
     from cupel.model import ContextBudget
 
 
@@ -285,7 +285,7 @@ def solve_related(groups: list[list[tuple[Form, ...]]], bucket: int, capacity: i
     Tokens are rounded up to buckets. A group that costs nothing is always in; among equal choices the one that leaves
     later groups out, or has smaller forms, wins.
 
-    >>> from cupel._relations import Form
+    >>> from cupel._internal.relations import Form
     >>> solve_related([[(Form(1, 2, 0.3), Form(0, 9, 0.9))], [(Form(2, 5, 0.5),)]], 1, 8)
     [1, 2]
     """

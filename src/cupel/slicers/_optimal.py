@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
-from cupel._checks import as_finite, as_flag, as_instance, as_integer, shown
-from cupel._columns import scaled_score
+from cupel._internal.checks import as_finite, as_flag, as_instance, as_integer, shown
+from cupel._internal.columns import scaled_score
 from cupel.diagnostics import (
     Certificate,
     CountCapExceeded,
@@ -25,8 +25,8 @@ from cupel.slicers._optimizer import Effort, Problem, ScaledForm, solve
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from cupel._columns import Candidates
-    from cupel._relations import Form, Relations
+    from cupel._internal.columns import Candidates
+    from cupel._internal.relations import Form, Relations
     from cupel.diagnostics import ExclusionReason, Proof
     from cupel.model import ContextBudget
     from cupel.slicers._optimizer import ScaledEntity, ScaledGroup, Solution

@@ -12,7 +12,7 @@ from math import floor, inf
 from operator import add, itemgetter, mul, sub
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from cupel._relations import density, hull
+from cupel._internal.relations import density, hull
 from cupel.slicers._highs import Model, run_solver
 
 if TYPE_CHECKING:

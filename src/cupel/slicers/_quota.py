@@ -8,7 +8,7 @@ from functools import cached_property
 from math import floor, fsum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from cupel._checks import MOST_TOKENS, as_finite, as_instance, as_text, is_number, shown, wrong_type
+from cupel._internal.checks import MOST_TOKENS, as_finite, as_instance, as_text, is_number, shown, wrong_type
 from cupel.diagnostics import QuotaCapExceeded
 from cupel.errors import SlicerConfigError
 from cupel.model import ContextBudget, ContextKind
@@ -19,8 +19,8 @@ from cupel.slicers._greedy import GreedySlice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cupel._columns import Candidates
-    from cupel._relations import Relations
+    from cupel._internal.columns import Candidates
+    from cupel._internal.relations import Relations
     from cupel.diagnostics import ExclusionReason
 
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from cupel._checks import as_function, as_instance, as_integer, as_number, shown
-from cupel._columns import descending
+from cupel._internal.checks import as_function, as_instance, as_integer, as_number, shown
+from cupel._internal.columns import descending
 from cupel.analytics import budget_utilization
 from cupel.diagnostics import BudgetExceeded, ExcludedItem, ExclusionReason, SelectionReport
 from cupel.model import ContextBudget, ContextKind

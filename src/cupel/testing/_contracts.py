@@ -6,7 +6,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from cupel._checks import as_instance
+from cupel._internal.checks import as_instance
 from cupel.errors import MissingExtraError
 from cupel.placers import Placer
 from cupel.scorers import Scorer

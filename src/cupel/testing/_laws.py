@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, Unsatisfiable, UnsatisfiedAssumption
 
-from cupel._columns import Candidates
+from cupel._internal.columns import Candidates
 from cupel.errors import SelectionError, StrategyContractError
 from cupel.model import GROUP_KEY, ID_KEY, ContextBudget, ScoredItem
 from cupel.placers import Placer

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from cupel._checks import as_instance, as_text
-from cupel._files import whole
+from cupel._internal.checks import as_instance, as_text
+from cupel._internal.files import whole
 from cupel.diagnostics import IncludedItem, SelectionReport
 from cupel.testing._assertions import SnapshotMismatchError
 

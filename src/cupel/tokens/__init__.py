@@ -5,7 +5,7 @@ A counter is anything with `count(text) -> int`. `TiktokenCounter` is exact for 
 `CachedCounter` remembers counts by content.
 """
 
-from cupel._counter import TokenCounter
+from cupel._internal.counter import TokenCounter
 from cupel.tokens._counters import CachedCounter, CalibratedCounter, CharacterEstimate, with_token_count
 from cupel.tokens._tiktoken import TiktokenCounter, counter_or_default, default_counter
 

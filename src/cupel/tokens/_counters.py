@@ -10,8 +10,8 @@ from functools import partial
 from hashlib import blake2b
 from threading import Lock
 
-from cupel._checks import as_instance, as_integer, as_number, shown
-from cupel._counter import TokenCounter, as_counter, count_tokens
+from cupel._internal.checks import as_instance, as_integer, as_number, shown
+from cupel._internal.counter import TokenCounter, as_counter, count_tokens
 from cupel.errors import ConfigurationError
 from cupel.model import ContextItem
 

@@ -12,15 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from cupel._checks import as_text, shown
-from cupel._counter import as_counter
+from cupel._internal.checks import as_text, shown
+from cupel._internal.counter import as_counter
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.tokens._counters import CachedCounter, CharacterEstimate
 
 if TYPE_CHECKING:
     import tiktoken
 
-    from cupel._counter import TokenCounter
+    from cupel._internal.counter import TokenCounter
 
 
 class _Definition(NamedTuple):

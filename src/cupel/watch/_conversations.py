@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cupel._documents import is_object
-from cupel._text import preview
+from cupel._internal.documents import is_object
+from cupel._internal.text import preview
 from cupel.errors import CupelError
 from cupel.messages import read_message
 from cupel.watch._branches import Branch, WatchedTurn

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from cupel._counter import count_tokens
-from cupel._digests import message_digest
+from cupel._internal.counter import count_tokens
+from cupel._internal.digests import message_digest
 from cupel._planning import State, estimated, settle
 from cupel.messages import MessageInfo, MessageSession, default_prices, read_message
 from cupel.sessions import Bill, Prices

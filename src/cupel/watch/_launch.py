@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from cupel._checks import shown
-from cupel._text import plural
+from cupel._internal.checks import shown
+from cupel._internal.text import plural
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.watch._conversations import Store
 from cupel.watch._recordings import MOST_BYTES, Recordings

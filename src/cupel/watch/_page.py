@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from cupel import presets
-from cupel._text import plural
+from cupel._internal.text import plural
 from cupel.errors import CupelError
 from cupel.messages import MessageInfo, read_message, to_items
 from cupel.model import ContextBudget

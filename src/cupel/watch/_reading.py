@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from cupel._digests import message_digest
-from cupel._documents import is_list, is_object
+from cupel._internal.digests import message_digest
+from cupel._internal.documents import is_list, is_object
 from cupel.messages import Provider
 
 MAX_BODY: Final = 64_000_000

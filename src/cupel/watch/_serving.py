@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import shown
+from cupel._internal.checks import shown
 from cupel.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import shown, wrong_type
+from cupel._internal.checks import shown, wrong_type
 from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media

@@ -10,7 +10,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cupel._checks import wrong_type
+from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError
 
 _OPENAI_LOW = 85

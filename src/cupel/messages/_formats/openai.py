@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import wrong_type
+from cupel._internal.checks import wrong_type
 from cupel._planning import Prices
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import block_list

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._checks import shown
+from cupel._internal.checks import shown
 from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media

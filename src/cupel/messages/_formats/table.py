@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from cupel._checks import as_text, did_you_mean, shown, wrong_type
+from cupel._internal.checks import as_text, did_you_mean, shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.messages._formats import anthropic, bedrock, gemini, openai, responses
 from cupel.messages._formats.media import ImageRule

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Literal, get_args
 
-from cupel._checks import shown, wrong_type
+from cupel._internal.checks import shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.messages._plain import JSON, compact_json, fields, is_sequence
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from cupel._columns import Candidates, descending
+from cupel._internal.columns import Candidates, descending
 from cupel.model import ContextBudget, ContextItem, ContextKind, ScoredItem
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from cupel._documents._text import is_list, is_object
+from cupel._internal.documents._text import is_list, is_object
 
 MESSAGES_KEYS: Final = ("messages", "input", "contents")
 """The keys under which requests hold their messages: most APIs', Responses' and Gemini's."""

@@ -6,8 +6,8 @@ from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
-from cupel._checks import as_mapping, as_text, shown
-from cupel._frozen import FrozenDict
+from cupel._internal.checks import as_mapping, as_text, shown
+from cupel._internal.frozen import FrozenDict
 from cupel.errors import CupelError, InvalidItemError
 
 if TYPE_CHECKING:

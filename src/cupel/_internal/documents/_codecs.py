@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from cupel._checks import did_you_mean, shown
-from cupel._documents._text import RefusedError
+from cupel._internal.checks import did_you_mean, shown
+from cupel._internal.documents._text import RefusedError
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)

@@ -10,9 +10,9 @@ from enum import Enum
 from math import inf
 from typing import Any, Final, TypeVar, cast
 
-from cupel._checks import shown
-from cupel._documents._codecs import Codec, MismatchError, Schema, stated, unknown_word
-from cupel._documents._text import NON_FINITE, RefusedError, check_depth, is_list, plain, plain_number
+from cupel._internal.checks import shown
+from cupel._internal.documents._codecs import Codec, MismatchError, Schema, stated, unknown_word
+from cupel._internal.documents._text import NON_FINITE, RefusedError, check_depth, is_list, plain, plain_number
 
 E = TypeVar("E", bound=Enum)
 

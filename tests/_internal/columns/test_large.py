@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cupel import ContextBudget, ContextItem, Pipeline, PriorityScorer, RecencyScorer, UShapedPlacer, _columns
-from cupel._columns import descending
+from cupel import ContextBudget, ContextItem, Pipeline, PriorityScorer, RecencyScorer, UShapedPlacer
+from cupel._internal import columns
+from cupel._internal.columns import descending
 from cupel.scorers import _fields
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ keys = st.floats(allow_nan=True) | st.sampled_from([0.0, -0.0, 0.5, 1.0])
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_large() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (_columns, _fields):
+        for module in (columns, _fields):
             patch.setattr(module, "LARGE", 0)
         yield
 
@@ -62,7 +63,7 @@ def test_a_large_run_is_a_small_one(scorer: object, placer: object, monkeypatch:
     ]
     pipeline = Pipeline(scorer=scorer, placer=placer)  # type: ignore[arg-type]
     large = pipeline.dry_run(items, ContextBudget(4000, 4000))
-    for module in (_columns, _fields):
+    for module in (columns, _fields):
         monkeypatch.setattr(module, "LARGE", 10**9)
     small = pipeline.dry_run(items, ContextBudget(4000, 4000))
     assert (large.included, large.excluded) == (small.included, small.excluded)
@@ -71,7 +72,7 @@ def test_a_large_run_is_a_small_one(scorer: object, placer: object, monkeypatch:
 def test_numpy_is_loaded_for_large_pools_only() -> None:
     code = (
         "import sys\n"
-        "from cupel._columns import descending\n"
+        "from cupel._internal.columns import descending\n"
         "descending([0.5] * 49_999)\n"
         "before = 'numpy' in sys.modules\n"
         "assert descending([0.5] * 50_000) == list(range(50_000))\n"

@@ -22,7 +22,7 @@ from cupel import (
     ReportFormatError,
     SelectionReport,
 )
-from cupel._documents import BUDGET, ITEM, RefusedError
+from cupel._internal.documents import BUDGET, ITEM, RefusedError
 from cupel.diagnostics import (
     BudgetExceeded,
     ExcludedItem,

@@ -1,6 +1,6 @@
 """Documents: JSON and TOML within limits, codecs for values, records of fields."""
 
-from cupel._documents._codecs import (
+from cupel._internal.documents._codecs import (
     AnyValue,
     Codec,
     ListOf,
@@ -13,9 +13,19 @@ from cupel._documents._codecs import (
     step,
     unknown_word,
 )
-from cupel._documents._record import BUDGET, ITEM, REQUIRED, Field, PackedRecord, Record, budget_of, construct, record
-from cupel._documents._requests import MESSAGES_KEYS, ChatRequest, chat_request
-from cupel._documents._scalars import (
+from cupel._internal.documents._record import (
+    BUDGET,
+    ITEM,
+    REQUIRED,
+    Field,
+    PackedRecord,
+    Record,
+    budget_of,
+    construct,
+    record,
+)
+from cupel._internal.documents._requests import MESSAGES_KEYS, ChatRequest, chat_request
+from cupel._internal.documents._scalars import (
     ANY_NUMBER,
     FLAG,
     MILLISECONDS,
@@ -31,7 +41,7 @@ from cupel._documents._scalars import (
     Seconds,
     Text,
 )
-from cupel._documents._text import (
+from cupel._internal.documents._text import (
     TOO_DEEP,
     Path,
     RefusedError,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from cupel._checks import as_tuple, shown
-from cupel._relations import Relations, read_relations
+from cupel._internal.checks import as_tuple, shown
+from cupel._internal.relations import Relations, read_relations
 from cupel.errors import StrategyContractError
 from cupel.model import ScoredItem
 

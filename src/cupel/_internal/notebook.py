@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from cupel._text import preview
+from cupel._internal.text import preview
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -5,7 +5,19 @@ from datetime import UTC, datetime
 import pytest
 
 from cupel import PolicyConfigError, SlicerConfigError
-from cupel._documents import TEXT, Field, Instant, Integer, ListOf, MapOf, Number, OrWord, Record, RefusedError, Text
+from cupel._internal.documents import (
+    TEXT,
+    Field,
+    Instant,
+    Integer,
+    ListOf,
+    MapOf,
+    Number,
+    OrWord,
+    Record,
+    RefusedError,
+    Text,
+)
 
 PAIR = Record(dict, (Field("least", Integer()), Field("names", ListOf(TEXT), [])))
 NESTED = MapOf(ListOf(PAIR))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeGuard, ca
 
 import msgspec
 
-from cupel._checks import as_integer, shown, wrong_type
+from cupel._internal.checks import as_integer, shown, wrong_type
 from cupel.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from cupel.cli._main import main
 from cupel.page import Variant, page_payload
 from cupel.slicers import _base
 from cupel.testing import check_slicer
-from tests._relations.test_selection import hinted
+from tests._internal.relations.test_selection import hinted
 
 LOG = forms(hinted("the whole log", 100, 0.9), (hinted("a stub", 5), 0.1), id="log")
 PAIR = [hinted(name, 10, 0.5, metadata={"cupel:group": "g"}) for name in ("call", "result")]

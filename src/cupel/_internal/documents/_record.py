@@ -13,11 +13,11 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 from msgspec.structs import asdict
 
-from cupel._checks import did_you_mean, shown, wrong_type
-from cupel._documents._codecs import Codec, MapOf, MismatchError, Schema, as_object, step, unknown_word
-from cupel._documents._scalars import ANY_NUMBER, FLAG, METADATA, NAME, WORDS, Instant, Integer, Number, Text
-from cupel._documents._text import RefusedError, decode_json, is_written
-from cupel._frozen import EMPTY
+from cupel._internal.checks import did_you_mean, shown, wrong_type
+from cupel._internal.documents._codecs import Codec, MapOf, MismatchError, Schema, as_object, step, unknown_word
+from cupel._internal.documents._scalars import ANY_NUMBER, FLAG, METADATA, NAME, WORDS, Instant, Integer, Number, Text
+from cupel._internal.documents._text import RefusedError, decode_json, is_written
+from cupel._internal.frozen import EMPTY
 from cupel.errors import ConfigurationError, CupelError, InvalidBudgetError, InvalidItemError, MissingExtraError
 from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from cupel._checks import as_finite, as_text, shown
+from cupel._internal.checks import as_finite, as_text, shown
 from cupel.errors import InvalidItemError
 from cupel.model import GROUP_KEY, ID_KEY, WORTH_KEY, ContextKind
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from cupel._documents import PackedRecord
+    from cupel._internal.documents import PackedRecord
 
 
 class Portable:
@@ -38,7 +38,7 @@ class Portable:
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the document as JSON text."""
-        from cupel._documents import encode_json  # only when a value travels
+        from cupel._internal.documents import encode_json  # only when a value travels
 
         return encode_json(self._record().encode(self), indent=indent)
 

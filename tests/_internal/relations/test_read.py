@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextItem, InvalidItemError
-from cupel._relations import Form, hull, read_relations, useful_forms
+from cupel._internal.relations import Form, hull, read_relations, useful_forms
 
 
 def item(content, tokens=10, *, pinned=False, kind="Message", **marks):

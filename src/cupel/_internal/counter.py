@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from cupel._checks import shown, wrong_type
+from cupel._internal.checks import shown, wrong_type
 from cupel.errors import InvalidItemError
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cupel import ContextItem, ScoredItem, StrategyContractError
-from cupel._columns import Candidates, ascending, descending, positions_of
+from cupel._internal.columns import Candidates, ascending, descending, positions_of
 
 ITEM = ContextItem("x", 3)
 

@@ -1,0 +1,1 @@
+"""Modules that every package of cupel may use, and nobody else."""
