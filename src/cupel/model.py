@@ -39,6 +39,7 @@ __all__ = [
     "PRIORITY_KEY",
     "SOURCE_TYPE_KEY",
     "TRUST_KEY",
+    "UNTIMED_KEY",
     "WORTH_KEY",
     "ContextBudget",
     "ContextItem",
@@ -60,6 +61,8 @@ WORTH_KEY = "cupel:worth"
 """Metadata key: the share of its entity's score that a form keeps, from 0 to 1; set by `forms`."""
 GROUP_KEY = "cupel:group"
 """Metadata key: a label; all entities that carry it are in, or none is."""
+UNTIMED_KEY = "cupel:untimed"
+"""Metadata key: true if the timestamp is no time, but the item's place in its history; set by `to_items`."""
 
 
 class ContextKind(FoldedName):

@@ -93,6 +93,27 @@ def test_item_events_precede_their_stage_and_start_with_the_reason() -> None:
     assert trace.build_report().events == trace.events
 
 
+@pytest.mark.parametrize("level", list(TraceDetailLevel))
+def test_one_select_gives_the_result_its_report_and_what_a_collector_hears(level: TraceDetailLevel) -> None:
+    trace = DiagnosticTraceCollector(level)
+    result = PIPELINE.select(pool(), BUDGET, trace=trace)
+    assert result.items == PIPELINE.run(pool(), BUDGET)
+    assert trace.build_report() == result.report
+    assert result.report.events == trace.events
+
+
+@pytest.mark.parametrize("trace", [None, NullTraceCollector()])
+def test_select_reports_even_if_nobody_listens(trace: TraceCollector | None) -> None:
+    result = PIPELINE.select(pool(), BUDGET, trace=trace)
+    assert names(result.report.events) == STAGES
+    assert result.report.included == PIPELINE.dry_run(pool(), BUDGET).included
+
+
+def test_select_refuses_what_is_no_collector() -> None:
+    with pytest.raises(TypeError, match="trace must be a trace collector, got str: 'x'"):
+        PIPELINE.select(pool(), BUDGET, trace="x")  # type: ignore[arg-type]
+
+
 def test_truncation_is_reported_at_place() -> None:
     trace = DiagnosticTraceCollector(TraceDetailLevel.ITEM)
     slicer = CountQuotaSlice([CountQuotaEntry("tool", 2, 2)])

@@ -11,6 +11,7 @@ from cupel import (
     ContextItem,
     ContextKind,
     ContextResult,
+    NullTraceCollector,
     OverflowStrategy,
     Pipeline,
     Placer,
@@ -74,6 +75,7 @@ Pipeline(scorer=RecencyScorer(), slicer=KnapsackSlice(10, max_cells=None))
 assert_type(pipeline.run((item for _ in range(3)), budget, trace=DiagnosticTraceCollector()), list[ContextItem])
 assert_type(pipeline.dry_run([item], budget), SelectionReport)
 assert_type(pipeline.select([item], budget), ContextResult)
+assert_type(pipeline.select([item], budget, trace=NullTraceCollector()), ContextResult)
 
 policy = Pipeline(scorer=scorer, name="mine")
 assert_type(cupel.policy.loads(cupel.policy.dumps(policy)), Pipeline)

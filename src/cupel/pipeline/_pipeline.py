@@ -145,10 +145,23 @@ class Pipeline:
         return self._observed(items, ContextBudget.of(budget), Recorder(), query, notify=False).report
 
     def select(
-        self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
+        self,
+        items: Iterable[ContextItem],
+        budget: ContextBudget | int,
+        *,
+        query: str | None = None,
+        trace: TraceSink | None = None,
     ) -> ContextResult:
-        """Select for a budget and return the items together with the report."""
-        return self._observed(items, ContextBudget.of(budget), Recorder(), query)
+        """Select for a budget and return the items together with the report; the arguments are those of `run`.
+
+        >>> from cupel import ContextItem, DiagnosticTraceCollector, Pipeline, RecencyScorer
+        >>> heard = DiagnosticTraceCollector()
+        >>> result = Pipeline(scorer=RecencyScorer()).select([ContextItem("hi", 1)], 10, trace=heard)
+        >>> heard.build_report() == result.report
+        True
+        """
+        budget = ContextBudget.of(budget)
+        return self._observed(items, budget, recorder_for(trace, budget) or Recorder(), query)
 
     def prepare(self, items: Iterable[ContextItem], *, query: str | None = None) -> PreparedSelection:
         """Classify, score, deduplicate and sort once, to select for any number of budgets.

@@ -18,6 +18,7 @@ from cupel.pipeline._observer import Recorder
 from cupel.pipeline._stages import (
     Classified,
     check_pinned,
+    check_times,
     classify,
     effective_budget,
     find_copies,
@@ -204,6 +205,7 @@ def prepare(
 ) -> PreparedSelection:
     """Run the stages that all budgets share; a known budget is checked against the pinned items before scoring."""
     classified = classify(items, pipeline.pins)
+    check_times(classified)
     pinned_tokens = sum(map(_tokens, classified.pinned))
     if budget is not None:
         check_pinned(pinned_tokens, budget)

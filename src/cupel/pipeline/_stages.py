@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from cupel._internal.checks import as_tuple
+from cupel._internal.checks import as_tuple, shown
 from cupel._internal.columns import Candidates, descending
 from cupel._internal.relations import are_related, drop_violations, read_relations, relation_of
 from cupel.diagnostics import OverflowEvent
-from cupel.errors import BudgetOverflowError, PinnedExceedsBudgetError
-from cupel.model import ContextBudget, ContextItem, OverflowStrategy
+from cupel.errors import BudgetOverflowError, InvalidItemError, PinnedExceedsBudgetError
+from cupel.model import UNTIMED_KEY, ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._pins import pinned_positions
 
 if TYPE_CHECKING:
@@ -37,11 +37,13 @@ class Classified(msgspec.Struct, frozen=True):
     scoreable: list[ContextItem]
     tokens: list[int]
     negative: list[ContextItem]
+    described: list[ContextItem]
+    """Pinned and scoreable items that have metadata."""
 
     @property
     def is_related(self) -> bool:
         """Whether any item has a form or a group."""
-        return are_related(self.pinned + self.scoreable)
+        return are_related(self.described)
 
     def __len__(self) -> int:
         return len(self.pinned) + len(self.scoreable)
@@ -62,16 +64,17 @@ def classify(items: Iterable[ContextItem], rules: Sequence[PinRule] = ()) -> Cla
         tokens = [item.tokens for item in everything]
     else:
         negative = []
+    described = [item for item in everything if item.metadata]
     if rules:
         chosen = pinned_positions(everything, rules)
         pinned = [item for position, item in enumerate(everything) if position in chosen]
         scoreable = [item for position, item in enumerate(everything) if position not in chosen]
-        return Classified(given, pinned, scoreable, [item.tokens for item in scoreable], negative)
+        return Classified(given, pinned, scoreable, [item.tokens for item in scoreable], negative, described)
     pinned = [item for item in everything if item.pinned]
     if not pinned:
-        return Classified(given, pinned, everything, tokens, negative)
+        return Classified(given, pinned, everything, tokens, negative, described)
     scoreable = [item for item in everything if not item.pinned]
-    return Classified(given, pinned, scoreable, [item.tokens for item in scoreable], negative)
+    return Classified(given, pinned, scoreable, [item.tokens for item in scoreable], negative, described)
 
 
 def check_pinned(pinned_tokens: int, budget: ContextBudget) -> None:
@@ -79,6 +82,22 @@ def check_pinned(pinned_tokens: int, budget: ContextBudget) -> None:
     available = budget.max_tokens - budget.output_reserve
     if pinned_tokens > available:
         raise PinnedExceedsBudgetError(pinned_tokens, available)
+
+
+def check_times(classified: Classified) -> None:
+    """Raise if a history without times is selected beside dated items: its timestamps are only an order."""
+    ordered = [item for item in classified.described if item.metadata.get(UNTIMED_KEY)]
+    if not ordered:
+        return
+    theirs = set(map(id, ordered))
+    others = (item for item in classified.pinned + classified.scoreable if id(item) not in theirs)
+    dated = next((item for item in others if item.timestamp is not None), None)
+    if dated is not None and dated.timestamp is not None:
+        raise InvalidItemError(
+            f"{shown(ordered[0].content)} is a message without a time, and {shown(dated.content)} has the timestamp "
+            f"{dated.timestamp.isoformat()}: nothing says which of them is newer; pass the times of the messages, "
+            "to_items(messages, timestamps=[...]), or leave out the timestamps of the other items"
+        )
 
 
 # --- 2. Score ---------------------------------------------------------------------------------------------------------

@@ -268,6 +268,18 @@ def test_a_run_in_an_asynchronous_task_has_the_tasks_span_as_its_parent(exporter
     }
 
 
+def test_a_selection_has_spans_and_a_report(exporter, provider):
+    collector = OpenTelemetryTraceCollector(CupelVerbosity.FULL, tracer_provider=provider)
+    result = Pipeline(scorer=ReflexiveScorer()).select(ITEMS, BUDGET, trace=collector)
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert len(spans["cupel.stage.place"].events) == len(result.report.included) == len(result.items)
+
+
+def test_a_selection_that_the_sampler_rejects_still_has_a_report():
+    collector = OpenTelemetryTraceCollector(tracer_provider=trace.NoOpTracerProvider())
+    assert Pipeline(scorer=ReflexiveScorer()).select(ITEMS, BUDGET, trace=collector).report.included
+
+
 def test_a_collector_that_hands_runs_on_loses_nothing(exporter, provider):
     telemetry = OpenTelemetryTraceCollector(tracer_provider=provider)
 
