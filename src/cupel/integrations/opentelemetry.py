@@ -46,6 +46,8 @@ _UTILIZATION_BUCKETS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95
 _SECONDS_BUCKETS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _TOKEN_BUCKETS: Final = (256, 1024, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
 _NANOSECONDS: Final = 1e9
+_COMPACTED: Final = "gen_ai.conversation.compacted"
+"""OpenTelemetry's attribute for a request that shows less than its conversation; it is true or absent, never false."""
 _BILL: Final = ("sent", "read", "rewritten", "new", "price", "settled")
 _log = logging.getLogger("cupel")
 
@@ -219,8 +221,9 @@ class TurnRecorder:
     """Records the turns of sessions: the bill as attributes of the current span and as counters, changes as events.
 
     An event `cupel.session.evicted`, `.shortened`, `.restored` or `.recalled` gives the tokens and the positions in the
-    history, never a content. Without a recording span or an SDK that reads the counters, a turn costs nothing. One
-    recorder serves all sessions and threads.
+    history, never a content. A request that omits or shortens messages has OpenTelemetry's own attribute
+    `gen_ai.conversation.compacted` as well. Without a recording span or an SDK that reads the counters, a turn costs
+    nothing. One recorder serves all sessions and threads.
 
     >>> from cupel.messages import MessageSession
     >>> session, recorder = MessageSession(1000), TurnRecorder()
@@ -243,10 +246,10 @@ class TurnRecorder:
                 numbers = {f"cupel.bill.{name}": getattr(bill, name) for name in _BILL}
                 shortened: Sized | None = getattr(turn, "shortened", None)  # of messages, not of items
                 if shortened is not None:
-                    numbers |= {
-                        "cupel.turn.omitted": getattr(turn, "omitted", 0),
-                        "cupel.turn.shortened": len(shortened),
-                    }
+                    omitted: int = getattr(turn, "omitted", 0)
+                    numbers |= {"cupel.turn.omitted": omitted, "cupel.turn.shortened": len(shortened)}
+                    if omitted or shortened:
+                        numbers[_COMPACTED] = True
                 span.set_attributes({"cupel.turn.action": turn.action, **numbers})
                 for change in turn.changes:
                     about: dict[str, Any] = {

@@ -112,3 +112,21 @@ def test_the_cost_of_a_turn_is_on_the_current_span_and_in_counters() -> None:
     assert points["cupel.session.tokens", "read"] == 16
     assert points["cupel.session.tokens", "new"] == turn.bill.new + 24
     TurnRecorder().record(turn)  # nobody listens
+
+
+@pytest.mark.parametrize(("budget", "compacted"), [(10_000, None), (300, True)])
+def test_a_request_that_shows_less_than_its_conversation_says_so(budget: int, compacted: bool | None) -> None:
+    from cupel.integrations.opentelemetry import TurnRecorder
+    from cupel.messages import MessageSession
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    history = [{"role": role, "content": f"{role} {n}. " * 20} for n in range(9) for role in ("user", "assistant")]
+    session = MessageSession[object](budget, provider="openai")
+    with provider.get_tracer("test").start_as_current_span("chat"):
+        turn = session.fit([*history, {"role": "user", "content": "Go on."}])
+        TurnRecorder().record(turn)
+    (span,) = exporter.get_finished_spans()
+    assert bool(turn.omitted or turn.shortened) is bool(compacted)
+    assert (span.attributes or {}).get("gen_ai.conversation.compacted") is compacted
