@@ -64,7 +64,7 @@ def tokens(message: Message) -> int:
     return COUNTER.count((message.get("content") or "") + calls) + 4
 
 
-def append(budget: int) -> Step:
+def everything(budget: int) -> Step:
     """Send the whole history, whatever the budget."""
     del budget
     return list
@@ -148,11 +148,11 @@ def session(budget: int) -> Step:
 
 
 STRATEGIES: dict[str, Callable[[int], Step]] = {
-    "send everything": append,
-    "`fit` on every turn": refit,
-    "keep the tail": tail,
+    "everything": everything,
+    "tail": tail,
     "clear old tool results": clear,
-    "`MessageSession`": session,
+    "fit every turn": refit,
+    "session": session,
 }
 COLUMNS = ("all", "whole", "context", "blind", "early", "users", "talk", "trail", "readable", "over", "unsent", "ms")
 
@@ -173,11 +173,11 @@ def measure_sessions(*, quick: bool = False) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for source in sources(3, 3) if quick else sources(SESSIONS, SESSIONS):
         budget = BUDGETS[source.title]
-        everything = 1
+        whole = 1
         for name, make in STRATEGIES.items():
             found = source.measure(make, budget, 1 if quick else JUDGED)
-            everything = found["price"] if make is append else everything
-            ratio = round(found["price"] / max(everything, 1), 2)
+            whole = found["price"] if make is everything else whole
+            ratio = round(found["price"] / max(whole, 1), 2)
             rows.append({"sessions": f"{source.title}, {budget:,}", "strategy": name, "ratio": ratio, **found})
             print(f"{source.title}: {name}", flush=True)
     return rows

@@ -37,18 +37,17 @@ def main() -> None:
 
 
 def take_page(browser: Browser, address: str) -> None:
-    """A window in both themes, a conversation, and a comparison of policies."""
+    """A window, a conversation, and a comparison of policies, in both themes."""
     for scheme in ("light", "dark"):
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)
         for view, name in (("turns&turn=46", "turns"), ("selection", "page")):
             page.goto(f"{address}#view={view}")
             page.wait_for_timeout(500)
-            if (name, scheme) != ("turns", "dark"):
-                page.screenshot(path=ASSETS / f"{name}-{scheme}.png")
-    page.locator("#policies input").nth(6).check(force=True)
-    page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 240)")
-    page.wait_for_timeout(500)
-    page.screenshot(path=ASSETS / "swings-dark.png")
+            page.screenshot(path=ASSETS / f"{name}-{scheme}.png")
+        page.locator("#policies input").nth(6).check(force=True)
+        page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 240)")
+        page.wait_for_timeout(500)
+        page.screenshot(path=ASSETS / f"swings-{scheme}.png")
 
 
 def take_watch(browser: Browser) -> None:
@@ -59,12 +58,13 @@ def take_watch(browser: Browser) -> None:
         for at in answers[:TURNS]:
             body = {"model": "gpt-5", "messages": history[:at]}
             httpx.post(f"{address}/v1/chat/completions", json=body)
-        page = browser.new_page(viewport={"width": WIDTH, "height": TALL}, color_scheme="light")
-        page.goto(f"{address}/_cupel/")
-        page.wait_for_timeout(3000)
-        page.evaluate("setTurn({ turn: turnsNow().findLastIndex((turn) => rewrittenOf(turn) > turn.sent / 2) })")
-        page.wait_for_timeout(500)
-        page.screenshot(path=ASSETS / "watch-light.png")
+        for scheme in ("light", "dark"):
+            page = browser.new_page(viewport={"width": WIDTH, "height": TALL}, color_scheme=scheme)
+            page.goto(f"{address}/_cupel/")
+            page.wait_for_timeout(3000)
+            page.evaluate("setTurn({ turn: turnsNow().findLastIndex((turn) => rewrittenOf(turn) > turn.sent / 2) })")
+            page.wait_for_timeout(500)
+            page.screenshot(path=ASSETS / f"watch-{scheme}.png")
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ ELSEWHERE = {
     "cupel.analytics.counterfactuals": "takes a prepared selection, which has its query",
     "cupel.batch.BatchSelector": "every request has its own",
     "cupel.batch.run_batch": "every request has its own",
-    "cupel.evaluation.AppendStrategy.__call__": "selects nothing",
+    "cupel.evaluation.EverythingStrategy.__call__": "selects nothing",
     "cupel.evaluation.FitStrategy.__call__": "asks what the user said last",
     "cupel.evaluation.SessionStrategy.__call__": "asks what the user said last",
     "cupel.evaluation.TailStrategy.__call__": "scores nothing",

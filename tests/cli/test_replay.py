@@ -19,8 +19,8 @@ def test_the_strategies_are_compared_side_by_side(cupel, sessions):
     done = cupel("replay", "sessions.jsonl", "--budget", "900")
     assert done.code == 0
     assert "Words are compared as they are written" in done.out
-    assert "\ntail     keep the tail" in done.out
-    assert [line.split()[0] for line in done.out.splitlines()[2:6]] == ["append", "tail", "fit", "session"]
+    assert "\ntail            the newest messages" in done.out
+    assert [line.split()[0] for line in done.out.splitlines()[2:6]] == ["everything", "tail", "fit", "session"]
     document = cupel("replay", "sessions.jsonl", "--budget", "900", "--strategy", "fit", "--format", "json").json
     (strategy,) = document["strategies"]
     assert strategy["name"] == "fit"
@@ -29,7 +29,7 @@ def test_the_strategies_are_compared_side_by_side(cupel, sessions):
 
 def test_policies_are_ways_to_fit(cupel, sessions):
     done = cupel("replay", "sessions.jsonl", "--budget", "900", "--policy", "chat", "--policy", "rag")
-    for strategy in ("fit chat", "fit rag", "session chat", "session rag"):
+    for strategy in ("fit every turn (chat)", "fit every turn (rag)", "session (chat)", "session (rag)"):
         assert strategy in done.out
 
 
@@ -37,18 +37,18 @@ def test_a_policy_that_asks_for_a_query_gets_the_newest_user_message(cupel, sess
     folder.joinpath("found.json").write_text('{"scorer": {"type": "relevance", "stem": false}}')
     done = cupel("replay", "sessions.jsonl", "--budget", "900", "--policy", "found.json")
     assert done.code == 0
-    assert "fit found" in done.out
+    assert "fit every turn (found)" in done.out
 
 
 def test_prices_are_mechanisms(cupel, sessions):
-    strategy = ("--strategy", "append", "--format", "json")
+    strategy = ("--strategy", "everything", "--format", "json")
     prices = [cupel("replay", "sessions.jsonl", "--budget", "900", "--prices", name, *strategy) for name in PRICES]
     marked, automatic = (done.json["strategies"][0]["price"] for done in prices)
     assert marked < automatic  # beginnings of less than 1,024 tokens are not served
 
 
 def test_prices_are_those_of_the_provider_unless_given(cupel, sessions):
-    found = cupel("replay", "sessions.jsonl", "--budget", "900", "--strategy", "append", "--format", "json").json
+    found = cupel("replay", "sessions.jsonl", "--budget", "900", "--strategy", "everything", "--format", "json").json
     own = default_prices("openai")
     assert found["prices"] == {"read": own.read, "write": own.write}
 
@@ -107,10 +107,10 @@ def test_inspect_shows_a_conversation_turn_by_turn(cupel, folder):
     folder.joinpath("chat.json").write_text(json.dumps(recordings.chat()))
     page = cupel("inspect", "chat.json", "--budget", "900", "--format", "json").json
     assert page["turns"]["strategies"] == [
-        "sending everything",
-        "keeping the tail",
-        "selecting on every turn",
-        "a session",
+        "everything",
+        "tail",
+        "fit every turn",
+        "session",
     ]
     assert len(page["turns"]["conversations"][0]["steps"]) == 12
     named = cupel(
@@ -159,7 +159,7 @@ def test_a_limit_that_nothing_breaks_is_refused(cupel, sessions, value):
     assert "expected a number, zero or more" in outcome.err
 
 
-@pytest.mark.parametrize("strategy", ["append", "tail"])
+@pytest.mark.parametrize("strategy", ["everything", "tail"])
 def test_without_a_session_or_fit_the_limit_holds_for_the_other_ways(cupel, sessions, strategy):
     outcome = cupel("replay", "sessions.jsonl", "--budget", "500", "--strategy", strategy, "--fail-above", "1")
     assert outcome.code == 1

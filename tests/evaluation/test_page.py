@@ -8,8 +8,8 @@ import pytest
 from cupel import Prices
 from cupel.demo import conversation
 from cupel.evaluation import (
-    AppendStrategy,
     EvaluationError,
+    EverythingStrategy,
     FitStrategy,
     Recording,
     Replay,
@@ -21,7 +21,12 @@ from cupel.page._texts import runs
 from tests.evaluation import recordings
 
 BUDGET = 3000
-STRATEGIES = {"append": AppendStrategy(), "tail": TailStrategy(), "fit": FitStrategy(), "session": SessionStrategy()}
+STRATEGIES = {
+    "everything": EverythingStrategy(),
+    "tail": TailStrategy(),
+    "fit": FitStrategy(),
+    "session": SessionStrategy(),
+}
 
 
 def expanded(numbers):
@@ -129,7 +134,7 @@ def test_figures_for_json_carry_no_messages(replayed):
 
 
 def test_a_notebook_shows_the_strategies():
-    told = replay(Recording(conversation()[:60]), {"<b>": AppendStrategy(), "session": SessionStrategy()}, 1500)
+    told = replay(Recording(conversation()[:60]), {"<b>": EverythingStrategy(), "session": SessionStrategy()}, 1500)
     html = told._repr_html_()
     assert "&lt;b&gt;" in html
     assert f"{told.figures['session'].price:,.0f}" in html

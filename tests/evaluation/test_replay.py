@@ -8,8 +8,8 @@ import pytest
 from cupel import Prices
 from cupel.errors import SelectionError
 from cupel.evaluation import (
-    AppendStrategy,
     EvaluationError,
+    EverythingStrategy,
     FitStrategy,
     Recording,
     SessionStrategy,
@@ -23,7 +23,7 @@ from cupel.messages import MessageInfo
 
 from . import recordings
 
-STRATEGIES = {"append": AppendStrategy(), "tail": TailStrategy(), "fit": FitStrategy()}
+STRATEGIES = {"everything": EverythingStrategy(), "tail": TailStrategy(), "fit": FitStrategy()}
 BUDGET = 900
 
 
@@ -51,7 +51,7 @@ def test_every_format_keeps_the_same_facts(tmp_path, convert):
 def test_requests_of_bedrock_and_gemini_are_replayed(tmp_path, convert):
     history = recordings.chat()
     found = figures(written(tmp_path, convert(history)), {**STRATEGIES, "session": SessionStrategy()})
-    assert found["append"].facts == found["append"].whole == 1.0
+    assert found["everything"].facts == found["everything"].whole == 1.0
     for name in ("fit", "session"):
         assert found[name].facts > 0.5
         assert found[name].over == found[name].invalid == found[name].unsent == found[name].failed == 0
@@ -59,11 +59,11 @@ def test_requests_of_bedrock_and_gemini_are_replayed(tmp_path, convert):
 
 def test_old_messages_are_lost_by_the_tail_and_never_by_appending():
     found = figures(Recording(recordings.chat()))
-    assert found["append"].facts == found["append"].whole == found["append"].context == 1.0
-    assert found["append"].over == found["append"].turns > 5
+    assert found["everything"].facts == found["everything"].whole == found["everything"].context == 1.0
+    assert found["everything"].over == found["everything"].turns > 5
     assert found["tail"].facts < 1.0
     assert found["tail"].over == found["tail"].invalid == found["tail"].unsent == 0
-    assert found["append"].hit > found["tail"].hit > found["fit"].hit
+    assert found["everything"].hit > found["tail"].hit > found["fit"].hit
 
 
 @pytest.mark.parametrize("convert", [recordings.otlp, recordings.span_events])
@@ -227,8 +227,8 @@ def test_a_message_that_cannot_be_read_is_named_with_its_recording(message, says
         ({"every": 0}, EvaluationError),
         ({"strategies": {}}, EvaluationError),
         ({"strategies": {"a": 5}}, TypeError),
-        ({"strategies": {5: AppendStrategy()}}, TypeError),
-        ({"strategies": [AppendStrategy()]}, TypeError),
+        ({"strategies": {5: EverythingStrategy()}}, TypeError),
+        ({"strategies": [EverythingStrategy()]}, TypeError),
         ({"strategies": {"strategies": lambda _recording, _budget: None}}, TypeError),
         ({"strategies": {"a strategy": lambda _recording, _budget: lambda _history: None}}, TypeError),
         ({"recordings": [[]]}, TypeError),

@@ -3,9 +3,14 @@
 import pytest
 
 from cupel.demo import conversation
-from cupel.evaluation import AppendStrategy, FitStrategy, Recording, SessionStrategy, TailStrategy, replay
+from cupel.evaluation import EverythingStrategy, FitStrategy, Recording, SessionStrategy, TailStrategy, replay
 
-STRATEGIES = {"append": AppendStrategy(), "tail": TailStrategy(), "fit": FitStrategy(), "session": SessionStrategy()}
+STRATEGIES = {
+    "everything": EverythingStrategy(),
+    "tail": TailStrategy(),
+    "fit": FitStrategy(),
+    "session": SessionStrategy(),
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,7 @@ def test_changes_are_those_between_the_messages(scripts, replayed, talk, strateg
         assert row["same"] == same
         moved.update(name for name in ("returned", "left", "shortened", "restored") if row[name])
         before, last, seen = now, sent, turn.at
-    expected = {"append": set(), "tail": {"left"}, "fit": {"left"}, "session": {"left", "shortened"}}
+    expected = {"everything": set(), "tail": {"left"}, "fit": {"left"}, "session": {"left", "shortened"}}
     assert expected[strategy] <= moved
 
 

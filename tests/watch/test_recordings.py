@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from cupel.errors import ConfigurationError
-from cupel.evaluation import AppendStrategy, read_recordings, replay
+from cupel.evaluation import EverythingStrategy, read_recordings, replay
 from cupel.watch._branches import Branch
 from cupel.watch._recordings import Recordings
 from tests.watch.agent import PATHS, PROVIDERS, body, history, reply_to, says, step
@@ -284,7 +284,7 @@ def test_a_fork_is_replayed_from_where_it_begins(tmp_path):
         for messages in (*(first[:count] for count in range(1, len(first) + 1, 2)), edited):
             httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
         proxy.turns(14)
-    turns = replay(read_recordings(folder), {"append": AppendStrategy()}, 1000).strategies["append"]
+    turns = replay(read_recordings(folder), {"everything": EverythingStrategy()}, 1000).strategies["everything"]
     counted = [turn.at for turn in turns if turn.pressed and turn.recording.endswith(".1")]
     assert counted == [len(edited)]
     assert len([turn for turn in turns if turn.pressed and turn.recording.endswith(".0")]) > 5

@@ -29,11 +29,11 @@ from cupel.cli._policies import document_of, read_policy
 from cupel.cli._records import title_of
 from cupel.errors import ConfigurationError
 from cupel.evaluation import (
-    AppendStrategy,
     Case,
     Estimate,
     Evaluation,
     EvaluationError,
+    EverythingStrategy,
     Figures,
     FitStrategy,
     Replay,
@@ -169,12 +169,12 @@ Several policies are compared case by case: the first with each of the others. I
 
 
 _STRATEGIES: Final = {
-    "append": ("sending everything", "send everything; requests over the window would be refused"),
-    "tail": ("keeping the tail", "keep the tail: drop the oldest messages, whatever they say"),
-    "fit": ("selecting on every turn", "select on every turn, and lose the cache"),
-    "session": ("a session", "append to the last request, and repack it when that pays"),
+    "everything": ("everything", "the whole history; requests over the window would be refused"),
+    "tail": ("tail", "the newest messages, whatever the others say"),
+    "fit": ("fit every turn", "a new selection on every turn, which loses the cache"),
+    "session": ("session", "the last request with the new messages, cut when that pays"),
 }
-"""How to fill a window: the name of each strategy on a page, and its meaning."""
+"""How to fill a window: the name of each strategy in tables and on pages, and its meaning."""
 _FIGURES: Final = {
     "cached": "share of the tokens that the provider reads from its cache",
     "price": "of a turn, in uncached input tokens",
@@ -223,8 +223,8 @@ def _configure_replay(parser: Parser) -> None:
         "--strategy",
         action="append",
         choices=tuple(_STRATEGIES),
-        help="how to fill the window: send everything, keep the tail, select on every turn, or keep a session; may be "
-        "repeated; default: all",
+        help="how to fill the window: with everything, with the tail, with what fit selects every turn, or with a "
+        "session; may be repeated; default: all",
     )
     parser.add_argument(
         "--every", type=whole_number, default=1, metavar="N", help="measure the facts of every Nth turn only"
@@ -235,7 +235,7 @@ def _configure_replay(parser: Parser) -> None:
         type=finite_number,
         metavar="PRICE",
         help="exit with 1 if a turn of the session costs more on average; without a session, a turn of fit, tail or "
-        "append, whichever comes first",
+        "everything, whichever comes first",
     )
     parser.add_argument(
         "--fail-below", type=share, metavar="SHARE", help="exit with 1 if it keeps less of the facts than this"
@@ -290,21 +290,20 @@ def window_strategies(
     labelled: dict[str, Pipeline | None] = {f" {one.name}": one.policy for one in policies}
     labelled = labelled or {"": None}
     options = {"counter": counter}
-    found: dict[str, WindowStrategy] = {"append": AppendStrategy(), "tail": TailStrategy(counter=counter)}
+    found: dict[str, WindowStrategy] = {"everything": EverythingStrategy(), "tail": TailStrategy(counter=counter)}
     found |= {f"fit{label}": FitStrategy(policy, counter) for label, policy in labelled.items()}
     found |= {f"session{label}": SessionStrategy(policy, prices, worth, options) for label, policy in labelled.items()}
     return {label: strategy for label, strategy in found.items() if label.partition(" ")[0] in names}
 
 
 def turns_payload(found: Replay) -> dict[str, Any]:
-    """Return the data of a page of the turns, with plain names for the strategies."""
-    return replace(
-        found, strategies={_plain_name(name): turns for name, turns in found.strategies.items()}
-    ).page_payload()
+    """Return the data of a page of the turns, with the full names of the strategies."""
+    named = {_full_name(name): turns for name, turns in found.strategies.items()}
+    return replace(found, strategies=named).page_payload()
 
 
-def _plain_name(name: str) -> str:
-    """Return the plain name of a strategy, with its policy in brackets."""
+def _full_name(name: str) -> str:
+    """Return the full name of a strategy, with its policy in brackets."""
     strategy, _, policy = name.partition(" ")
     return f"{_STRATEGIES[strategy][0]} ({policy})" if policy else _STRATEGIES[strategy][0]
 
@@ -322,13 +321,14 @@ def print_replay(found: Replay, title: str = "") -> None:
         priced = (f"{one.sent:,.0f}", f"{one.hit:.1%}", f"{one.price:,.0f}") if one.turns > one.failed else ("-",) * 3
         kept = (f"{one.facts:.1%}", f"{one.whole:.1%}", f"{one.context:.1%}") if one.steps else ("-",) * 3
         counts = (getattr(one, fault) for fault in ("over", *faults))
-        table.add(Cell(name, "bold"), *priced, *kept, *(Cell(f"{n:,}", "red" if n else "") for n in counts))
+        table.add(Cell(_full_name(name), "bold"), *priced, *kept, *(Cell(f"{n:,}", "red" if n else "") for n in counts))
     print_table(table)
     used = {name.partition(" ")[0] for name in figures}
-    for part in ({name: about for name, (_, about) in _STRATEGIES.items() if name in used}, legend):
+    for part in ({label: about for name, (label, about) in _STRATEGIES.items() if name in used}, legend):
         say()
+        width = max(map(len, part)) + 2
         for name, about in part.items():
-            say_prose(about, start=f"{name:<9}")
+            say_prose(about, start=f"{name:<{width}}")
     say("\nWords are compared as they are written, not by their meaning.")
     for name, each in found.strategies.items():
         failure = next((turn for turn in each if turn.pressed and turn.failure is not None), None)

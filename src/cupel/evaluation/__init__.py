@@ -6,7 +6,7 @@ from cupel.evaluation._recordings import Recording, read_recordings
 from cupel.evaluation._replay import Figures, Replay, ReplayedTurn, replay
 from cupel.evaluation._retention import Retention
 from cupel.evaluation._strategies import (
-    AppendStrategy,
+    EverythingStrategy,
     Fill,
     FitStrategy,
     SessionStrategy,
@@ -16,12 +16,12 @@ from cupel.evaluation._strategies import (
 from cupel.evaluation._tune import Point, Tuning, tune
 
 __all__ = [
-    "AppendStrategy",
     "Case",
     "Comparison",
     "Estimate",
     "Evaluation",
     "EvaluationError",
+    "EverythingStrategy",
     "Figures",
     "Fill",
     "FitStrategy",

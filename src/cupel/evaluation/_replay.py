@@ -198,16 +198,16 @@ def replay(
         every: Measure retention on every nth pressed turn only, which is faster.
         on_progress: Called after each turn with how many of how many are done.
 
-    >>> from cupel.evaluation import AppendStrategy, Recording, TailStrategy
+    >>> from cupel.evaluation import EverythingStrategy, Recording, TailStrategy
     >>> history = [{"role": "user", "content": "Which gate for LH123?"}]
     >>> for turn in range(9):
     ...     look = {"name": "look", "arguments": '{"page": "gate-B12"}'}
     ...     call = {"id": f"{turn}", "type": "function", "function": look}
     ...     history.append({"role": "assistant", "content": None, "tool_calls": [call]})
     ...     history.append({"role": "tool", "tool_call_id": f"{turn}", "content": "gate-B12 is open. " * 9})
-    >>> strategies = {"append": AppendStrategy(), "tail": TailStrategy()}
+    >>> strategies = {"everything": EverythingStrategy(), "tail": TailStrategy()}
     >>> figures = replay(Recording(history), strategies, 200).figures
-    >>> figures["append"].over > 0, figures["tail"].over, figures["tail"].facts
+    >>> figures["everything"].over > 0, figures["tail"].over, figures["tail"].facts
     (True, 0, 1.0)
     """
     known = (recordings,) if isinstance(recordings, Recording) else as_tuple("recordings", recordings, Recording)

@@ -67,8 +67,8 @@ WindowStrategy: TypeAlias = Callable[[Recording, int], Fill]
 
 
 @dataclass(frozen=True, slots=True)
-class AppendStrategy:
-    """Sends everything, whatever the budget, for comparison."""
+class EverythingStrategy:
+    """Sends the whole history, whatever the budget, for comparison."""
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
         """Start a conversation."""

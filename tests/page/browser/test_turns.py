@@ -7,16 +7,16 @@ import pytest
 
 from cupel import ContextBudget, presets
 from cupel.demo import conversation
-from cupel.evaluation import AppendStrategy, FitStrategy, Recording, SessionStrategy, replay
+from cupel.evaluation import EverythingStrategy, FitStrategy, Recording, SessionStrategy, replay
 from cupel.messages import to_items
 from cupel.page import Variant, page_payload, render_page
 from tests.page.browser.conftest import move_budget, settle
 from tests.page.browser.test_hostile import ATTACK, HOSTILE
 
 STRATEGIES = {
-    "sending everything": AppendStrategy(),
-    "selecting on every turn": FitStrategy(),
-    "a session": SessionStrategy(),
+    "everything": EverythingStrategy(),
+    "fit every turn": FitStrategy(),
+    "session": SessionStrategy(),
 }
 
 
@@ -49,7 +49,7 @@ def test_the_figures_are_those_of_the_replay(open_page, turns_page, replayed):
         assert f"{sum(turn.sent for turn in turns):,} tokens" in said
         over = sum(turn.over for turn in turns)
         assert (f"{over} requests over the budget" in said) == bool(over)
-    turn = replayed.strategies["a session"][-1]
+    turn = replayed.strategies["session"][-1]
     shown = page.inner_text("#turn-readouts")
     assert f"{turn.sent:,}" in shown
     assert f"{turn.new:,}" in shown
@@ -57,12 +57,12 @@ def test_the_figures_are_those_of_the_replay(open_page, turns_page, replayed):
 
 def test_the_address_names_the_turn(open_page, turns_page, replayed):
     page = open_page(turns_page)
-    page.evaluate("location.hash = 'strategy=selecting+on+every+turn&turn=40'")
+    page.evaluate("location.hash = 'strategy=fit+every+turn&turn=40'")
     settle(page)
     assert page.inner_text("#turn-title") == "Turn 40 of 69"
-    turn = replayed.strategies["selecting on every turn"][39]
+    turn = replayed.strategies["fit every turn"][39]
     assert f"{turn.sent:,}" in page.inner_text("#turn-readouts")
-    assert page.locator(".strategy.current b").inner_text() == "selecting on every turn"
+    assert page.locator(".strategy.current b").inner_text() == "fit every turn"
     page.keyboard.press("ArrowRight")
     assert page.inner_text("#turn-title") == "Turn 41 of 69"
     assert "turn=41" in page.evaluate("location.hash")
@@ -81,7 +81,7 @@ def test_by_keyboard_alone(open_page, turns_page):
     assert page.inner_text("#turn-title") == "Turn 1 of 69"
     page.focus(".strategy.current input")
     page.keyboard.press("ArrowUp")
-    assert page.locator(".strategy.current b").inner_text() == "selecting on every turn"
+    assert page.locator(".strategy.current b").inner_text() == "fit every turn"
     assert page.evaluate("document.activeElement.name") == "strategy"
     page.focus("#request-copy")
     page.keyboard.press("ArrowRight")
@@ -93,14 +93,14 @@ def test_a_bar_chooses_its_turn(open_page, turns_page):
     box = page.locator(".strategy svg").first.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 23.5 / 69, box["y"] + box["height"] - 3)
     assert page.inner_text("#turn-title") == "Turn 24 of 69"
-    assert page.locator(".strategy.current b").inner_text() == "sending everything"
+    assert page.locator(".strategy.current b").inner_text() == "everything"
 
 
 def test_what_left_says_why_and_unfolds(open_page, turns_page, replayed):
     page = open_page(turns_page)
     number, turn = next(
         (number, turn)
-        for number, turn in enumerate(replayed.strategies["a session"], start=1)
+        for number, turn in enumerate(replayed.strategies["session"], start=1)
         if any("evicted" in note.words for note in turn.request.notes)
     )
     page.evaluate(f"location.hash = 'turn={number}'")
@@ -117,7 +117,7 @@ def test_the_request_is_text_with_its_gaps(open_page, turns_page, replayed):
     page = open_page(turns_page)
     while page.locator("#request-more").is_visible():
         page.click("#request-more")
-    turn = replayed.strategies["a session"][-1]
+    turn = replayed.strategies["session"][-1]
     assert page.locator("#request .block").count() == len(turn.request.messages)
     page.locator("#request .gap summary").first.click()
     page.locator("#request .gap li").first.wait_for()  # filled once it is open
@@ -156,7 +156,7 @@ def hostile_recording() -> Recording:
 
 def test_hostile_messages_are_text(open_page):
     recordings = [hostile_recording(), Recording(conversation()[:20], name="plain")]
-    strategies = {f"<script>{ATTACK}</script>": AppendStrategy(), "a session": SessionStrategy()}
+    strategies = {f"<script>{ATTACK}</script>": EverythingStrategy(), "session": SessionStrategy()}
     page = open_page(render_page({"title": "T", "turns": replay(recordings, strategies, 2000).page_payload()}))
     for summary in page.locator("summary").all():
         summary.dispatch_event("click")
@@ -211,7 +211,9 @@ def test_three_hundred_turns_are_quick(open_page):
         }
         history.append({"role": "assistant", "content": None, "tool_calls": [call]})
         history.append({"role": "tool", "tool_call_id": f"{number}", "content": f"counted to {number} " * 40})
-    told = replay(Recording(history), {"append": AppendStrategy(), "session": SessionStrategy()}, 8000, every=1000)
+    told = replay(
+        Recording(history), {"everything": EverythingStrategy(), "session": SessionStrategy()}, 8000, every=1000
+    )
     html = render_page({"title": "T", "turns": told.page_payload()})
     assert len(html) < 1_500_000
     page = open_page(html)
