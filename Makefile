@@ -40,13 +40,14 @@ demo: $(VENV)/.stamp-demo ## Select the context of a coding-agent session and wr
 test: $(VENV)/.stamp-dev ## Run the tests, the doctests, every example in the documentation and, under node, the scripts of the page
 	$(RUN) pytest -n auto
 
-check: $(VENV)/.stamp-dev ## Lint, check formatting, types, layers and dependencies
+check: $(VENV)/.stamp-dev ## Lint, check formatting, types, layers, dependencies and workflows
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy src tests/typing
 	$(RUN) pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
+	$(BIN)/zizmor --offline --no-progress .github
 
 format: $(VENV)/.stamp-dev ## Format the code and fix what ruff can fix
 	$(RUN) ruff format .

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 SECTIONS = {"Tutorial": "tutorial", "How to": "how-to", "Explanation": "explanation", "Reference": "reference"}
-FIRST = ("how-selection-works",)
+FIRST = ("first-selection", "how-selection-works")
 """Pages that come first in their section; the others follow by title."""
 NEEDS = {
     "Agents and chats": (

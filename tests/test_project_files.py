@@ -28,6 +28,13 @@ def test_workflows_run_nothing_but_targets_and_have_no_rights_by_default(file):
     assert "secrets." not in text
 
 
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_actions_are_pinned_by_hash(file):
+    used = re.findall(r"uses: (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action)] == []
+
+
 def test_the_pythons_that_are_tested_are_those_that_are_promised():
     tested = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
     made = re.search(r"^VERSIONS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
