@@ -175,6 +175,64 @@ def test_providers_that_refuse_neighbours_of_one_role_get_one_message():
     assert sent == [user("A document.\n\nquestion 0")]
 
 
+STEPS = {
+    "openai": [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "fine"},
+    ],
+    "openai-responses": [
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "fine"},
+    ],
+    "anthropic": [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "fine"}]},
+    ],
+    "bedrock": [
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "look", "input": {}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "fine"}]}}]},
+    ],
+    "gemini": [
+        {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": "fine"}}}]},
+    ],
+}
+
+
+def question(provider, text):
+    if provider == "bedrock":
+        return {"role": "user", "content": [{"text": text}]}
+    return {"role": "user", "parts": [{"text": text}]} if provider == "gemini" else user(text)
+
+
+def answer(provider, text):
+    if provider == "bedrock":
+        return {"role": "assistant", "content": [{"text": text}]}
+    return {"role": "model", "parts": [{"text": text}]} if provider == "gemini" else assistant(text)
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+@pytest.mark.parametrize("provider", STEPS)
+def test_the_request_is_one_that_the_provider_accepts(provider, is_running):
+    step = STEPS[provider]
+    history = [question(provider, "Hello?"), answer(provider, "Hello!"), question(provider, "Go."), *step]
+    if not is_running:
+        history += [answer(provider, "It is fine."), question(provider, "Sure?")]
+    items = to_items(history, COUNTER, provider=provider)
+    sent = from_items([DOCUMENT, *items], history, provider=provider, context=told)
+    fitted = fit(sent, 100_000, counter=COUNTER, provider=provider, tools=[{"name": "look"}])
+    assert (fitted.messages, list(fitted.dropped)) == (sent, [])
+    newest = "Go." if is_running else "Sure?"
+    said = [str(message) for message in sent]
+    assert max(at for at, text in enumerate(said) if "A document." in text) <= said.index(
+        next(text for text in said if newest in text)
+    )
+
+
 def test_no_text_adds_no_message():
     history = chat(2)
     assert from_items([*to_items(history, COUNTER), DOCUMENT], history, context=lambda items: "") == history
