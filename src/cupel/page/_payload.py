@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import Any, Final
 
 from msgspec import structs
@@ -148,7 +149,7 @@ def scoring(prepared: PreparedSelection, positions: Positions) -> dict[str, Any]
 
 def _inner(part: ScorePart, depth: int) -> Iterator[tuple[dict[str, Any], float | str]]:
     """Yield the scorers inside a part, each described and with its score."""
-    total = sum(one.weight or 0.0 for one in part.parts)
+    total = fsum(one.weight or 0.0 for one in part.parts)
     for one in part.parts:
         share = None if one.weight is None else one.weight / total
         score = plain_number(float(f"{one.score:.9g}"))
