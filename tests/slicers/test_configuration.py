@@ -55,6 +55,13 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: CountQuotaEntry("a", 1, 0), SlicerConfigError, "require_count must not exceed cap_count for kind 'a'"),
     (lambda: CountQuotaEntry("a", True, 2), TypeError, "require_count must be an integer, got bool"),
     (lambda: CountQuotaEntry("a", 1, 2.0), TypeError, "cap_count must be an integer, got float"),  # type: ignore[arg-type]
+    (lambda: CountQuotaEntry("a", None), TypeError, "require_count must be an integer, got NoneType"),  # type: ignore[arg-type]
+    (
+        lambda: CountQuotaSlice([], leftover="leave"),  # type: ignore[arg-type]
+        SlicerConfigError,
+        "leftover must be 'unused' or 'share', got 'leave'",
+    ),
+    (lambda: CountQuotaSlice([], leftover=True), TypeError, "leftover must be a string, got bool"),  # type: ignore[arg-type]
     (lambda: CountQuotaEntry("", 1, 2), SlicerConfigError, "kind must not be blank"),
     (
         lambda: CountQuotaSlice([CountQuotaEntry("a", 0, 1), CountQuotaEntry("A", 0, 2)]),
