@@ -118,7 +118,7 @@ def test_numbers_of_any_type_become_plain(value) -> None:
         ("tokens", lambda value: ContextItem("x", value)),
         ("max_tokens", lambda value: ContextBudget(value, 1)),
         ("require_count", lambda value: CountQuotaEntry("Message", value, 4)),
-        ("cap_count", lambda value: CountQuotaEntry("Message", 0, value)),
+        ("cap_count", lambda value: CountQuotaEntry("Message", 0, [value] if value is None else value)),  # None: no cap
         ("bucket_size", KnapsackSlice),
         ("batch_size", StreamSlice),
     ],

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cupel import (
+    ConfigurationWarning,
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
@@ -130,3 +131,16 @@ def test_slicers_are_frozen_values(slicer: Any) -> None:
         with pytest.raises((AttributeError, TypeError)):
             setattr(slicer, name, 1)
     assert sum(slicer == other for other in SLICERS) == 1
+
+
+@pytest.mark.parametrize(("field", "value", "meant"), [("require", 0.3, "30"), ("cap", 0.07, "7")])
+def test_a_share_below_one_percent_is_probably_a_fraction(field: str, value: float, meant: str) -> None:
+    says = f"{field} for kind 'Memory' is {value} percent of the target; for a share of {value} write {meant}$"
+    with pytest.warns(ConfigurationWarning, match=says) as told:
+        QuotaEntry("Memory", **{field: value})
+    assert [one.filename for one in told] == [__file__]
+
+
+def test_whole_percentages_and_nothing_at_all_are_meant() -> None:
+    for percent in (0, 1, 1.5, 100):
+        QuotaEntry("Memory", cap=percent)

@@ -127,7 +127,7 @@ def _variant(variant: Variant, prepared: PreparedSelection, positions: Positions
 def selection(prepared: PreparedSelection, budget: ContextBudget, writer: StopWriter) -> dict[str, Any]:
     """Write the selection for one budget, or the refusal."""
     try:
-        return writer.write(prepared.dry_run(budget))
+        return writer.write(prepared.dry_run(budget, warn=False))
     except SelectionError as error:
         return refused(error)
 
@@ -192,7 +192,7 @@ def _document(policy: Pipeline) -> str:
 def stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str, Any]]:
     """Return how many items enter and leave each stage; nothing if the budget is refused."""
     try:
-        return _counts(prepared.dry_run(budget), len(prepared.pinned))
+        return _counts(prepared.dry_run(budget, warn=False), len(prepared.pinned))
     except SelectionError:
         return []
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from math import fsum, inf, isinf, isnan
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from cupel._internal.checks import as_instance, as_list, as_pair, as_tuple, wrong_type
+from cupel._internal.checks import as_instance, as_list, as_pair, as_tuple
 from cupel._internal.columns import has_nan
 from cupel.errors import ScorerConfigError
 from cupel.model import ContextItem
@@ -95,8 +95,7 @@ class CompositeScorer(PassScorer):
 
 def _checked_entry(position: int, entry: Any) -> tuple[Scorer, float]:
     scorer, weight = as_pair(f"entries[{position}]", entry, "a (scorer, weight) pair")
-    if not isinstance(scorer, Scorer):
-        raise wrong_type(f"entries[{position}]: the first of the pair", "a Scorer", scorer)
+    as_instance(f"entries[{position}]: the first of the pair", scorer, Scorer)
     return scorer, positive(weight, f"entries[{position}] weight")
 
 

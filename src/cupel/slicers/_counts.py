@@ -136,6 +136,11 @@ class CountQuotaSlice(PreparingSlicer):
                 "or CountConstrainedKnapsackSlice for counts with a knapsack"
             )
 
+    @property
+    def limited_kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds of the entries, and those of the inner slicer."""
+        return (*(entry.kind for entry in self.entries), *self.inner.limited_kinds)
+
     def _prepare(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
         return count_chooser(self, candidates, self.inner, share=self.leftover == "share")
@@ -165,6 +170,11 @@ class CountConstrainedKnapsackSlice(PreparingSlicer):
         if not isinstance(self.knapsack, KnapsackSlice):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("knapsack", "a KnapsackSlice", self.knapsack)
         as_instance("scarcity", self.scarcity, ScarcityBehavior)
+
+    @property
+    def limited_kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds of the entries."""
+        return tuple(entry.kind for entry in self.entries)
 
     def _prepare(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
