@@ -52,6 +52,14 @@ from cupel import errors
                 "TRUNCATE does not allow that"
             ),
         ),
+        (
+            errors.BudgetWarning(160, 100, 0),
+            (errors.CupelWarning,),
+            (
+                "Selected items require 160 tokens, but the window holds 100; "
+                "ContextBudget(100, 100) with OverflowStrategy.THROW or TRUNCATE does not allow that"
+            ),
+        ),
         (errors.ConfigurationWarning("m"), (errors.CupelWarning, UserWarning), "m"),
         (errors.StrategyContractError("S", "b"), (errors.SelectionError,), "S broke its contract: b"),
         (

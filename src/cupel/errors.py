@@ -234,11 +234,13 @@ class BudgetWarning(CupelWarning):
 
     def __str__(self) -> str:
         window, left = shown(self.max_tokens), shown(self.available_tokens)
-        reserve = f", output_reserve={shown(self.output_reserve)}" if self.output_reserve else ""
+        room, reserve = f"the window holds {window}", ""
+        if self.output_reserve:
+            room = f"the window of {window} leaves {left} after the output reserve"
+            reserve = f", output_reserve={shown(self.output_reserve)}"
         return (
-            f"Selected items require {shown(self.selected_tokens)} tokens, but the window of {window} leaves {left} "
-            f"after the output reserve; ContextBudget({window}, {left}{reserve}) with OverflowStrategy.THROW or "
-            "TRUNCATE does not allow that"
+            f"Selected items require {shown(self.selected_tokens)} tokens, but {room}; "
+            f"ContextBudget({window}, {left}{reserve}) with OverflowStrategy.THROW or TRUNCATE does not allow that"
         )
 
 

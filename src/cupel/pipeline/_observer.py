@@ -325,16 +325,18 @@ def _wants_items(trace: TraceSink | None) -> bool:
 
 def _absent_kinds(prepared: PreparedSelection) -> str | None:
     """Name the kinds that the slicer limits and no item has: perhaps a misspelling, perhaps there are none today."""
-    limited = prepared.pipeline.slicer.limited_kinds
-    if not limited:
-        return None
-    present = {item.kind.key: item.kind.value for item in prepared.items}
-    absent = {kind.key: kind.value for kind in limited if kind.key not in present}
+    slicer, items = prepared.pipeline.slicer, prepared.items
+    absent = {kind.key: kind.value for kind in slicer.limited_kinds}
+    for item in items:
+        if not absent:
+            return None
+        absent.pop(item.kind.key, None)
     if not absent:
         return None
-    hints = {name: did_you_mean(name, present.values()).removeprefix("; ") for name in absent.values()}
+    present = {item.kind.value for item in items}
+    hints = {name: did_you_mean(name, sorted(present)).removeprefix("; ") for name in absent.values()}
     names = (f"'{name}' ({hint})" if hint else f"'{name}'" for name, hint in hints.items())
-    return f"{type(prepared.pipeline.slicer).__name__} limits kinds that no item has: {', '.join(names)}"
+    return f"{type(slicer).__name__} limits kinds that no item has: {', '.join(names)}"
 
 
 def _message(entry: ExcludedItem) -> str:
