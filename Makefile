@@ -11,7 +11,7 @@ EXTRAS := cli,tokens,otel,batch,relevance,optimal,testing,watch
 CORE := model _internal/columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
 CORE_TESTS := $(wildcard $(foreach name,$(CORE) _internal/relations oracle analytics diagnostics page,tests/$(name)) $(foreach name,$(CORE),src/cupel/$(name) src/cupel/$(name).py))
-VERSIONS := 3.11 3.12 3.13
+VERSIONS := 3.11 3.12 3.13 3.14
 FRAMEWORKS := botocore claude-agent-sdk dask genai google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks
 
 ifdef UV
@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-lowest oldest test-integrations test-watch-node fuzz fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
+.PHONY: help demo test check format test-all test-lowest oldest same-reports test-integrations test-watch-node fuzz fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
 .SECONDARY:
 
 help: ## Show this list
@@ -66,6 +66,14 @@ test-lowest: ## Run the tests with the oldest dependencies that pyproject.toml a
 
 oldest: $(VENV)/.stamp-dev
 	$(INSTALL) $$(sed -n -e '/^dependencies/,/^testing/p' -e '/^test = /p' pyproject.toml | grep -v '^dask' | grep -o '[a-z-]*>=[0-9.]*' | sed 's/>=/==/')
+
+same-reports: ## Compare a fixed set of reports, byte by byte, between all supported Pythons that are found
+	@for version in $(VERSIONS); do \
+	  if python=$$(scripts/find-python $$version 2>/dev/null); then \
+	    $(MAKE) --no-print-directory .venvs/$$version/.stamp-demo VENV=.venvs/$$version PYTHON="$$python" || exit 1; \
+	    pythons="$$pythons .venvs/$$version/bin/python"; \
+	  else echo "Python $$version: not found, skipped"; fi; \
+	done; scripts/same-reports $$pythons
 
 coverage: $(VENV)/.stamp-dev ## Require 100 % branch coverage of the core packages
 	$(RUN) pytest -n auto --cov --cov-fail-under=100 $(CORE_TESTS)

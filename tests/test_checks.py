@@ -118,7 +118,6 @@ def test_numbers_of_any_type_become_plain(value) -> None:
         ("tokens", lambda value: ContextItem("x", value)),
         ("max_tokens", lambda value: ContextBudget(value, 1)),
         ("require_count", lambda value: CountQuotaEntry("Message", value, 4)),
-        ("cap_count", lambda value: CountQuotaEntry("Message", 0, value)),
         ("bucket_size", KnapsackSlice),
         ("batch_size", StreamSlice),
     ],
@@ -126,6 +125,13 @@ def test_numbers_of_any_type_become_plain(value) -> None:
 def test_nothing_else_is_an_integer(name, call, value) -> None:
     with pytest.raises(TypeError, match=f"^{name} must be an integer.*, got {type(value).__name__}: "):
         call(value)
+
+
+@pytest.mark.parametrize("value", [True, 3.0, "3", np.float64(3), [3]])
+def test_a_cap_is_an_integer_or_none(value) -> None:
+    assert CountQuotaEntry("Message", 1, None).cap_count is None
+    with pytest.raises(TypeError, match=f"^cap_count must be an integer, got {type(value).__name__}: "):
+        CountQuotaEntry("Message", 1, value)
 
 
 def test_strings_of_any_type_become_plain() -> None:

@@ -43,6 +43,24 @@ from cupel import errors
             (errors.SelectionError,),
             "CountQuotaSlice: candidate pool for kind 'Tool' has 1 items but RequireCount is 2.",
         ),
+        (
+            errors.BudgetWarning(900, 1000, 500),
+            (errors.CupelWarning, UserWarning),
+            (
+                "Selected items require 900 tokens, but the window of 1000 leaves 500 after the output reserve; "
+                "ContextBudget(1000, 500, output_reserve=500) with OverflowStrategy.THROW or "
+                "TRUNCATE does not allow that"
+            ),
+        ),
+        (
+            errors.BudgetWarning(160, 100, 0),
+            (errors.CupelWarning,),
+            (
+                "Selected items require 160 tokens, but the window holds 100; "
+                "ContextBudget(100, 100) with OverflowStrategy.THROW or TRUNCATE does not allow that"
+            ),
+        ),
+        (errors.ConfigurationWarning("m"), (errors.CupelWarning, UserWarning), "m"),
         (errors.StrategyContractError("S", "b"), (errors.SelectionError,), "S broke its contract: b"),
         (
             errors.MissingExtraError("rich", "cli"),
@@ -64,5 +82,5 @@ def test_the_tree_is_complete_and_at_the_top_level() -> None:
     public = {name for name in dir(errors) if isinstance(getattr(errors, name), type)}
     assert public == set(errors.__all__)
     for name in errors.__all__:
-        assert issubclass(getattr(errors, name), errors.CupelError)
+        assert issubclass(getattr(errors, name), (errors.CupelError, errors.CupelWarning))
         assert getattr(cupel, name) is getattr(errors, name)

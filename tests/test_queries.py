@@ -53,6 +53,7 @@ ELSEWHERE = {
     "cupel.diagnostics.DiagnosticTraceCollector.on_pipeline_completed": "is told of a run",
     "cupel.diagnostics.TraceCollector.for_run": "is told of a run",
     "cupel.diagnostics.TraceCollector.on_pipeline_completed": "is told of a run",
+    "cupel.errors.BudgetWarning": "is told of a run",
     "cupel.evaluation.Replay": "a result",
     "cupel.integrations.opentelemetry.OpenTelemetryTraceCollector.for_run": "is told of a run",
     "cupel.integrations.opentelemetry.OpenTelemetryTraceCollector.on_pipeline_completed": "is told of a run",

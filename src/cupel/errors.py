@@ -1,4 +1,4 @@
-"""The errors the library raises on purpose.
+"""The errors the library raises on purpose, and its warnings.
 
 ```text
 CupelError
@@ -18,7 +18,13 @@ CupelError
 │   └ StrategyContractError
 ├ ReportFormatError           (also ValueError)   a serialised report cannot be read
 └ MissingExtraError           (also ImportError)  an optional dependency is not installed
+
+CupelWarning                  (a UserWarning)     nothing is refused, but the outcome may not be what was meant
+├ BudgetWarning                                   a selection exceeds what the window leaves after the output reserve
+└ ConfigurationWarning                            a value is valid, but probably means something else
 ```
+
+`warnings.filterwarnings("error", category=BudgetWarning)` turns a warning into an error.
 
 Some errors are defined beside the code that raises them; they derive from these classes: a source that failed
 (`cupel.pipeline`), a batch job (`cupel.batch`), a vector (`cupel.conformance`), an evaluation (`cupel.evaluation`), a
@@ -34,8 +40,11 @@ from cupel._internal.checks import shown
 
 __all__ = [
     "BudgetOverflowError",
+    "BudgetWarning",
     "ConfigurationError",
+    "ConfigurationWarning",
     "CupelError",
+    "CupelWarning",
     "InvalidBudgetError",
     "InvalidItemError",
     "MissingExtraError",
@@ -199,3 +208,41 @@ class MissingExtraError(CupelError, ImportError):
 
     def __str__(self) -> str:
         return f"{self.package} is not installed; install it with: pip install 'cupel-context[{self.extra}]'"
+
+
+class CupelWarning(UserWarning):
+    """Root of the library's warnings."""
+
+
+class BudgetWarning(CupelWarning):
+    """A selection exceeds what the window leaves after the output reserve: a provider may refuse it.
+
+    Required items of a count quota and `OverflowStrategy.PROCEED` can exceed it, because only the target is checked
+    (ruling 2.23).
+    """
+
+    def __init__(self, selected_tokens: int, max_tokens: int, output_reserve: int) -> None:
+        super().__init__(selected_tokens, max_tokens, output_reserve)
+        self.selected_tokens = selected_tokens
+        self.max_tokens = max_tokens
+        self.output_reserve = output_reserve
+
+    @property
+    def available_tokens(self) -> int:
+        """The tokens that the window leaves after the output reserve."""
+        return self.max_tokens - self.output_reserve
+
+    def __str__(self) -> str:
+        window, left = shown(self.max_tokens), shown(self.available_tokens)
+        room, reserve = f"the window holds {window}", ""
+        if self.output_reserve:
+            room = f"the window of {window} leaves {left} after the output reserve"
+            reserve = f", output_reserve={shown(self.output_reserve)}"
+        return (
+            f"Selected items require {shown(self.selected_tokens)} tokens, but {room}; "
+            f"ContextBudget({window}, {left}{reserve}) with OverflowStrategy.THROW or TRUNCATE does not allow that"
+        )
+
+
+class ConfigurationWarning(CupelWarning):
+    """A strategy was configured with a valid value that probably means something else."""

@@ -41,7 +41,12 @@ class Placer(Strategy):
     def arrange(self, selected: Candidates) -> list[int]:
         """Return the positions of the selected items in their final order; the pipeline calls this method."""
         name = type(self).__name__
-        positions = positions_of(self.place(selected.scored()), selected.items, name, "place")
+        try:
+            placed = self.place(selected.scored())
+        except Exception as error:
+            error.add_note(f"{name}.place, for {len(selected)} items")
+            raise
+        positions = positions_of(placed, selected.items, name, "place")
         if len(positions) != len(selected):
             raise StrategyContractError(
                 name, f"place returned {len(positions)} of the {len(selected)} items it was given"

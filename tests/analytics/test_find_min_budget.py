@@ -196,6 +196,7 @@ def brute_force(tried, items, target, ceiling):
     return None
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
 @law(100)
 @given(
     items=small_items,

@@ -93,6 +93,12 @@ def test_counts(slicer):
     ]
 
 
+@pytest.mark.parametrize("slicer", [CountQuotaSlice, CountConstrainedKnapsackSlice])
+def test_of_a_count_without_a_cap_nothing_is_used(slicer):
+    (row,) = rows(ITEMS, slicer([CountQuotaEntry("Note", 1)]), ContextBudget(1000, 1000))
+    assert row[2:] == (1, math.inf, 1, 0.0)
+
+
 def test_a_target_of_zero_and_slicers_without_quotas():
     nothing = ContextBudget(100, 0)
     entries = [QuotaEntry("note", cap=10)]

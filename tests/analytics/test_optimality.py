@@ -92,6 +92,7 @@ def test_the_gap_includes_what_a_quota_costs():
     assert gap(items, budget, QuotaSlice([QuotaEntry("Document", cap=0)])).gap == pytest.approx(0.9)
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
 def test_requirements_over_the_target_count_as_capacity():
     slicer = CountQuotaSlice([CountQuotaEntry("Message", 2, 2)])
     found = gap(

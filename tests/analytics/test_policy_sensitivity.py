@@ -107,6 +107,7 @@ def test_equal_weights_in_another_order_are_not_the_same_ranking():
         assert [entry.score for entry in found.included] == [entry.score for entry in alone.included]
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
 def test_callbacks_are_not_told():
     told = []
     slicer = CountQuotaSlice([CountQuotaEntry("Message", 2, 2)])
@@ -121,6 +122,7 @@ def comparable(report):
     return document
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.CupelWarning")
 @given(candidates=items, variants=st.lists(policies, min_size=2, max_size=3), shared=st.booleans())
 def test_every_variant_reports_what_it_reports_alone(candidates, variants, shared):
     if shared:  # the same ranking under other slicers

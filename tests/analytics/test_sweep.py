@@ -25,6 +25,7 @@ ITEMS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.CupelWarning")
 @given(policy=policies, candidates=items)
 def test_every_row_is_what_a_run_gives(policy, candidates):
     pipeline = policy

@@ -50,6 +50,7 @@ UNREADABLE = {
     "binary.jsonl": bytes(range(256)),
     "binary.json": b"\xff\xfe\x00",
     "utf16.jsonl": GOOD.encode("utf-16"),
+    "empty.jsonl": "",
 }
 READABLE = {
     "negative.jsonl": line(tokens="-" + HUGE) + line(tokens="5"),
@@ -59,7 +60,6 @@ READABLE = {
     "whole.jsonl": line(tokens="1.0"),
     "control.jsonl": line(content='"\\u001b[31m"'),
     "bom.jsonl": "\ufeff" + GOOD,
-    "empty.jsonl": "",
 }
 POLICIES = {
     "deep.toml": f"scorer = {DEEP}",

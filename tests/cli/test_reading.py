@@ -209,10 +209,21 @@ def test_a_large_file_is_read_behind_a_progress_bar(folder, monkeypatch, name):
     assert "reading" in sys.stderr.getvalue()
 
 
-def test_empty_files_hold_no_items(folder):
-    for name, text in (("a.json", "[]"), ("b.jsonl", ""), ("c.csv", ""), ("d.csv", "content,tokens\n")):
-        (folder / name).write_text(text)
-        assert read(name).items == []
+EMPTY = {"a.json": "[]", "b.jsonl": "", "c.csv": "", "d.csv": "content,tokens\n", "e.csv": "\n\ncontent,tokens\n"}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("command", ["select", "explain", "compare", "simulate", "inspect"])
+def test_a_file_without_items_is_an_error(cupel, folder, command, name):
+    (folder / name).write_text(EMPTY[name])
+    assert read(name).items == []
+    outcome = cupel(command, name, "--budget", "9")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"cupel {command}: error: ITEMS has no items: {name}\n"
+
+
+def test_standard_input_without_items_is_an_error(cupel):
+    assert cupel("select", "-", "--budget", "9", stdin=b"[]").err == "cupel select: error: ITEMS has no items: -\n"
 
 
 def test_line_separators_inside_a_string_do_not_end_a_line(cupel, folder):
@@ -232,7 +243,6 @@ def test_line_separators_inside_a_string_do_not_end_a_line(cupel, folder):
         (b'{\n "items": [{"content": "x", "tokens": 1}]\n}', 1),
         (b'{"content": "x", "tokens": 1}\n{"content": "y", "tokens": 1}\n', 2),
         (b'{"content": "x", "tokens": 1}', 1),
-        (b"[]", 0),
     ],
 )
 def test_standard_input_is_recognised(cupel, stdin, count):
@@ -465,12 +475,6 @@ def test_an_empty_name_is_no_folder(cupel, folder, source):
     outcome = cupel("select", source, "--budget", "99")
     assert outcome.code == 2
     assert "ITEMS is empty" in outcome.err
-
-
-@pytest.mark.parametrize("text", ["\n", "\n\ncontent,tokens\n"])
-def test_a_csv_file_with_blank_lines_first_and_no_row_is_empty(cupel, folder, text):
-    (folder / "a.csv").write_text(text)
-    assert cupel("select", "a.csv", "--budget", "9", "--format", "json").json["items"] == []
 
 
 def test_blank_lines_before_the_header_of_a_csv_file_are_skipped(cupel, folder):

@@ -86,6 +86,18 @@ class TestSelect:
         assert json.loads(outcome.out)["tokens"] == 3
         assert "counted the tokens of 1 item with chars, an estimate" in outcome.err
 
+    def test_a_selection_that_the_window_cannot_hold_is_a_warning(self, cupel, folder):
+        (folder / "a.jsonl").write_text("".join(f'{{"content": "{n}", "tokens": 300}}\n' for n in range(3)))
+        entries = [{"kind": "Message", "require_count": 3}, {"kind": "Mesage", "cap_count": 1}]
+        policy = {"scorer": "recency", "slicer": {"type": "count_quota", "entries": entries}}
+        (folder / "policy.json").write_text(json.dumps(policy))
+        budget = ("--budget", "900", "--max", "1000", "--reserve", "500")
+        outcome = cupel("select", "a.jsonl", "--policy", "policy.json", *budget)
+        assert (outcome.code, outcome.out) == (0, "0\n\n1\n\n2\n")
+        warning, _, note = outcome.err.splitlines()
+        assert warning.startswith("cupel select: warning: Selected items require 900 tokens, but the window of 1000 ")
+        assert note == "note: CountQuotaSlice limits kinds that no item has: 'Mesage' (did you mean 'Message'?)"
+
     def test_quiet_prints_no_summary(self, cupel, session):
         assert cupel("select", session, "--budget", "4000", "-q").err == ""
 

@@ -214,9 +214,9 @@ def test_a_construction_error_must_not_come_from_the_run(write):
             "is not a valid policy: $.scorer.scorers[1].scorer: the key 'inner' is missing",
         ),
         (
-            '[test]\nstage = "slicing"\nslicer = "count_quota"\n[config]\nentries = [{kind = "a"}]',
+            '[test]\nstage = "slicing"\nslicer = "count_quota"\n[config]\nentries = [{cap_count = 1}]',
             "config",
-            "is not a valid policy: $.slicer.entries[0]: the key 'require_count' is missing",
+            "is not a valid policy: $.slicer.entries[0]: the key 'kind' is missing",
         ),
         ('[test]\nstage = "scoring"\nscorer = "scaled"', "config", "$.scorer: the key 'inner' is missing"),
         (

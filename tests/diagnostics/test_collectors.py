@@ -15,6 +15,7 @@ from cupel import (
     BudgetOverflowError,
     ContextBudget,
     ContextItem,
+    CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
     DiagnosticTraceCollector,
@@ -24,8 +25,11 @@ from cupel import (
     PinnedExceedsBudgetError,
     Pipeline,
     PipelineStage,
+    QuotaEntry,
+    QuotaSlice,
     ReflexiveScorer,
     SelectionError,
+    Slicer,
     TraceCollector,
     TraceDetailLevel,
     TraceEvent,
@@ -125,6 +129,43 @@ def test_truncation_is_reported_at_place() -> None:
         "BudgetExceeded: 80 tokens requested, 20 available",
         None,
     ]
+
+
+@pytest.mark.parametrize("level", TraceDetailLevel)
+def test_an_overflow_that_proceeds_is_told_at_place(level: TraceDetailLevel) -> None:
+    """Also where nobody set `on_overflow`."""
+    trace = DiagnosticTraceCollector(level)
+    slicer = CountQuotaSlice([CountQuotaEntry("tool", 2)])
+    items = [ContextItem(c, 80, kind="tool", future_relevance_hint=0.5) for c in "ab"]
+    pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.PROCEED)
+    pipeline.run(items, ContextBudget(500, 100), trace=trace)
+    stages = [event for event in trace.events if event.duration_ms]
+    assert [event.message for event in stages] == [None] * 4 + ["160 tokens selected, 60 over the target of 100"]
+    assert pipeline.dry_run(items, ContextBudget(500, 160)).events[-1].message is None
+
+
+@pytest.mark.parametrize(
+    "slicer",
+    [
+        QuotaSlice([QuotaEntry("ToolOuput", cap=30), QuotaEntry("tooloutput", 20)]),
+        CountQuotaSlice([CountQuotaEntry("ToolOuput", cap_count=1)]),
+        CountQuotaSlice([], QuotaSlice([QuotaEntry("ToolOuput", cap=30)])),
+        CountConstrainedKnapsackSlice([CountQuotaEntry("ToolOuput", 1)]),
+    ],
+)
+def test_a_limit_for_a_kind_that_no_item_has_is_told_at_slice(slicer: Slicer) -> None:
+    items = [ContextItem("a", 10, kind="ToolOutput")]
+    messages = [event.message for event in Pipeline(scorer=ReflexiveScorer(), slicer=slicer).dry_run(items, 50).events]
+    name = type(slicer).__name__
+    told = f"{name} limits kinds that no item has: 'ToolOuput' (did you mean 'ToolOutput'?)"
+    assert messages == [None, None, None, told, None]
+
+
+@pytest.mark.parametrize("item", [ContextItem("a", 5, kind="MEMORY", pinned=True), ContextItem("a", -5, kind="memory")])
+def test_a_kind_that_only_pinned_or_negative_items_have_is_no_misspelling(item: ContextItem) -> None:
+    slicer = QuotaSlice([QuotaEntry("Memory", 20), QuotaEntry("Message", 20)])
+    report = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).dry_run([item, ContextItem("b", 1)], 50)
+    assert report.events[3].message is None
 
 
 def test_stage_level_drops_item_events_given_directly() -> None:

@@ -116,7 +116,7 @@ def test_available_tokens_may_be_negative() -> None:
     slicer = CountQuotaSlice([CountQuotaEntry("t", 2, 2)])
     items = [hinted("a", 80, 0.9, kind="t"), hinted("b", 80, 0.8, kind="t"), hinted("c", 5, 0.1)]
     pipeline = Pipeline(scorer=ReflexiveScorer(), slicer=slicer, overflow=OverflowStrategy.PROCEED)
-    assert pipeline.dry_run(items, ContextBudget(100, 100)).excluded[0].reason == BudgetExceeded(5, -60)
+    assert pipeline.dry_run(items, ContextBudget(500, 100)).excluded[0].reason == BudgetExceeded(5, -60)
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def _slice_reason(
     for entry in slicer.get("entries", ()):  # only the outermost slicer's own entries
         if fold(entry["kind"]) == fold(item.kind):
             count = sum(fold(items[p].kind) == fold(item.kind) for p in sliced)
-            if count >= entry["cap_count"] and item.tokens <= target:
+            if count >= entry.get("cap_count", math.inf) and item.tokens <= target:
                 return "CountCapExceeded", {"kind": item.kind, "cap": entry["cap_count"], "count": count}
     for entry in slicer.get("quotas", ()) if slicer.get("leftover") == "share" else ():
         if fold(entry["kind"]) == fold(item.kind):

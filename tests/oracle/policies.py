@@ -143,7 +143,8 @@ def _count_entries(draw: st.DrawFn) -> list[dict[str, Any]]:
     entries = []
     for kind in draw(_some_kinds()):
         require = draw(st.integers(0, 2))
-        entries.append({"kind": kind, "require_count": require, "cap_count": require + draw(st.integers(0, 2))})
+        cap = {"cap_count": require + draw(st.integers(0, 2))} if draw(st.integers(0, 3)) else {}
+        entries.append({"kind": kind, "require_count": require, **cap})
     return entries
 
 
@@ -172,7 +173,8 @@ def slicer_specs() -> st.SearchStrategy[dict[str, Any]]:
                     "inner": allowed,
                     "entries": _count_entries(),
                     "scarcity": _scarcities(),
-                }
+                },
+                optional={"leftover": st.sampled_from(["unused", "share"])},
             ),
         )
 

@@ -164,7 +164,7 @@ def _commit(spec: Spec, scored: Scored) -> tuple[list[int], dict[str, int], tupl
     counts: dict[str, int] = {}
     shortfalls = []
     for entry in spec["entries"]:
-        wanted = entry["require_count"]
+        wanted = entry.get("require_count", 0)
         if wanted <= 0:
             continue
         pool = partitions.get(fold(entry["kind"]), [])
@@ -183,21 +183,29 @@ def _count_phases(
     spec: Spec, inner: Spec, scored: Scored, max_tokens: int, target_tokens: int, *, resort: bool
 ) -> Choice:
     committed, counts, shortfalls = _commit(spec, scored)
-    caps = {fold(entry["kind"]): entry["cap_count"] for entry in spec["entries"]}
+    caps = {fold(entry["kind"]): entry["cap_count"] for entry in spec["entries"] if "cap_count" in entry}
     residual = [p for p in range(len(scored)) if p not in committed]
     left = max(0, target_tokens - sum(scored[p][0].tokens for p in committed))
-    picked = _inner(inner, scored, residual, max_tokens, min(left, max_tokens))
-    if resort:
-        picked = [picked[i] for i in descending([scored[p][1] for p in picked])]
-    kept, dropped = list(committed), []
-    for position in picked:
-        kind = fold(scored[position][0].kind)
-        if kind in caps and counts.get(kind, 0) >= caps[kind]:
-            dropped.append(position)
-        else:
-            kept.append(position)
-            counts[kind] = counts.get(kind, 0) + 1
-    return Choice(kept, shortfalls, tuple(dropped))
+    first: Choice | None = None
+    while True:
+        picked = _inner(inner, scored, residual, max_tokens, min(left, max_tokens))
+        if resort:
+            picked = [picked[i] for i in descending([scored[p][1] for p in picked])]
+        kept, full, dropped, used = list(committed), set(), [], dict(counts)
+        for position in picked:
+            kind = fold(scored[position][0].kind)
+            if kind in caps and used.get(kind, 0) >= caps[kind]:
+                if not dropped:
+                    reached = {capped for capped in caps if used.get(capped, 0) >= caps[capped]}
+                    full = {p for p in residual if fold(scored[p][0].kind) in reached and p not in kept}
+                dropped.append(position)
+            else:
+                kept.append(position)
+                used[kind] = used.get(kind, 0) + 1
+        first = first or Choice(kept, shortfalls, tuple(dropped))
+        if spec.get("leftover", "unused") != "share" or not dropped:
+            return Choice(kept, shortfalls, first.dropped)
+        residual = [p for p in residual if p not in full]
 
 
 def _count_quota(spec: Spec, scored: Scored, max_tokens: int, target_tokens: int) -> Choice:

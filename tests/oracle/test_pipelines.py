@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import replace
 
@@ -64,6 +65,7 @@ def without_name(fields):
     return {key: value for key, value in fields.items() if key != "reason"}
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
 @law(150)
 @given(policy=policies(), pairs=item_pairs(), budgets=budget_pairs())
 def test_output_and_report_are_the_pseudocodes(policy, pairs, budgets):
@@ -80,7 +82,12 @@ def test_output_and_report_are_the_pseudocodes(policy, pairs, budgets):
         with pytest.raises(type(raised.value)):
             pipeline.dry_run(items, budget)
         return
-    assert [id(item) for item in pipeline.run(items, budget)] == [id(items[p]) for p in wanted.output]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [id(item) for item in pipeline.run(items, budget)] == [id(items[p]) for p in wanted.output]
+    tokens = sum(doubles[position].tokens for position in wanted.output)
+    is_too_large = tokens > budget.max_tokens - budget.output_reserve
+    assert [warning.message.selected_tokens for warning in caught] == [tokens] * is_too_large
     assert_notified(notices, wanted.overflow, items, budget)
     report = pipeline.dry_run(items, budget)
     assert reported(report, items) == described(wanted, doubles)
@@ -99,6 +106,7 @@ def assert_notified(notices, overflow, items, budget):
     assert notice.budget is budget
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
 @law(60)
 @given(policy=policies(), pairs=item_pairs(), budgets=st.lists(budget_pairs(), min_size=2, max_size=3))
 def test_every_way_to_run_gives_one_answer(policy, pairs, budgets):

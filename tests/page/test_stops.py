@@ -12,6 +12,8 @@ from cupel import (
     BestFirstSlice,
     ContextBudget,
     ContextItem,
+    CountQuotaEntry,
+    CountQuotaSlice,
     GreedySlice,
     KindScorer,
     KnapsackSlice,
@@ -31,6 +33,8 @@ from cupel.page._stops import difference
 from tests.oracle.generators import budget_pairs, item_pairs, law
 from tests.oracle.policies import policies
 from tests.page.pools import SCORER, SLICERS, random_items
+
+pytestmark = pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
 
 
 def payload_of(items, budget, chosen, *, fixed_window=False):
@@ -215,3 +219,11 @@ def test_a_fixed_window_bounds_the_slider():
     assert (stops[0], stops[-1]) == (0, 8000)
     assert 4000 in stops
     assert payload["budget"]["max_follows"] is False
+
+
+@pytest.mark.filterwarnings("error::cupel.errors.BudgetWarning")
+def test_the_data_of_a_page_is_computed_without_a_warning_for_each_stop():
+    slicer = CountQuotaSlice([CountQuotaEntry("Message", 3)])
+    chosen = [Pipeline(scorer=SCORER, slicer=slicer, overflow=OverflowStrategy.PROCEED)]
+    items = [ContextItem(str(number), 40) for number in range(3)]
+    assert payload_of(items, ContextBudget(50, 50), chosen)["policies"][0]["answers"]

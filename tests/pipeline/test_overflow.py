@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cupel import (
     BudgetOverflowError,
+    BudgetWarning,
     ContextBudget,
     ContextItem,
     CountQuotaEntry,
@@ -19,6 +21,7 @@ from cupel import (
     ReflexiveScorer,
     ScoredItem,
 )
+from cupel.analytics import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +89,7 @@ class TestOverflow:
         assert told == [OverflowEvent(70, (pin, *self.ITEMS), given)]
         assert told[0].budget is given
 
+    @pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
     def test_who_is_told(self) -> None:
         told: list[OverflowEvent] = []
         pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
@@ -101,16 +105,64 @@ class TestOverflow:
 
     def test_one_token_too_many_is_an_overflow(self) -> None:
         told: list[OverflowEvent] = []
-        self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append).run(self.ITEMS, budget(159))
+        given = ContextBudget(500, 159)
+        self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append).run(self.ITEMS, given)
         assert [event.tokens_over_budget for event in told] == [1]
         with pytest.raises(BudgetOverflowError):
             self.pipeline(OverflowStrategy.THROW).run(self.ITEMS, budget(159))
 
-    def test_proceed_without_a_callback_is_silent(self) -> None:
-        assert len(self.pipeline(OverflowStrategy.PROCEED).run(self.ITEMS, budget(100))) == 2
+    def test_proceed_without_a_callback_raises_nothing(self) -> None:
+        assert len(self.pipeline(OverflowStrategy.PROCEED).run(self.ITEMS, ContextBudget(500, 100))) == 2
 
     def test_nothing_is_told_when_it_fits(self) -> None:
         told: list[OverflowEvent] = []
         pipeline = self.pipeline(OverflowStrategy.PROCEED, on_overflow=told.append)
         pipeline.run(self.ITEMS, budget(160))
         assert told == []
+
+
+class TestWindow:
+    """The target may exceed what the window leaves; nothing is refused then, but it is said (ruling 2.23)."""
+
+    TOOLS = tuple(hinted(f"tool {number}", 300, 0.5, kind="tool") for number in range(3))
+    REQUIRED = CountQuotaSlice([CountQuotaEntry("tool", 3)])
+    HOLE = ContextBudget(1000, 900, output_reserve=500)
+
+    def pipeline(self, overflow: OverflowStrategy) -> Pipeline:
+        return Pipeline(scorer=ReflexiveScorer(), slicer=self.REQUIRED, overflow=overflow)
+
+    @pytest.mark.parametrize("overflow", OverflowStrategy)
+    @pytest.mark.parametrize("call", ["run", "select", "dry_run"])
+    def test_every_run_says_so_once_and_points_to_its_caller(self, overflow: OverflowStrategy, call: str) -> None:
+        pipeline = self.pipeline(overflow)
+        prepared = pipeline.prepare(self.TOOLS)
+        calls = (lambda: getattr(pipeline, call)(self.TOOLS, self.HOLE), lambda: getattr(prepared, call)(self.HOLE))
+        for ask in calls:
+            with pytest.warns(BudgetWarning, match=r"require 900 tokens.* leaves 500 .*1000, 500, output_rese") as told:
+                ask()
+            (one,) = told
+            assert one.filename == __file__
+            assert isinstance(one.message, BudgetWarning)
+            assert (one.message.selected_tokens, one.message.available_tokens) == (900, 500)
+
+    def test_asynchronous_runs_say_so_too(self) -> None:
+        with pytest.warns(BudgetWarning):
+            asyncio.run(self.pipeline(OverflowStrategy.THROW).arun([lambda: list(self.TOOLS)], self.HOLE))
+
+    @pytest.mark.parametrize("overflow", [OverflowStrategy.THROW, OverflowStrategy.TRUNCATE])
+    def test_the_budget_it_names_does_not_allow_it(self, overflow: OverflowStrategy) -> None:
+        named = ContextBudget(1000, 500, output_reserve=500)
+        if overflow is OverflowStrategy.THROW:
+            with pytest.raises(BudgetOverflowError):
+                self.pipeline(overflow).run(self.TOOLS, named)
+        else:
+            assert len(self.pipeline(overflow).run(self.TOOLS, named)) == 1
+
+    def test_what_the_window_holds_to_the_token_is_no_warning(self) -> None:
+        for strategy in OverflowStrategy:
+            self.pipeline(strategy).run(self.TOOLS, ContextBudget(1000, 950, output_reserve=100))
+
+    def test_who_asks_about_many_budgets_is_not_warned(self) -> None:
+        prepared = self.pipeline(OverflowStrategy.PROCEED).prepare(self.TOOLS)
+        assert len(prepared.run(self.HOLE, warn=False)) == len(prepared.dry_run(self.HOLE, warn=False).included) == 3
+        assert len(sweep(prepared, None, [self.HOLE])[0].items) == 3

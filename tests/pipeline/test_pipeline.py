@@ -15,6 +15,7 @@ import pytest
 from cupel import (
     BudgetOverflowError,
     ChronologicalPlacer,
+    CompositeScorer,
     ContextBudget,
     ContextItem,
     DiagnosticTraceCollector,
@@ -126,12 +127,73 @@ class TestInput:
         assert [item.content for item in given] == ["replaced", "a", "grown"]
 
 
+class TestStrategiesThatRaise:
+    """What a strategy raises arrives as it is, with a note that names the strategy and what it was about."""
+
+    ITEMS = (hinted("first", 1, 0.5), hinted("second", 2, 0.5))
+
+    class Divides(Scorer):
+        def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+            return 1 / (item.tokens - 2)
+
+    class Refuses(Slicer):
+        def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
+            raise LookupError
+
+    class Loses(Placer):
+        def place(self, scored: Sequence[ScoredItem]) -> list[ContextItem]:
+            raise LookupError
+
+    @pytest.mark.parametrize(
+        ("fields", "error", "note"),
+        [
+            (
+                {"scorer": Divides()},
+                ZeroDivisionError,
+                "Divides.score, for item 1 of 2: ContextItem(content='second', tokens=2, future_relevance_hint=0.5)",
+            ),
+            (
+                {"scorer": CompositeScorer([(Divides(), 1)])},
+                ZeroDivisionError,
+                "Divides.score, for item 1 of 2: ContextItem(content='second', tokens=2, future_relevance_hint=0.5)",
+            ),
+            ({"slicer": Refuses()}, LookupError, "Refuses.slice, for 2 items and a target of 9 tokens"),
+            ({"placer": Loses()}, LookupError, "Loses.place, for 2 items"),
+        ],
+    )
+    def test_the_note(self, fields: dict[str, Any], error: type[Exception], note: str) -> None:
+        with pytest.raises(error) as caught:
+            Pipeline(**{"scorer": ReflexiveScorer(), **fields}).run(self.ITEMS, 9)
+        assert caught.value.__notes__ == [note]
+
+    def test_a_score_that_is_no_number_names_its_item(self) -> None:
+        class Words(Scorer):
+            def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> Any:
+                return 0.5 if item.content == "first" else "high"
+
+        with pytest.raises(StrategyContractError, match=r"got str: 'high' for ContextItem\(content='second'"):
+            Pipeline(scorer=Words()).run(self.ITEMS, 9)
+
+
+class OnlyScore:
+    def score(self, item: ContextItem, all_items: Sequence[ContextItem]) -> float:
+        return 0.5
+
+
+class OnlySlice:
+    def slice(self, scored: Sequence[ScoredItem], budget: ContextBudget) -> list[ContextItem]:
+        return []
+
+
 class TestConfiguration:
     @pytest.mark.parametrize(
         ("fields", "says"),
         [
             ({"scorer": None}, "scorer must be a Scorer, got NoneType"),
             ({"scorer": RecencyScorer}, "scorer must be a Scorer, got ABCMeta"),
+            ({"scorer": OnlyScore()}, r"scorer must be a Scorer, .*; derive OnlyScore from cupel\.Scorer$"),
+            ({"scorer": OnlyScore}, r"scorer must be a Scorer, .*; derive OnlyScore from cupel\.Scorer$"),
+            ({"slicer": OnlySlice()}, r"slicer must be a Slicer, .*; derive OnlySlice from cupel\.Slicer$"),
             ({"slicer": "greedy"}, "slicer must be a Slicer, got str"),
             ({"placer": None}, "placer must be a Placer, got NoneType"),
             ({"deduplicate": 1}, "deduplicate must be a bool, got int"),

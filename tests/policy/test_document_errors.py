@@ -64,8 +64,8 @@ MALFORMED = {
     "object for list": (slicer({"type": "quota", "quotas": {}}), "$.slicer.quotas: expected a list, got an object"),
     "list for object": (scorer({"type": "kind", "weights": []}), "$.scorer.weights: expected an object, got a list"),
     "missing in a list": (
-        slicer({"type": "count_quota", "entries": [{"kind": "A", "require_count": 1}]}),
-        "$.slicer.entries[0]: the key 'cap_count' is missing",
+        slicer({"type": "count_quota", "entries": [{"require_count": 1}]}),
+        "$.slicer.entries[0]: the key 'kind' is missing",
     ),
     "deep in a composite": (
         scorer({"type": "composite", "scorers": [{"scorer": "kind", "weight": 1}, {"scorer": "kind", "weight": "1"}]}),

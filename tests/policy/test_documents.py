@@ -164,7 +164,7 @@ def test_toml_is_laid_out_for_reading():
         {
             "name": 'a "quoted" name',
             "scorer": {"type": "composite", "scorers": [{"scorer": "recency", "weight": 3}]},
-            "slicer": {"type": "count_quota", "entries": [{"kind": "two words", "require_count": 0, "cap_count": 2}]},
+            "slicer": {"type": "count_quota", "entries": [{"kind": "two words", "require_count": 1, "cap_count": 2}]},
             "overflow": "truncate",
         }
     )
@@ -181,7 +181,7 @@ def test_toml_is_laid_out_for_reading():
         "[slicer]\n"
         'type = "count_quota"\n'
         "entries = [\n"
-        '    { kind = "two words", require_count = 0, cap_count = 2 },\n'
+        '    { kind = "two words", require_count = 1, cap_count = 2 },\n'
         "]\n"
     )
 

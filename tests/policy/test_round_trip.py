@@ -12,6 +12,7 @@ import cupel.policy
 from cupel import CupelError, MissingExtraError, PolicyConfigError, RecencyScorer, presets
 from tests.policy.random_policies import budgets, items, policies
 
+pytestmark = pytest.mark.filterwarnings("ignore::cupel.errors.CupelWarning")
 PRESETS = [getattr(presets, name)() for name in presets.__all__]
 
 

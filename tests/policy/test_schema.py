@@ -18,6 +18,7 @@ from cupel.policy import json_schema
 from tests.policy.random_policies import policies
 from tests.policy.test_document_errors import MALFORMED
 
+pytestmark = pytest.mark.filterwarnings("ignore::cupel.errors.CupelWarning")
 PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "policy.schema.json"
 PUBLISHED_SCHEMA = json.loads(PUBLISHED.read_text(encoding="utf-8"))  # without the tags that other tests register
 NOT_JSON = {"integer key", "endless duration", "a strategy for a strategy"}

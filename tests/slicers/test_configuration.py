@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cupel import (
+    ConfigurationWarning,
     CountConstrainedKnapsackSlice,
     CountQuotaEntry,
     CountQuotaSlice,
@@ -55,6 +56,13 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: CountQuotaEntry("a", 1, 0), SlicerConfigError, "require_count must not exceed cap_count for kind 'a'"),
     (lambda: CountQuotaEntry("a", True, 2), TypeError, "require_count must be an integer, got bool"),
     (lambda: CountQuotaEntry("a", 1, 2.0), TypeError, "cap_count must be an integer, got float"),  # type: ignore[arg-type]
+    (lambda: CountQuotaEntry("a", None), TypeError, "require_count must be an integer, got NoneType"),  # type: ignore[arg-type]
+    (
+        lambda: CountQuotaSlice([], leftover="leave"),  # type: ignore[arg-type]
+        SlicerConfigError,
+        "leftover must be 'unused' or 'share', got 'leave'",
+    ),
+    (lambda: CountQuotaSlice([], leftover=True), TypeError, "leftover must be a string, got bool"),  # type: ignore[arg-type]
     (lambda: CountQuotaEntry("", 1, 2), SlicerConfigError, "kind must not be blank"),
     (
         lambda: CountQuotaSlice([CountQuotaEntry("a", 0, 1), CountQuotaEntry("A", 0, 2)]),
@@ -123,3 +131,16 @@ def test_slicers_are_frozen_values(slicer: Any) -> None:
         with pytest.raises((AttributeError, TypeError)):
             setattr(slicer, name, 1)
     assert sum(slicer == other for other in SLICERS) == 1
+
+
+@pytest.mark.parametrize(("field", "value", "meant"), [("require", 0.3, "30"), ("cap", 0.07, "7")])
+def test_a_share_below_one_percent_is_probably_a_fraction(field: str, value: float, meant: str) -> None:
+    says = f"{field} for kind 'Memory' is {value} percent of the target; for a share of {value} write {meant}$"
+    with pytest.warns(ConfigurationWarning, match=says) as told:
+        QuotaEntry("Memory", **{field: value})
+    assert [one.filename for one in told] == [__file__]
+
+
+def test_whole_percentages_and_nothing_at_all_are_meant() -> None:
+    for percent in (0, 1, 1.5, 100):
+        QuotaEntry("Memory", cap=percent)

@@ -1,13 +1,20 @@
-"""Quotas that hand on what they do not use, with a reason that names the cap."""
+"""Quotas that hand on the tokens they do not use, with a reason that names the cap."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cupel import (
     BestFirstSlice,
     ContextBudget,
     ContextItem,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    GreedySlice,
     Pipeline,
     QuotaEntry,
     QuotaSlice,
@@ -15,8 +22,10 @@ from cupel import (
     ScoredItem,
     SlicerConfigError,
 )
-from cupel._internal.columns import Candidates
-from cupel.diagnostics import BudgetExceeded, QuotaCapExceeded
+from cupel._internal.columns import Candidates, densities, descending
+from cupel.diagnostics import BudgetExceeded, CountCapExceeded, QuotaCapExceeded
+from cupel.testing import strategies
+from tests.pools import related_items
 
 
 def item(content, tokens, kind, score):
@@ -81,3 +90,71 @@ def test_a_negative_count_is_no_matter_of_caps():
     )
     assert selection.explain(0) is None
     assert selection.explain(1) == QuotaCapExceeded("ToolOutput", 1, 30)
+
+
+THREE_TOOLS = [CountQuotaEntry("ToolOutput", cap_count=3)]
+
+
+def test_at_most_three_tool_outputs_best_first_and_a_full_window():
+    outputs = [item(f"output {number}", 100, "ToolOutput", 0.9 - number / 100) for number in range(10)]
+    messages = [item(f"message {number}", 100, "Message", 0.5 - number / 100) for number in range(10)]
+    slicer = CountQuotaSlice(THREE_TOOLS, BestFirstSlice(), leftover="share")
+    found = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).dry_run([*outputs, *messages], 1000)
+    assert contents(found.included) == {item.content for item in [*outputs[:3], *messages[:7]]}
+    assert {entry.reason for entry in found.excluded if entry.item in outputs} == {CountCapExceeded("ToolOutput", 3, 3)}
+    assert {entry.reason for entry in found.excluded if entry.item in messages} == {BudgetExceeded(100, 0)}
+
+
+def under_caps(scored, keys, caps, target):
+    """Take in order whatever fits and has room under its cap."""
+    counts, left, taken = Counter(), target, []
+    for position in descending(keys):
+        item = scored[position].item
+        if item.tokens <= left and counts[item.kind.key] < caps.get(item.kind.key, 99):
+            taken.append(item)
+            left -= item.tokens
+            counts[item.kind.key] += 1
+    return taken if target > 0 else []
+
+
+kinds = st.sampled_from(["Message", "ToolOutput", "Memory"])
+items = strategies.items(kinds=kinds, tokens=st.integers(0, 20))
+
+
+@given(
+    strategies.scored_lists(items, max_size=12),
+    st.dictionaries(kinds, st.integers(0, 2)),
+    st.integers(0, 120),
+    st.sampled_from([GreedySlice(), BestFirstSlice()]),
+)
+def test_sharing_equals_enforcing_the_caps_item_by_item(scored, caps, target, inner):
+    entries = [CountQuotaEntry(kind, cap_count=cap) for kind, cap in caps.items()]
+    slicer = CountQuotaSlice(entries, inner, leftover="share")
+    scores, tokens = [entry.score for entry in scored], [entry.item.tokens for entry in scored]
+    keys = densities(scores, tokens) if inner == GreedySlice() else scores
+    expected = under_caps(scored, keys, {kind.lower(): cap for kind, cap in caps.items()}, target)
+    assert list(map(id, slicer.slice(scored, ContextBudget(target, target)))) == list(map(id, expected))
+
+
+@given(related_items(), st.integers(0, 2), st.integers(0, 1), st.integers(0, 60))
+def test_sharing_keeps_the_caps_of_groups(related, cap, required, target):
+    entry = CountQuotaEntry("ToolOutput", min(cap, required), cap)
+    scored = sorted((ScoredItem(one, one.future_relevance_hint) for one in related), key=lambda one: -one.score)
+    chosen = CountQuotaSlice([entry], leftover="share").slice(scored, ContextBudget(target, target))
+    assert sum(one.kind == "ToolOutput" for one in chosen) <= cap or target == 0
+
+
+def test_a_group_that_a_cap_keeps_out_gives_its_tokens_to_the_others():
+    group = {"kind": "ToolOutput", "metadata": {"cupel:group": "pair"}, "future_relevance_hint": 0.9}
+    pair = [ContextItem(f"pair {number}", 30, **group) for number in (1, 2)]
+    pool = [*pair, item("output", 30, "ToolOutput", 0.5), item("message", 30, "Message", 0.4)]
+    scored = [ScoredItem(one, one.future_relevance_hint) for one in pool]
+    for leftover, expected in (("unused", []), ("share", ["output", "message"])):
+        slicer = CountQuotaSlice([CountQuotaEntry("ToolOutput", cap_count=1)], leftover=leftover)
+        assert [one.content for one in slicer.slice(scored, ContextBudget(60, 60))] == expected
+
+
+def test_the_span_of_shared_tokens_is_the_target_alone():
+    chooser = CountQuotaSlice(THREE_TOOLS, leftover="share").prepare(Candidates.of([ScoredItem(ITEMS[2], 0.7)]))
+    assert chooser.span(ContextBudget(50, 50)) == (50, 51)
+    assert chooser.span(ContextBudget(0, 0)) == (0, 1)

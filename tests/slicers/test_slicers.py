@@ -61,7 +61,9 @@ ALL_SLICERS: list[Slicer] = [
     QuotaSlice([], KnapsackSlice(7)),
     CountQuotaSlice([CountQuotaEntry("Message", 1, 2)]),
     CountQuotaSlice([CountQuotaEntry("Tool", 0, 1)], QuotaSlice([QuotaEntry("Tool", cap=50)])),
+    CountQuotaSlice([CountQuotaEntry("Message", 1, 2), CountQuotaEntry("Tool", cap_count=1)], leftover="share"),
     CountConstrainedKnapsackSlice([CountQuotaEntry("Message", 1, 3)], KnapsackSlice(3)),
+    CountConstrainedKnapsackSlice([CountQuotaEntry("Message", 1)], KnapsackSlice(3)),
 ]
 
 

@@ -8,6 +8,7 @@ may rely on exact types.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from math import inf, isfinite
@@ -84,6 +85,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def wrong_type(name: str, expected: str, value: object) -> TypeError:
     """Return the error for an argument of the wrong type."""
     return TypeError(f"{name} must be {expected}, got {type(value).__name__}: {shown(value)}")
+
+
+def warn(warning: Warning) -> None:
+    """Emit a warning that points to the line outside of cupel that led to it."""
+    from inspect import currentframe  # only who is warned pays for the import
+
+    frame, level = currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "cupel":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)
 
 
 def as_integer(
@@ -165,12 +176,19 @@ def as_function(name: str, value: object) -> Callable[..., Any]:
 
 
 def as_instance(name: str, value: Any, expected: type[T], *, hint: str = "") -> T:
-    """Return an instance of a class; if the class itself is passed, the error suggests the missing parentheses."""
+    """Return an instance of a class.
+
+    The error for the class itself suggests the missing parentheses, and that for an object with the method of a
+    strategy the base class.
+    """
     if isinstance(value, expected):
         return value
     given: object = value
     if isinstance(given, type) and issubclass(given, expected):
         hint = f"; did you mean {given.__name__}()?"
+    elif hasattr(value, getattr(expected, "_faces", ("",))[0]):
+        own = given.__name__ if isinstance(given, type) else type(given).__name__
+        hint = f"; derive {own} from cupel.{expected.__name__}"
     raise TypeError(f"{wrong_type(name, _article(expected), value)}{hint}")
 
 

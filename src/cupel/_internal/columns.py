@@ -126,9 +126,19 @@ def descending(keys: list[float]) -> list[int]:
         import numpy as np
 
         return cast("list[int]", np.argsort(-np.array(keys), kind="stable").tolist())
-    if isnan(sum(keys)):  # one pass in C that finds every NaN; opposite infinities land here too and sort the same
+    if has_nan(keys):
         return sorted(range(len(keys)), key=lambda position: (keys[position] != keys[position], -keys[position]))
     return sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+
+
+def has_nan(numbers: list[float]) -> bool:
+    """Return whether a number may be NaN, in one pass in C; opposite infinities count as well.
+
+    >>> has_nan([0.5, float("nan")]), has_nan([0.5, float("inf")])
+    (True, False)
+    """
+    # A sum that is NaN is NaN in every version of Python.
+    return isnan(sum(numbers))  # type: ignore[float-sum]
 
 
 def ascending(times: list[datetime | None]) -> list[int]:

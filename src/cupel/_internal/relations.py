@@ -68,6 +68,8 @@ def _label(metadata: Any, key: str) -> str | None:
         return label
     if key not in metadata:
         return None
+    if label is None:
+        raise InvalidItemError(f"metadata[{key!r}] must be a string, got None; an item without one lacks the key")
     label = as_text(f"metadata[{key!r}]", label)
     if not label:
         raise InvalidItemError(f"metadata[{key!r}] must not be empty, got ''")

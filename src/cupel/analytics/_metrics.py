@@ -35,6 +35,7 @@ class QuotaUtilization:
     mode: QuotaMode
     require: float
     cap: float
+    """Infinite for a count without a cap, of which nothing is used."""
     actual: float
     utilization: float
 
@@ -104,8 +105,9 @@ def _share(
     return QuotaUtilization(kind, QuotaMode.PERCENTAGE, require, cap, actual, _used(actual, cap))
 
 
-def _count(report: SelectionReport, kind: ContextKind, require: int, cap: int) -> QuotaUtilization:
+def _count(report: SelectionReport, kind: ContextKind, require: int, cap_count: int | None) -> QuotaUtilization:
     actual = sum(entry.item.kind == kind for entry in report.included)
+    cap = math.inf if cap_count is None else cap_count
     return QuotaUtilization(kind, QuotaMode.COUNT, require, cap, actual, _used(actual, cap))
 
 

@@ -63,7 +63,7 @@ def get_marginal_items(
         return []
     reduced = _reduced(primary, slack_tokens)
     prepared = prepared_of(pipeline, items, query)
-    full = prepared.run(primary)
+    full = prepared.run(primary, warn=False)
     kept = {id(item) for item in prepared.included(reduced)}
     return [item for item in full if id(item) not in kept]
 
@@ -279,7 +279,7 @@ def sweep(
 
 def _row(prepared: PreparedSelection, budget: ContextBudget) -> SweepRow:
     try:
-        selected = prepared.run(budget)
+        selected = prepared.run(budget, warn=False)
     except _OUTCOMES as error:
         return SweepRow(budget, [], 0, error)
     return SweepRow(budget, selected, sum(item.tokens for item in selected))

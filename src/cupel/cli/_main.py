@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
-from cupel.errors import CupelError, SelectionError
+from cupel.errors import CupelError, CupelWarning, SelectionError
 
 TYPE_CHECKING = False  # importing `typing` or `argparse` would take longer than all of `cupel --version`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 COMMANDS = {
     "select": ("cupel.cli._selection", "print the context that fits a budget"),
@@ -71,7 +73,22 @@ def _run(arguments: list[str]) -> int:
     from cupel.cli._arguments import parser_of
 
     args = parser_of(arguments[0]).parse_args(arguments[1:])
-    return int(args.run(args))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CupelWarning)
+        warnings.showwarning = _show_warning(f"cupel {arguments[0]}", warnings.showwarning)
+        return int(args.run(args))
+
+
+def _show_warning(name: str, others: Callable[..., object]) -> Callable[..., None]:
+    """Print warnings of the library as one line, without a position in code that the user has not written."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if isinstance(message, CupelWarning):
+            _complain(f"{name}: warning: {message}")
+        else:
+            others(message, category, *place, **more)
+
+    return show
 
 
 def _words(error: Exception) -> str:

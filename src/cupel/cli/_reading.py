@@ -141,6 +141,8 @@ def read_input(args: argparse.Namespace) -> Input:
     if found.counted:
         name = f"tiktoken:{counter.encoding}" if isinstance(counter, TiktokenCounter) else args.tokens
         say(f"counted the tokens of {plural(found.counted, 'item')} with {name or 'chars, an estimate'}", error=True)
+    if not found.items:
+        raise ConfigurationError(f"ITEMS has no items: {', '.join(args.items)}")
     pins: list[tuple[int, bool]] = args.pins
     for number, pinned in pins:
         if not 1 <= number <= len(found.items):

@@ -83,8 +83,16 @@ def _select(args: argparse.Namespace) -> int:
     write_context(text, args.output)
     if not args.quiet:
         warn_without_query(chosen, args)
-        say(summary(report, budget, chosen.name), error=True)
+        _say_summary(report, budget, chosen.name)
     return 0
+
+
+def _say_summary(report: SelectionReport, budget: ContextBudget, policy: str) -> None:
+    """Print the summary on standard error, with what the stages have to say."""
+    say(summary(report, budget, policy), error=True)
+    for event in report.events:
+        if event.message is not None:
+            say(f"note: {event.message}", error=True)
 
 
 SELECT: Final = Command(
@@ -139,7 +147,7 @@ def _explain(args: argparse.Namespace) -> int:
         return 0
     print_table(_explain_table(explained, args))
     warn_without_query(chosen, args)
-    say(summary(report, budget, chosen.name), error=True)
+    _say_summary(report, budget, chosen.name)
     for short in report.count_requirement_shortfalls:
         say(f"short of {short.kind}: {short.satisfied_count} of {short.required_count} required items", error=True)
     return 0

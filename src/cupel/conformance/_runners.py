@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -219,8 +220,9 @@ def _count_cap_drops(
     """Count the items that only a count cap excludes (ruling 7.22), by a selection without caps."""
     if not isinstance(slicer, CountQuotaSlice | CountConstrainedKnapsackSlice):
         return 0
-    entries = [replace(entry, cap_count=entry.cap_count + len(scored)) for entry in slicer.entries]
-    return len(replace(slicer, entries=tuple(entries)).slice(scored, budget)) - len(selected)
+    entries = [replace(entry, cap_count=None) for entry in slicer.entries]
+    without_caps = replace(slicer, entries=tuple(entries)).slice(scored, budget)
+    return (Counter(map(id, without_caps)) - Counter(map(id, selected))).total()
 
 
 def placing(document: TomlTable) -> Differences:

@@ -160,7 +160,7 @@ class _Prepared:
     def placed(self, budget: ContextBudget) -> dict[str, Any]:
         """Return the selected items alone."""
         try:
-            return {"placed": difference([], self.positions.all(self.prepared.run(budget)))}
+            return {"placed": difference([], self.positions.all(self.prepared.run(budget, warn=False)))}
         except SelectionError as error:
             return refused(error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import Any, Final
 
 from msgspec import structs
@@ -126,7 +127,7 @@ def _variant(variant: Variant, prepared: PreparedSelection, positions: Positions
 def selection(prepared: PreparedSelection, budget: ContextBudget, writer: StopWriter) -> dict[str, Any]:
     """Write the selection for one budget, or the refusal."""
     try:
-        return writer.write(prepared.dry_run(budget))
+        return writer.write(prepared.dry_run(budget, warn=False))
     except SelectionError as error:
         return refused(error)
 
@@ -148,7 +149,7 @@ def scoring(prepared: PreparedSelection, positions: Positions) -> dict[str, Any]
 
 def _inner(part: ScorePart, depth: int) -> Iterator[tuple[dict[str, Any], float | str]]:
     """Yield the scorers inside a part, each described and with its score."""
-    total = sum(one.weight or 0.0 for one in part.parts)
+    total = fsum(one.weight or 0.0 for one in part.parts)
     for one in part.parts:
         share = None if one.weight is None else one.weight / total
         score = plain_number(float(f"{one.score:.9g}"))
@@ -191,7 +192,7 @@ def _document(policy: Pipeline) -> str:
 def stages(prepared: PreparedSelection, budget: ContextBudget) -> list[dict[str, Any]]:
     """Return how many items enter and leave each stage; nothing if the budget is refused."""
     try:
-        return _counts(prepared.dry_run(budget), len(prepared.pinned))
+        return _counts(prepared.dry_run(budget, warn=False), len(prepared.pinned))
     except SelectionError:
         return []
 

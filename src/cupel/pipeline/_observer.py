@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from cupel._internal.checks import wrong_type
+from cupel._internal.checks import did_you_mean, wrong_type
 from cupel._internal.columns import descending
 from cupel.diagnostics import (
     BudgetExceeded,
@@ -235,12 +235,15 @@ class Recorder:
         target = effective_budget(budget, prepared.pinned_tokens).target_tokens
         roomier = effective_budget(budget, 0).target_tokens if prepared.pinned_tokens > 0 else target
         excluded = sliced_out(prepared.candidates, chosen, selection, prepared.pinned, (target, roomier))
-        self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded)
+        message = _absent_kinds(prepared)
+        self._stage(PipelineStage.SLICE, len(prepared.candidates), len(chosen), excluded, message=message)
 
     def placed(self, placed: Placed, budget: ContextBudget) -> None:
-        """Record the items that truncation removed."""
+        """Record the items that truncation removed, and the tokens that are still over the target."""
         excluded = truncated_out(placed, budget.target_tokens)
-        self._stage(PipelineStage.PLACE, len(placed.everything), len(placed.items), excluded)
+        total, target = sum(placed.selected.tokens), budget.target_tokens
+        message = f"{total} tokens selected, {total - target} over the target of {target}" if total > target else None
+        self._stage(PipelineStage.PLACE, len(placed.everything), len(placed.items), excluded, message=message)
 
     def paused(self) -> None:
         """Keep the time since the last stage for the reports of later runs."""
@@ -276,7 +279,9 @@ class Recorder:
         entered: int,
         left: int,
         excluded: Sequence[ExcludedItem] = (),
+        *,
         scores: Sequence[float] = (),
+        message: str | None = None,
     ) -> None:
         """Record a finished stage: events of its items first, then its own."""
         end = perf_counter_ns()
@@ -285,11 +290,11 @@ class Recorder:
             StageSnapshot(stage, entered, left, start + self._offset, end + self._offset, tuple(excluded))
         )
         if self._item_trace is not None:
-            for message in (*(f"Score: {score!r}" for score in scores), *map(_message, excluded)):
-                item_event = TraceEvent(stage, 0.0, 1, message)
+            for about_item in (*(f"Score: {score!r}" for score in scores), *map(_message, excluded)):
+                item_event = TraceEvent(stage, 0.0, 1, about_item)
                 self.events.append(item_event)
                 self._item_trace.record_item_event(item_event)
-        event = TraceEvent(stage, (end - start) / _NANOSECONDS_A_MILLISECOND, left)
+        event = TraceEvent(stage, (end - start) / _NANOSECONDS_A_MILLISECOND, left, message)
         self.events.append(event)
         if self._trace is not None:
             self._trace.record_stage_event(event)
@@ -316,6 +321,22 @@ def _wants_items(trace: TraceSink | None) -> bool:
     if isinstance(level, int):
         return trace is not None and level >= TraceDetailLevel.ITEM
     return str(getattr(level, "name", level)).upper() != TraceDetailLevel.STAGE.name
+
+
+def _absent_kinds(prepared: PreparedSelection) -> str | None:
+    """Name the kinds that the slicer limits and no item has: perhaps a misspelling, perhaps there are none today."""
+    slicer, items = prepared.pipeline.slicer, prepared.items
+    absent = {kind.key: kind.value for kind in slicer.limited_kinds}
+    for item in items:
+        if not absent:
+            return None
+        absent.pop(item.kind.key, None)
+    if not absent:
+        return None
+    present = {item.kind.value for item in items}
+    hints = {name: did_you_mean(name, sorted(present)).removeprefix("; ") for name in absent.values()}
+    names = (f"'{name}' ({hint})" if hint else f"'{name}'" for name, hint in hints.items())
+    return f"{type(slicer).__name__} limits kinds that no item has: {', '.join(names)}"
 
 
 def _message(entry: ExcludedItem) -> str:

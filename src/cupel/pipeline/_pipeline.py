@@ -13,6 +13,7 @@ from cupel.model import ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._observer import Recorder, recorder_for
 from cupel.pipeline._pins import PinRule, pinned_positions
 from cupel.pipeline._prepared import complete, observe, prepare
+from cupel.pipeline._stages import ALL_LISTENERS, Listeners
 from cupel.placers import ChronologicalPlacer, Placer
 from cupel.scorers import Scorer
 from cupel.slicers import GreedySlice, Slicer
@@ -142,7 +143,7 @@ class Pipeline:
         self, items: Iterable[ContextItem], budget: ContextBudget | int, *, query: str | None = None
     ) -> SelectionReport:
         """Select for a budget and return the report; raises the errors of `run`, but does not call `on_overflow`."""
-        return self._observed(items, ContextBudget.of(budget), Recorder(), query, notify=False).report
+        return self._observed(items, ContextBudget.of(budget), Recorder(), query, Listeners(notify=False)).report
 
     def select(
         self,
@@ -262,7 +263,6 @@ class Pipeline:
         budget: ContextBudget,
         recorder: Recorder,
         query: str | None,
-        *,
-        notify: bool = True,
+        listeners: Listeners = ALL_LISTENERS,
     ) -> ContextResult:
-        return observe(prepare(self.bind(query), items, budget, recorder), budget, recorder, notify=notify)
+        return observe(prepare(self.bind(query), items, budget, recorder), budget, recorder, listeners)

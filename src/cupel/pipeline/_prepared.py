@@ -16,7 +16,9 @@ from cupel.errors import PipelineConfigError
 from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline._observer import Recorder
 from cupel.pipeline._stages import (
+    ALL_LISTENERS,
     Classified,
+    Listeners,
     check_pinned,
     check_times,
     classify,
@@ -127,13 +129,17 @@ class PreparedSelection(msgspec.Struct, frozen=True):
         """All items, in input order."""
         return list(self._classified.items)
 
-    def run(self, budget: ContextBudget | int) -> list[ContextItem]:
-        """Select for a budget and return the items in placed order."""
-        return complete(self, self._checked(budget), None)[1].items
+    def run(self, budget: ContextBudget | int, *, warn: bool = True) -> list[ContextItem]:
+        """Select for a budget and return the items in placed order; `warn=False` emits no `BudgetWarning`."""
+        return complete(self, self._checked(budget), None, Listeners(warn=warn))[1].items
 
-    def dry_run(self, budget: ContextBudget | int) -> SelectionReport:
-        """Select for a budget and return the report; prepared stages keep the times of their preparation."""
-        return observe(self, self._checked(budget), Recorder(prepared=self._recorder), notify=False).report
+    def dry_run(self, budget: ContextBudget | int, *, warn: bool = True) -> SelectionReport:
+        """Select for a budget and return the report; prepared stages keep the times of their preparation.
+
+        `warn=False` emits no `BudgetWarning`.
+        """
+        recorder, listeners = Recorder(prepared=self._recorder), Listeners(notify=False, warn=warn)
+        return observe(self, self._checked(budget), recorder, listeners).report
 
     def select(self, budget: ContextBudget | int) -> ContextResult:
         """Select for a budget and return the items together with the report."""
@@ -230,14 +236,17 @@ def _fitted(
 
 
 def complete(
-    prepared: PreparedSelection, budget: ContextBudget, recorder: Recorder | None, *, notify: bool = True
+    prepared: PreparedSelection,
+    budget: ContextBudget,
+    recorder: Recorder | None,
+    listeners: Listeners = ALL_LISTENERS,
 ) -> tuple[Selection, Placed]:
     """Slice and place for one budget."""
     selection = prepared.chooser(effective_budget(budget, prepared.pinned_tokens))
     chosen = sorted(selection.chosen)  # from the highest score down (ruling 3.15)
     if recorder is not None:
         recorder.sliced(prepared, budget, chosen, selection)
-    placed = place(prepared.pipeline, prepared.pinned, prepared.candidates.picked(chosen), budget, notify=notify)
+    placed = place(prepared.pipeline, prepared.pinned, prepared.candidates.picked(chosen), budget, listeners)
     if _log.isEnabledFor(logging.DEBUG):
         tokens = sum(placed.selected.tokens)
         _log.debug("selected %d items, %d of %d target tokens", len(placed.items), tokens, budget.target_tokens)
@@ -247,8 +256,8 @@ def complete(
 
 
 def observe(
-    prepared: PreparedSelection, budget: ContextBudget, recorder: Recorder, *, notify: bool = True
+    prepared: PreparedSelection, budget: ContextBudget, recorder: Recorder, listeners: Listeners = ALL_LISTENERS
 ) -> ContextResult:
     """Complete a run and build its report."""
-    selection, placed = complete(prepared, budget, recorder, notify=notify)
+    selection, placed = complete(prepared, budget, recorder, listeners)
     return ContextResult(placed.items, recorder.finished(prepared, budget, selection, placed), budget)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from math import floor
 from operator import countOf
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from cupel._internal.checks import as_tuple, shown
+from cupel._internal.checks import as_tuple, shown, warn
 from cupel._internal.columns import Candidates, descending
 from cupel._internal.relations import are_related, drop_violations, read_relations, relation_of
 from cupel.diagnostics import OverflowEvent
-from cupel.errors import BudgetOverflowError, InvalidItemError, PinnedExceedsBudgetError
+from cupel.errors import BudgetOverflowError, BudgetWarning, InvalidItemError, PinnedExceedsBudgetError
 from cupel.model import UNTIMED_KEY, ContextBudget, ContextItem, OverflowStrategy
 from cupel.pipeline._pins import pinned_positions
 
@@ -210,14 +210,35 @@ class Placed(msgspec.Struct, frozen=True):
     items: list[ContextItem]
 
 
+class Listeners(NamedTuple):
+    """Who hears of a selection that is too large."""
+
+    notify: bool = True
+    """Whether `on_overflow` is called."""
+    warn: bool = True
+    """Whether `BudgetWarning` is emitted."""
+
+
+ALL_LISTENERS: Final = Listeners()
+
+
 def place(
-    pipeline: Pipeline, pinned: list[ContextItem], chosen: Candidates, budget: ContextBudget, *, notify: bool = True
+    pipeline: Pipeline,
+    pinned: list[ContextItem],
+    chosen: Candidates,
+    budget: ContextBudget,
+    listeners: Listeners = ALL_LISTENERS,
 ) -> Placed:
     """Merge pinned and chosen items, apply the overflow strategy, and let the placer order the selection."""
     everything, selected, truncated = merge(pinned, chosen, budget.target_tokens, pipeline.overflow)
-    excess = sum(selected.tokens) - budget.target_tokens if pipeline.on_overflow is not None else 0
-    if excess > 0 and notify and pipeline.on_overflow is not None:
-        pipeline.on_overflow(OverflowEvent(excess, tuple(selected.items), budget))
+    available = budget.max_tokens - budget.output_reserve
+    # Nothing else can be too large: of a target within the window, the other strategies leave no overflow.
+    if pipeline.overflow is OverflowStrategy.PROCEED or budget.target_tokens > available:
+        total = sum(selected.tokens)
+        if listeners.notify and pipeline.on_overflow is not None and total > budget.target_tokens:
+            pipeline.on_overflow(OverflowEvent(total - budget.target_tokens, tuple(selected.items), budget))
+        if listeners.warn and total > available:
+            warn(BudgetWarning(total, budget.max_tokens, budget.output_reserve))
     order = pipeline.placer.arrange(selected)
     items = [selected.items[position] for position in order]
     return Placed(pinned, chosen, everything, selected, truncated, order, items)

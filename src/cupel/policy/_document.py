@@ -219,7 +219,14 @@ SLICERS.declare(
     _INNER,
     Field("leftover", OneOf(("leave", "share")), note="Whether the unused tokens of a kind are offered to the others."),
 )
-SLICERS.declare("count_quota", slicers.CountQuotaSlice, _ENTRIES, _INNER, _SCARCITY)
+SLICERS.declare(
+    "count_quota",
+    slicers.CountQuotaSlice,
+    _ENTRIES,
+    _INNER,
+    _SCARCITY,
+    Field("leftover", OneOf(("unused", "share")), note="Whether others get the tokens of what a cap cuts off."),
+)
 SLICERS.declare(
     "count_constrained_knapsack",
     slicers.CountConstrainedKnapsackSlice,

@@ -56,7 +56,15 @@ class Scorer(Strategy):
     def score_all(self, items: Sequence[ContextItem]) -> list[float]:
         """Score every item; the pipeline calls this once for each run."""
         score = self.score
-        return [score(item, items) for item in items]
+        scores: list[float] = []
+        try:
+            for item in items:
+                scores.append(score(item, items))  # noqa: PERF401  (their number tells which item failed)
+        except Exception as error:
+            place = len(scores)
+            error.add_note(f"{type(self).__name__}.score, for item {place} of {len(items)}: {shown(items[place])}")
+            raise
+        return scores
 
     def checked_scores(self, items: Sequence[ContextItem]) -> list[float]:
         """Return the floats of `score_all`, or raise if it did not return one number for each item."""
@@ -72,7 +80,7 @@ class Scorer(Strategy):
             raise StrategyContractError(name, f"score_all returned {count} scores for {len(items)} items")
         if countOf(map(type, scores), float) == count and isinstance(scores, list):
             return scores
-        return [_as_score(name, score) for score in scores]
+        return [_as_score(name, score, item) for score, item in zip(scores, items, strict=True)]
 
     def bind(self, query: str) -> Scorer:
         """Return the scorer for one query: itself, unless it or a scorer inside it uses the query."""
@@ -131,11 +139,11 @@ class PeerlessScorer(PassScorer):
     score_all = PassScorer.score_all
 
 
-def _as_score(scorer: str, score: object) -> float:
+def _as_score(scorer: str, score: object, item: ContextItem) -> float:
     """Convert one returned score to a float; anything but a number breaks the contract."""
     to_float = getattr(type(score), "__float__", None)
     if to_float is None:
-        breach = f"a score must be a number, got {type(score).__name__}: {shown(score)}"
+        breach = f"a score must be a number, got {type(score).__name__}: {shown(score)} for {shown(item)}"
         raise StrategyContractError(scorer, breach)
     try:
         return float(to_float(score))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, field
-from math import inf, isinf, isnan
+from math import fsum, inf, isinf, isnan
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from cupel._internal.checks import as_instance, as_list, as_pair, as_tuple, wrong_type
+from cupel._internal.checks import as_instance, as_list, as_pair, as_tuple
+from cupel._internal.columns import has_nan
 from cupel.errors import ScorerConfigError
 from cupel.model import ContextItem
 from cupel.scorers._base import PassScorer, Scorer, positive
@@ -94,8 +95,7 @@ class CompositeScorer(PassScorer):
 
 def _checked_entry(position: int, entry: Any) -> tuple[Scorer, float]:
     scorer, weight = as_pair(f"entries[{position}]", entry, "a (scorer, weight) pair")
-    if not isinstance(scorer, Scorer):
-        raise wrong_type(f"entries[{position}]: the first of the pair", "a Scorer", scorer)
+    as_instance(f"entries[{position}]: the first of the pair", scorer, Scorer)
     return scorer, positive(weight, f"entries[{position}] weight")
 
 
@@ -142,7 +142,7 @@ class ScaledScorer(PassScorer):
         if not items:
             return []
         raw = self.inner.checked_scores(items)
-        ordered = [score for score in raw if not isnan(score)] if isnan(sum(raw)) else raw
+        ordered = [score for score in raw if not isnan(score)] if has_nan(raw) else raw
         low, high = min(ordered, default=inf), max(ordered, default=-inf)
         if low == high:
             return [NO_INFORMATION] * len(raw)
@@ -248,7 +248,7 @@ def _sum(part: ScorePart) -> str:
     """Format a composite as its weighted sum; other scorers give an empty string."""
     if not part.parts or part.parts[0].weight is None:
         return ""
-    total = sum(inner.weight or 0.0 for inner in part.parts)
+    total = fsum(inner.weight or 0.0 for inner in part.parts)
     return f"({' + '.join(map(str, part.parts))}) / {total:g}"
 
 

@@ -238,9 +238,16 @@ def _row(vector: Any, name: str) -> NDArray[np.float64]:
     import numpy as np
 
     try:
-        return np.array(array("d", vector))  # rejects strings, which float() would parse
-    except (TypeError, ValueError, OverflowError):
-        raise _breach(f"{name} must hold numbers, got {shown(vector)}") from None
+        numbers = list(vector)
+    except TypeError:
+        raise _breach(f"{name} must be a list of numbers, got {type(vector).__name__}: {shown(vector)}") from None
+    found = array("d")
+    for number in numbers:
+        try:
+            found.append(number)  # rejects strings, which float() would parse
+        except (TypeError, ValueError, OverflowError):
+            raise _breach(f"{name} must hold numbers, got {shown(number)} in {shown(vector)}") from None
+    return np.array(found)
 
 
 def _breach(message: str) -> StrategyContractError:

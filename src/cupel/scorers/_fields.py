@@ -238,7 +238,9 @@ class TagScorer(PeerlessScorer):
         if isinf(total):
             # Scaling by a power of two changes no ratio and prevents the overflow.
             by_key = {key: weight * _SMALLER for key, weight in by_key.items()}
-            total = sum(by_key.values())
+            total = 0.0
+            for weight in by_key.values():
+                total += weight
         object.__setattr__(self, "_by_key", by_key)
         object.__setattr__(self, "_total", total)
 

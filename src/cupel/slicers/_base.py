@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel._internal.intervals import IntervalSet, Work
-    from cupel.model import ContextItem, ScoredItem
+    from cupel.model import ContextItem, ContextKind, ScoredItem
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -92,6 +92,11 @@ class Slicer(Strategy):
         """Return a chooser among these candidates for any number of budgets; the pipeline calls this method."""
         return enforce_relations(_SliceChooser(self, candidates), candidates.relations)
 
+    @property
+    def limited_kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds with limits of their own; a report says which of them no item has."""
+        return ()
+
 
 class PreparingSlicer(Slicer):
     """Base of the built-ins: `slice` follows from `_prepare`."""
@@ -124,8 +129,13 @@ class _SliceChooser(Chooser):
         self._scored = candidates.scored()
 
     def __call__(self, budget: ContextBudget) -> Selection:
-        returned = self._slicer.slice(list(self._scored), budget)
-        return Selection(positions_of(returned, self._candidates.items, type(self._slicer).__name__, "slice"))
+        name = type(self._slicer).__name__
+        try:
+            returned = self._slicer.slice(list(self._scored), budget)
+        except Exception as error:
+            error.add_note(f"{name}.slice, for {len(self._scored)} items and a target of {budget.target_tokens} tokens")
+            raise
+        return Selection(positions_of(returned, self._candidates.items, name, "slice"))
 
 
 def enforce_relations(chooser: Chooser, relations: Relations | None) -> Chooser:

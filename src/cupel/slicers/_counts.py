@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
-from cupel._internal.checks import as_instance, as_integer, as_tuple, shown, wrong_type
+from cupel._internal.checks import as_instance, as_integer, as_text, as_tuple, shown, wrong_type
 from cupel._internal.columns import descending
 from cupel._internal.relations import drop_violations
 from cupel.diagnostics import CountCapExceeded, CountRequirementShortfall
@@ -71,22 +72,26 @@ class ScarcityBehavior(Enum):
 class CountQuotaEntry:
     """One kind's number of items: at least `require_count`, whatever they cost, and at most `cap_count`.
 
-    >>> CountQuotaEntry("ToolOutput", 1, 4).cap_count
-    4
+    Without a `cap_count` the kind has no cap.
+
+    >>> CountQuotaEntry("ToolOutput", cap_count=3)
+    CountQuotaEntry(kind=ContextKind('ToolOutput'), require_count=0, cap_count=3)
     """
 
     kind: ContextKind
-    require_count: int
-    cap_count: int
+    require_count: int = 0
+    cap_count: int | None = None
 
     if TYPE_CHECKING:
 
-        def __init__(self, kind: ContextKind | str, require_count: int, cap_count: int) -> None: ...
+        def __init__(self, kind: ContextKind | str, require_count: int = ..., cap_count: int | None = ...) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", as_kind(self.kind))
-        for name in ("require_count", "cap_count"):
-            object.__setattr__(self, name, as_amount(name, getattr(self, name), self.kind))
+        object.__setattr__(self, "require_count", as_amount("require_count", self.require_count, self.kind))
+        if self.cap_count is None:
+            return
+        object.__setattr__(self, "cap_count", as_amount("cap_count", self.cap_count, self.kind))
         if self.require_count > self.cap_count:
             raise SlicerConfigError(
                 f"require_count must not exceed cap_count for kind '{self.kind}', "
@@ -100,32 +105,45 @@ class CountQuotaSlice(PreparingSlicer):
 
     Required items are taken even when they exceed the budget; the pipeline's overflow strategy deals with that. The
     caps keep the items that `inner` returns first: with `GreedySlice` the densest items, not the highest-scored ones.
+    The tokens of items that a cap cuts off stay unused, or, with `leftover="share"`, `inner` chooses among the others
+    for them.
 
-    >>> from cupel import ContextBudget, ContextItem, ScoredItem
-    >>> pool = (("a", 0.9), ("b", 0.8))
-    >>> tools = [ScoredItem(ContextItem(name, 10, kind="ToolOutput"), score) for name, score in pool]
-    >>> slicer = CountQuotaSlice([CountQuotaEntry("ToolOutput", require_count=1, cap_count=1)])
-    >>> [item.content for item in slicer.slice(tools, ContextBudget(100, 100))]
-    ['a']
+    >>> from cupel import BestFirstSlice, ContextBudget, ContextItem, ScoredItem
+    >>> pool = [ScoredItem(ContextItem(name, 40, kind="ToolOutput"), 0.9) for name in ("tool 1", "tool 2")]
+    >>> pool.append(ScoredItem(ContextItem("question", 30), 0.5))
+    >>> one_tool = [CountQuotaEntry("ToolOutput", cap_count=1)]
+    >>> for leftover in ("unused", "share"):
+    ...     slicer = CountQuotaSlice(one_tool, BestFirstSlice(), leftover=leftover)
+    ...     print([item.content for item in slicer.slice(pool, ContextBudget(80, 80))])
+    ['tool 1']
+    ['tool 1', 'question']
     """
 
     entries: Sequence[CountQuotaEntry]
     inner: Slicer = field(default_factory=GreedySlice)
     scarcity: ScarcityBehavior = field(default=ScarcityBehavior.DEGRADE, kw_only=True)
+    leftover: Literal["unused", "share"] = field(default="unused", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entries", checked_entries("entries", self.entries, CountQuotaEntry))
         as_instance("inner", self.inner, Slicer)
         as_instance("scarcity", self.scarcity, ScarcityBehavior)
+        if as_text("leftover", self.leftover) not in ("unused", "share"):
+            raise SlicerConfigError(f"leftover must be 'unused' or 'share', got {shown(self.leftover)}")
         if isinstance(self.inner, KnapsackSlice):
             raise SlicerConfigError(
                 "inner: CountQuotaSlice does not work with KnapsackSlice; use GreedySlice as the inner slicer, "
                 "or CountConstrainedKnapsackSlice for counts with a knapsack"
             )
 
+    @property
+    def limited_kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds of the entries, and those of the inner slicer."""
+        return (*(entry.kind for entry in self.entries), *self.inner.limited_kinds)
+
     def _prepare(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
-        return count_chooser(self, candidates, self.inner, resort=False)
+        return count_chooser(self, candidates, self.inner, share=self.leftover == "share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +171,11 @@ class CountConstrainedKnapsackSlice(PreparingSlicer):
             raise wrong_type("knapsack", "a KnapsackSlice", self.knapsack)
         as_instance("scarcity", self.scarcity, ScarcityBehavior)
 
+    @property
+    def limited_kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds of the entries."""
+        return tuple(entry.kind for entry in self.entries)
+
     def _prepare(self, candidates: Candidates) -> CountChooser:
         """Commit the required items once."""
         # The knapsack returns items from last to first; the caps must see the highest scores first (ruling 5.27).
@@ -167,16 +190,25 @@ class CountChooser(Chooser):
 
     The first phase does not depend on the budget (ruling 5.31), so it happens once, at construction. Items are told
     apart by position, so that one object listed twice counts twice (ruling 5.34).
+
+    Args:
+        slicer: The slicer whose entries count.
+        candidates: The candidates.
+        inner: The slicer that fills the rest.
+        resort: Whether the caps see the highest scores first, whatever `inner` returns first.
+        share: Whether `inner` chooses again for the tokens of what a cap cuts off.
     """
 
-    def __init__(self, slicer: CountSlicer, candidates: Candidates, inner: Slicer, *, resort: bool) -> None:
+    def __init__(
+        self, slicer: CountSlicer, candidates: Candidates, inner: Slicer, *, resort: bool = False, share: bool = False
+    ) -> None:
         self._name = type(slicer).__name__
         self._candidates = candidates
         self._keys = [item.kind.key for item in candidates.items]
         self._entries = slicer.entries
-        self._caps = {entry.kind.key: entry.cap_count for entry in slicer.entries}
+        self._caps = {entry.kind.key: entry.cap_count for entry in slicer.entries if entry.cap_count is not None}
         self._scarcity = slicer.scarcity
-        self._resort = resort
+        self._resort, self._share = resort, share
         self._committed: list[int] = []
         self._gone: set[int] = set()
         """The positions that the committed items leave no choice about."""
@@ -191,6 +223,7 @@ class CountChooser(Chooser):
         self._committed_tokens = sum(candidates.tokens[position] for position in self._committed)
         # Negative counts take no part (ruling 5.4).
         self._rest = [place for place, cost in enumerate(candidates.tokens) if place not in self._gone and cost >= 0]
+        self._slicer = inner
         self._inner = inner.prepare(candidates.picked(self._rest))
 
     def _commit(self) -> dict[str, int]:
@@ -216,33 +249,59 @@ class CountChooser(Chooser):
         """Choose for one budget; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
         if not self._candidates.items or budget.target_tokens <= 0:
             return Selection([], explain=lambda position: self._cap_reached(position, self._caps, budget))
-        room = dict(self._room)
-        keys = self._keys
-        chosen = list(self._committed)
-        for position in self._filled(budget):
+        kept, room = self._fill(budget)
+        chosen = self._committed + kept
+        return Selection(chosen, self._shortfalls, lambda position: self._cap_reached(position, room, budget))
+
+    def _fill(self, budget: ContextBudget) -> tuple[list[int], dict[str, int]]:
+        """Fill the tokens that the committed items leave; return the positions, and the room under each cap.
+
+        What the caps keep out is found in the order of the inner slicer. To share its tokens, the inner slicer chooses
+        again without it, up to where every item that it chooses has room.
+        """
+        rest, inner = self._rest, self._inner
+        while True:
+            kept, room, out = self._within_caps(self._filled(rest, inner, budget), rest)
+            if not out:
+                return kept, room
+            rest = [position for position in rest if position not in out]
+            inner = self._slicer.prepare(self._candidates.picked(rest))
+
+    def _within_caps(self, filled: list[int], rest: list[int]) -> tuple[list[int], dict[str, int], set[int]]:
+        """Return the positions that the caps allow and the room they leave.
+
+        To share, stop at the first that a cap keeps out, and return all of the rest that it keeps out from there on.
+        """
+        room, keys = dict(self._room), self._keys
+        kept: list[int] = []
+        for position in filled:
             key = keys[position]
             left = room.get(key)
             if left is not None:
                 if left == 0:
+                    if self._share:
+                        inside = set(kept)
+                        full = (at for at in rest if room.get(keys[at]) == 0 and at not in inside)
+                        return kept, room, set(full)
                     continue
                 room[key] = left - 1
-            chosen.append(position)
-        return Selection(chosen, self._shortfalls, lambda position: self._cap_reached(position, room, budget))
+            kept.append(position)
+        return kept, room, set()
 
     @property
     def _is_refused(self) -> bool:
         """Whether a shortfall raises, for every positive target."""
         return bool(self._shortfalls) and self._scarcity is ScarcityBehavior.THROW and len(self._candidates) > 0
 
-    def _filled(self, budget: ContextBudget) -> list[int]:
-        """Let the inner slicer fill the tokens that the committed items leave; return it as the caps see it.
+    def _filled(self, rest: list[int], inner: Chooser, budget: ContextBudget) -> list[int]:
+        """Let the inner slicer choose among the rest for the tokens that the committed items leave, in caps' order.
 
         Raise if there are fewer candidates than required and scarcity is not tolerated.
         """
         if self._is_refused:
             short = self._shortfalls[0]
             raise ScarcityError(self._name, short.kind, short.satisfied_count, short.required_count)
-        filled = [self._rest[index] for index in self._inner(self._rest_budget(budget)).chosen]
+        filled = [rest[index] for index in inner(self._rest_budget(budget)).chosen]
         if not self._resort:
             return filled
         ranks = descending([self._candidates.scores[position] for position in filled])
@@ -261,22 +320,24 @@ class CountChooser(Chooser):
         return CountCapExceeded(kind.value, cap, count=cap)
 
     def span(self, budget: ContextBudget) -> Span:
-        """Return the inner slicer's span, shifted by the committed tokens."""
+        """Return the inner slicer's span, shifted by the committed tokens; of shared ones the given target alone."""
         target = budget.target_tokens
         if target <= 0:
             return Span(target, 1 if self._candidates.items else None)
         if self._is_refused:
             return Span(1, None)
+        if self._share:
+            return super().span(budget)
         inner = self._inner.span(self._rest_budget(budget))
         start = max(1, inner.start + self._committed_tokens) if target > self._committed_tokens else 1
         return Span(start, None if inner.stop is None else inner.stop + self._committed_tokens)
 
 
-def count_chooser(slicer: CountSlicer, candidates: Candidates, inner: Slicer, *, resort: bool) -> CountChooser:
-    """Return the chooser of a count slicer; with `resort` the caps see the highest scores first."""
+def count_chooser(slicer: CountSlicer, candidates: Candidates, inner: Slicer, **how: bool) -> CountChooser:
+    """Return the chooser of a count slicer for plain or related candidates."""
     if candidates.relations is None:
-        return CountChooser(slicer, candidates, inner, resort=resort)
-    return RelatedCountChooser(slicer, candidates, inner, candidates.relations, resort=resort)
+        return CountChooser(slicer, candidates, inner, **how)
+    return RelatedCountChooser(slicer, candidates, inner, candidates.relations, **how)
 
 
 class RelatedCountChooser(CountChooser):
@@ -287,12 +348,12 @@ class RelatedCountChooser(CountChooser):
     """
 
     def __init__(
-        self, slicer: CountSlicer, candidates: Candidates, inner: Slicer, relations: Relations, *, resort: bool
+        self, slicer: CountSlicer, candidates: Candidates, inner: Slicer, relations: Relations, **how: bool
     ) -> None:
         self._relations = relations
         self._upgrades = Upgrades(relations)
         self._chooser = UpgradeChooser(self._upgrades, self._upgrades.by_density())
-        super().__init__(slicer, candidates, inner, resort=resort)
+        super().__init__(slicer, candidates, inner, **how)
 
     def _commit(self) -> dict[str, int]:
         """Take the best groups with a kind that is required, whatever the budget; return how many are missing."""
@@ -314,18 +375,8 @@ class RelatedCountChooser(CountChooser):
         """Choose for one budget; tokens that are left go into larger forms."""
         if not self._candidates.items or budget.target_tokens <= 0:
             return super().__call__(budget)
-        room = dict(self._room)
-        groups: dict[int, list[int]] = {}
-        for position in self._filled(budget):
-            group = self._relations.group_of[self._relations.entity_of[position]]
-            groups.setdefault(group, []).append(position)
-        chosen = list(self._committed)
-        for group, positions in groups.items():
-            counts = self._counts(group)
-            if _has_room(counts, room):
-                _take(counts, room)
-                chosen += positions
-        chosen = drop_violations(self._relations, chosen)
+        kept, room = self._fill(budget)
+        chosen = drop_violations(self._relations, self._committed + kept)
         left = budget.target_tokens - sum(self._candidates.tokens[position] for position in chosen)
         return Selection(
             self._chooser.improved(chosen, left),
@@ -342,6 +393,27 @@ class RelatedCountChooser(CountChooser):
             stop = self._inner.span(self._rest_budget(budget)).stop
             return Span(target, None if stop is None else stop + self._committed_tokens)
         return Chooser.span(self, budget)
+
+    def _within_caps(self, filled: list[int], rest: list[int]) -> tuple[list[int], dict[str, int], set[int]]:
+        """As for plain candidates, by groups."""
+        room = dict(self._room)
+        kept: dict[int, list[int]] = {}
+        for group, positions in self._by_group(filled).items():
+            counts = self._counts(group)
+            if _has_room(counts, room):
+                _take(counts, room)
+                kept[group] = positions
+            elif self._share:
+                others = {other: own for other, own in self._by_group(rest).items() if other not in kept}
+                full = (own for other, own in others.items() if not _has_room(self._counts(other), room))
+                return [*chain.from_iterable(kept.values())], room, {*chain.from_iterable(full)}
+        return [*chain.from_iterable(kept.values())], room, set()
+
+    def _by_group(self, positions: list[int]) -> dict[int, list[int]]:
+        groups: dict[int, list[int]] = {}
+        for position in positions:
+            groups.setdefault(self._relations.group_of[self._relations.entity_of[position]], []).append(position)
+        return groups
 
     def _counts(self, group: int) -> Counter[str]:
         """Count the entities of a group by kind."""

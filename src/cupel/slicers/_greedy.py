@@ -183,13 +183,15 @@ def _densities(path: list[Upgrade]) -> list[float]:
 
 
 def total(forms: Iterable[Form]) -> float:
-    """Add values up; a sum that is NaN counts as minus infinity.
+    """Add values from left to right (ruling 1.1); a sum that is NaN counts as minus infinity.
 
     >>> from cupel._internal.relations import Form
     >>> total([Form(0, 10, 0.25), Form(1, 10, 0.5)])
     0.75
     """
-    value = sum(form.value for form in forms)
+    value = 0.0
+    for form in forms:
+        value += form.value
     return -inf if isnan(value) else value
 
 

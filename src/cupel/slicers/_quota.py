@@ -8,9 +8,9 @@ from functools import cached_property
 from math import floor, fsum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from cupel._internal.checks import MOST_TOKENS, as_finite, as_instance, as_text, is_number, shown, wrong_type
+from cupel._internal.checks import MOST_TOKENS, as_finite, as_instance, as_text, is_number, shown, warn, wrong_type
 from cupel.diagnostics import QuotaCapExceeded
-from cupel.errors import SlicerConfigError
+from cupel.errors import ConfigurationWarning, SlicerConfigError
 from cupel.model import ContextBudget, ContextKind
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Slicer, Span
 from cupel.slicers._counts import as_kind, checked_entries
@@ -246,7 +246,13 @@ class QuotaEntry:
             if not is_number(value):
                 raise wrong_type(name, "a number", value)
             where = f"{name} for kind '{self.kind}'"
-            object.__setattr__(self, name, as_finite(where, value, error=SlicerConfigError, least=0.0, most=_ALL))
+            percent = as_finite(where, value, error=SlicerConfigError, least=0.0, most=_ALL)
+            object.__setattr__(self, name, percent)
+            if 0.0 < percent < 1.0:
+                share = (
+                    f"{where} is {percent:g} percent of the target; for a share of {percent:g} write {percent * 100:g}"
+                )
+                warn(ConfigurationWarning(share))
         if self.require > self.cap:
             msg = f"require must not exceed cap for kind '{self.kind}', got require={self.require}, cap={self.cap}"
             raise SlicerConfigError(msg)
@@ -283,6 +289,11 @@ class QuotaSlice(PreparingSlicer):
         total = fsum(entry.require for entry in self.quotas)
         if total > _ALL:
             raise SlicerConfigError(f"quotas: the required percentages must not add up to more than 100, got {total!r}")
+
+    @property
+    def limited_kinds(self) -> tuple[ContextKind, ...]:
+        """The kinds of the quotas, and those of the inner slicer."""
+        return (*(quota.kind for quota in self.quotas), *self.inner.limited_kinds)
 
     def _prepare(self, candidates: Candidates) -> QuotaChooser:
         """Split the candidates by kind and prepare the inner slicer for each part."""

@@ -120,7 +120,7 @@ LONG = "x" * 10_000_000
         ({"id": "a", "worth": 1.5}, "metadata['cupel:worth'] must be from 0 to 1, got 1.5"),
         ({"id": "a", "worth": float("nan")}, "metadata['cupel:worth'] must be from 0 to 1, got nan"),
         ({"worth": 0.5}, "metadata['cupel:worth'] needs a 'cupel:id' that names the entity, got none"),
-        ({"group": None}, "metadata['cupel:group'] must be a string, got NoneType: None"),
+        ({"group": None}, "metadata['cupel:group'] must be a string, got None; an item without one lacks the key"),
     ],
 )
 def test_bad_marks_name_the_item_and_the_key(marks, message):

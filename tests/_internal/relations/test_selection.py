@@ -70,6 +70,8 @@ SLICERS = [
     QuotaSlice([QuotaEntry("ToolOutput", 30)], KnapsackSlice(1)),
     CountQuotaSlice([CountQuotaEntry("Message", 1, 2)]),
     CountQuotaSlice([CountQuotaEntry("ToolOutput", 0, 1)], QuotaSlice([])),
+    CountQuotaSlice([CountQuotaEntry("ToolOutput", cap_count=1)], leftover="share"),
+    CountQuotaSlice([CountQuotaEntry("ToolOutput", 1, 1), CountQuotaEntry("Message", 1)], leftover="share"),
     CountConstrainedKnapsackSlice([CountQuotaEntry("ToolOutput", 1, 2)], KnapsackSlice(1)),
     Everything(),
     EverythingPrepared(),

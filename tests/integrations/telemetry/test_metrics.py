@@ -60,6 +60,7 @@ def test_metrics_are_off_by_default_and_count_runs_when_on(provider):
     assert 0 < duration.sum < 10
 
 
+@pytest.mark.filterwarnings("ignore::cupel.errors.BudgetWarning")
 def test_an_infinite_utilisation_is_not_recorded(provider):
     reader = InMemoryMetricReader()
     collector = OpenTelemetryTraceCollector(

@@ -65,7 +65,11 @@ def test_the_scope_is_named_after_the_library(run):
 
 def test_stage_only_has_exactly_the_listed_attributes(run):
     spans = run()
-    assert dict(spans["cupel.pipeline"].attributes) == {"cupel.budget.max_tokens": 200, "cupel.verbosity": "StageOnly"}
+    assert dict(spans["cupel.pipeline"].attributes) == {
+        "cupel.budget.max_tokens": 200,
+        "cupel.verbosity": "StageOnly",
+        "cupel.tokens.selected": 90,
+    }
     counts = {"classify": (6, 5), "score": (4, 4), "deduplicate": (4, 3), "slice": (3, 2), "place": (3, 3)}
     for name, (entered, left) in counts.items():
         span = spans[f"cupel.stage.{name}"]
@@ -133,6 +137,7 @@ def test_attributes_have_the_listed_types(run):
         "cupel.exclusion.count",
         "cupel.exclusion.item_tokens",
         "cupel.item.tokens",
+        "cupel.tokens.selected",
     }
 
 

@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cupel import ContextBudget, ContextItem, presets
+from cupel import (
+    ContextBudget,
+    ContextItem,
+    CountQuotaEntry,
+    CountQuotaSlice,
+    Pipeline,
+    RecencyScorer,
+    presets,
+)
 from cupel.demo import session_items, session_policy
 from tests.page.browser.conftest import figure, move_budget, page_of, settle
 
@@ -121,8 +129,53 @@ def test_a_budget_that_cannot_be_met_says_why(open_page, demo_page):
     move_budget(page, 100)
     assert page.inner_text("#refusal").startswith("No selection at this budget. Pinned items require 274 tokens")
     assert figure(page, "n-in") == 0
-    move_budget(page, 300)
+    move_budget(page, 350)
     assert page.is_hidden("#refusal")
+
+
+@pytest.mark.parametrize("typed", [3999, 12345, 401, 10_000_000])
+def test_a_typed_budget_shows_a_selection_within_it_and_says_which(open_page, demo_page, typed):
+    page = open_page(demo_page)
+    page.fill("#budget", str(typed))
+    settle(page)
+    shown = page.evaluate("cupelPage.state.budget")
+    stops = page.evaluate("stops")
+    assert shown == max(stop for stop in stops if stop <= typed) < typed
+    assert figure(page, "n-used") <= typed
+    assert page.inner_text("#notice") == f"Shown at {shown:,} tokens, the largest budget within {typed:,}."
+    assert f"--budget {shown}" in page.inner_text("#command")
+    page.locator("#budget").blur()
+    assert page.input_value("#budget") == str(shown)
+    page.fill("#budget", str(stops[9]))
+    settle(page)
+    assert page.inner_text("#notice") == ""
+
+
+def test_a_link_to_a_budget_in_between_says_which_it_shows(open_page, demo_page):
+    page = open_page(demo_page)
+    page.evaluate("location.hash = '#budget=12345'")
+    settle(page)
+    shown = int(page.input_value("#budget"))
+    assert shown < 12345
+    assert page.inner_text("#notice") == f"Shown at {shown:,} tokens, the largest budget within 12,345."
+
+
+def test_a_budget_below_the_smallest_says_so(open_page):
+    page = open_page(page_of(session_items(), ContextBudget(4000, 4000, output_reserve=500), [session_policy()]))
+    page.fill("#budget", "20")
+    settle(page)
+    assert page.inner_text("#notice") == "Shown at 500 tokens, the smallest budget, above 20."
+
+
+def test_a_selection_that_the_window_cannot_hold_is_a_warning(open_page):
+    items = [ContextItem(f"tool {number}", 300, kind="ToolOutput") for number in range(3)]
+    policy = Pipeline(scorer=RecencyScorer(), slicer=CountQuotaSlice([CountQuotaEntry("ToolOutput", 3)]))
+    budget = ContextBudget(1000, 900, output_reserve=500)
+    page = open_page(page_of(items, budget, [policy], fixed_window=True))
+    says = "may refuse this selection: it has 900 tokens, and the window leaves 500 after the reserve of 500."
+    assert page.inner_text("#excess").endswith(says)
+    move_budget(page, 899)
+    assert page.is_hidden("#excess")
 
 
 def test_the_bar_adds_up_to_the_window(open_page):

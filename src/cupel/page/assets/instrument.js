@@ -47,6 +47,16 @@ function drawReadouts(answer, free) {
   $("out-tokens").textContent = `${number(data.total_tokens - answer.tokens)} tokens`;
   $("refusal").hidden = !answer.refused;
   $("refusal").textContent = answer.refused ? `No selection at this budget. ${answer.refused.message}` : "";
+  drawExcess(answer);
+}
+
+// A selection that the window cannot hold beside the reserve; the library warns of it (`BudgetWarning`).
+function drawExcess(answer) {
+  const { max, reserve } = budgetAt(state.budget);
+  const left = max - reserve;
+  $("excess").hidden = answer.tokens <= left;
+  const room = reserve ? `leaves ${number(left)} after the reserve of ${number(reserve)}` : `holds ${number(left)}`;
+  $("excess").textContent = answer.tokens > left ? `The provider may refuse this selection: it has ${number(answer.tokens)} tokens, and the window ${room}.` : "";
 }
 
 function drawBar(answer, parts) {

@@ -19,7 +19,7 @@ function readLink() {
   const parts = address.read();
   const found = {};
   const budget = Number(parts.get("budget"));
-  if (parts.has("budget") && Number.isFinite(budget)) found.budget = clampBudget(budget);
+  if (parts.has("budget") && Number.isFinite(budget)) Object.assign(found, shownFor(budget));
   const policy = policies.findIndex(({ name }) => name === parts.get("policy"));
   if (policy >= 0) found.policy = policy;
   readChanges(parts, found.policy ?? state.policy);

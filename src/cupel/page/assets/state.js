@@ -38,15 +38,21 @@ function set(changes) {
   drawn = requestAnimationFrame(draw);
 }
 
-// The stop that is nearest to a budget.
+// The largest stop within a budget: what is shown there fits it.
 function stopOf(budget) {
-  let nearest = 0;
-  stops.forEach((stop, at) => { if (Math.abs(stop - budget) < Math.abs(stops[nearest] - budget)) nearest = at; });
-  return nearest;
+  const above = stops.findIndex((stop) => stop > budget);
+  return Math.max(0, (above < 0 ? stops.length : above) - 1);
 }
 
 // A budget that can be shown: one of the stops, or where Python answers any in their range.
-const clampBudget = (value) => (live ? Math.min(Math.max(Math.round(value), lowest), highest) : stops[stopOf(value)]);
+const clampBudget = (value) => (live ? Math.min(Math.max(Math.floor(value), lowest), highest) : stops[stopOf(value)]);
+
+// The budget that is shown for a wanted one, and a notice where they differ.
+function shownFor(wanted) {
+  const budget = clampBudget(wanted);
+  const side = budget < wanted ? "largest budget within" : "smallest budget, above";
+  return { budget, notice: budget === wanted ? "" : `Shown at ${number(budget)} tokens, the ${side} ${number(wanted)}.` };
+}
 
 const isChanged = () => state.weights.size > 0 || state.pins.size > 0;
 const isStop = () => stops[stopOf(state.budget)] === state.budget;

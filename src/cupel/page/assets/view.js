@@ -89,7 +89,7 @@ function wireBudget() {
   $("reset-to").textContent = number(data.budget.target);
   on("slider", "input", (event) => set({ budget: stops[Number(event.target.value)] }));
   on("budget", "input", (event) => {
-    if (event.target.value !== "" && Number.isFinite(Number(event.target.value))) set({ budget: clampBudget(Number(event.target.value)) });
+    if (event.target.value !== "" && Number.isFinite(Number(event.target.value))) set(shownFor(Number(event.target.value)));
   });
   on("budget", "blur", () => { $("budget").value = String(state.budget); });
   on("previous", "click", () => jump(-1));
@@ -135,5 +135,5 @@ wireBudget();
 wireLists();
 const candidates = `${plural(items.length, "candidate")}, ${number(data.total_tokens)} tokens`;
 views.push({ id: "selection", subtitle: `${candidates}, ${number(policies.length)} ${policies.length === 1 ? "policy" : "policies"}`, follow: followLink });
-// For tests and consoles: the selection under policy `index` at the stop nearest to `target` tokens.
+// For tests and consoles: the selection under policy `index` at the largest stop within `target` tokens.
 globalThis.cupelPage = { at: answerAt, state };

@@ -110,8 +110,12 @@ def _quotas(draw: DrawFn) -> list[dict[str, Any]]:
 
 @st.composite
 def _count_entries(draw: DrawFn) -> list[dict[str, Any]]:
-    caps = {kind: draw(st.integers(0, 3)) for kind in draw(_some_kinds())}
-    return [{"kind": kind, "require_count": draw(st.integers(0, cap)), "cap_count": cap} for kind, cap in caps.items()]
+    entries: list[dict[str, Any]] = []
+    for kind in draw(_some_kinds()):
+        required, cap = draw(st.integers(0, 3)), draw(st.none() | st.integers(0, 3))
+        capped = {} if cap is None else {"cap_count": max(cap, required)}
+        entries.append({"kind": kind, "require_count": required, **capped})
+    return entries
 
 
 @st.composite
