@@ -246,7 +246,7 @@ def _count(field: str, tokens: object) -> int:
 
 
 def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    if type(tags) is list or type(tags) is tuple:
+    if tags.__class__ is list or tags.__class__ is tuple:
         for tag in tags:
             if type(tag) is not str:
                 break
@@ -256,7 +256,7 @@ def _frozen_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def _frozen_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    if type(metadata) is dict or type(metadata) is FrozenDict:
+    if metadata.__class__ is dict or metadata.__class__ is FrozenDict:
         for key in metadata:
             if type(key) is not str:
                 break
