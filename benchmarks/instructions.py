@@ -32,6 +32,7 @@ COUNTED = "PyRun_StringFlags"  # the function of the interpreter that executes a
 
 def scenarios() -> dict[str, Callable[[], object]]:
     """What is counted; everything that is not the scenario itself happens here."""
+    from benchmarks.construction import RICH
     from benchmarks.pools import budget_for, mixed_pool
     from benchmarks.rows import ROWS
     from cupel import ContextItem
@@ -44,6 +45,7 @@ def scenarios() -> dict[str, Callable[[], object]]:
     text = report.to_json()
     return {
         "100 items made": lambda: [ContextItem("text", 7, kind="Document", tags=("a",)) for _ in range(100)],
+        "100 items made, nine fields": lambda: [ContextItem("text", 7, **RICH) for _ in range(100)],
         "run, 10 items": lambda: reflexive.run(few, small),
         "run, 100 items": lambda: reflexive.run(pool, budget),
         "run, 100 items, composite and u-shaped": lambda: composite.run(pool, budget),

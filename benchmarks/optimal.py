@@ -19,8 +19,7 @@ from cupel import ContextBudget, ContextItem, GreedySlice, KindLimit, OptimalSli
 from cupel._internal.columns import Candidates, scaled_score
 from cupel.slicers import Slicer
 from cupel.slicers import _optimal as chooser_module
-from cupel.slicers._highs import Model, run_solver
-from cupel.slicers._optimizer import Core, Problem, reduced
+from cupel.slicers._optimizer import Core, Problem, run_solver
 
 SIZES = (200, 500, 2_000)
 SMALL = (30, 60, 200)
@@ -162,11 +161,10 @@ def _whole(slicer: OptimalSlice, candidates: Candidates, budget: ContextBudget) 
         chooser(budget)
     finally:
         chooser_module.solve = solve
-    problem = reduced(caught[0])
+    (problem,) = caught
     start = time.process_time()
-    everything = [tuple(tuple(range(len(entity))) for entity in group) for group in problem.groups]
-    model = Model(problem, Core([*everything], [False] * len(everything)))
-    run_solver(model, [0.0] * len(model.values), slicer.gap)
+    groups = problem.groups
+    run_solver(problem, Core(groups, [False] * len(groups)), [()] * len(groups), slicer.gap)
     return (time.process_time() - start) * 1_000
 
 

@@ -1,5 +1,6 @@
-"""The optimiser's parts: prices prove bounds, cores lose nothing, models say what choices say."""
+"""The optimiser's parts: prices prove bounds, cores lose nothing, rows admit exactly the choices."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -7,17 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cupel.slicers._optimizer as search
-from cupel.slicers._highs import Model, Solved
 from cupel.slicers._optimizer import (
-    SHIFT,
     Core,
     Effort,
+    Priced,
     Problem,
-    ScaledForm,
-    by_capacity,
+    Solved,
     core,
-    priced,
-    reduced,
+    price_of_capacity,
+    rows,
     solve,
 )
 from tests.oracle.generators import law
@@ -28,37 +27,45 @@ KINDS = (0, 1)
 MINIMA = [(kind, in_tokens) for kind in KINDS for in_tokens in (False, True)]
 
 
-def scaled(value, tokens, kind):
-    """A form with its amounts: tokens, entities and tokens of each kind, and the same as minima."""
+def amounts_of(tokens, kind):
+    """Tokens, entities and tokens of each kind, and the same as minima."""
     own = [amount if kind == of else 0 for of in KINDS for amount in (1, tokens)]
-    return ScaledForm(value, (tokens, *own, *(-amount for amount in own)))
+    return (tokens, *own, *(-amount for amount in own))
+
+
+def problem_of(groups, bounds, maxima):
+    """A problem of groups of entities, which are lists of values with their amounts."""
+    flat = [form for group in groups for entity in group for form in entity]
+    numbers = iter(range(len(flat)))
+    groups = [tuple(tuple(next(numbers) for _ in entity) for entity in group) for group in groups]
+    return Problem(groups, [value for value, _ in flat], [amounts for _, amounts in flat], bounds, maxima)
 
 
 @st.composite
 def problems(draw):
     """Few groups, every limit from above, many ties."""
     groups = [
-        tuple(tuple(scaled(*form, kind) for form in forms) for forms, kind in group)
+        [[(value, amounts_of(tokens, kind)) for value, tokens in forms] for forms, kind in group]
         for group in draw(st.lists(st.lists(ENTITIES, min_size=1, max_size=2), min_size=1, max_size=4))
     ]
     most = [draw(st.sampled_from([99, 99, 1, 2, 8])) for _ in MINIMA]
-    return Problem(groups, [draw(st.sampled_from([0, 3, 5, 8, 12, 30])), *most], 5)
+    return problem_of(groups, [draw(st.sampled_from([0, 3, 5, 8, 12, 30])), *most], 5)
 
 
 def choices(problem):
-    each = ([None, *product(*(range(len(entity)) for entity in group))] for group in problem.groups)
+    each = ([(), *product(*group)] for group in problem.groups)
     return [list(choice) for choice in product(*each) if problem.keeps(list(choice))]
 
 
 def prices(problem, least, most):
-    return st.lists(st.integers(least, most << SHIFT), min_size=len(problem.bounds), max_size=len(problem.bounds))
+    return st.lists(st.floats(least, most), min_size=len(problem.bounds), max_size=len(problem.bounds))
 
 
 @law(150)
 @given(problem=problems(), data=st.data())
 def test_no_choice_exceeds_the_bound_of_any_prices(problem, data):
-    found = priced(problem, data.draw(prices(problem, -5, 5)))
-    assert max(map(problem.value, choices(problem))) <= found.bound
+    found = Priced(problem, data.draw(prices(problem, -5, 5)))
+    assert max(map(problem.value, choices(problem))) << 20 <= found.total
 
 
 @law(150)
@@ -67,30 +74,36 @@ def test_a_core_keeps_every_choice_worth_more_and_the_one_to_be_kept(problem, da
     allowed = choices(problem)
     kept = data.draw(st.sampled_from(allowed))
     more_than = data.draw(st.integers(0, 12))
-    left = core(priced(problem, data.draw(prices(problem, 0, 2))), more_than, kept)
+    left = core(problem, Priced(problem, data.draw(prices(problem, 0, 2))), more_than, kept)
     for choice in [kept, *(one for one in allowed if problem.value(one) > more_than)]:
-        for forms, is_in, places in zip(left.forms, left.forced, choice, strict=True):
-            assert places is not None or not is_in
-            assert places is None or forms is not None
-            assert places is None or all(place in own for place, own in zip(places, forms, strict=True))
+        for group, is_in, columns in zip(left.groups, left.forced, choice, strict=True):
+            assert columns or not is_in
+            assert not columns or all(at in entity for at, entity in zip(columns, group, strict=True))
 
 
 @law(100)
 @given(problem=problems(), data=st.data())
-def test_a_model_has_the_rows_and_the_value_of_each_choice(problem, data):
+def test_the_rows_admit_every_choice_that_is_left_and_no_other(problem, data):
     allowed = choices(problem)
     kept = data.draw(st.sampled_from(allowed))
-    left = core(by_capacity(problem), data.draw(st.integers(0, 12)), kept)
-    everything = Core([tuple(tuple(range(len(entity))) for entity in group) for group in problem.groups],
-                      [False] * len(problem.groups))  # fmt: skip
-    for open_forms, choice in ((everything, data.draw(st.sampled_from(allowed))), (left, kept)):
-        model = Model(problem, open_forms)
-        solution = model.write(choice)
-        assert model.read(solution) == choice
-        value = sum(value * share for value, share in zip(model.values, solution, strict=True))
-        assert model.constant + value == problem.value(choice)
-        for columns, factors, least, most in model.rows:
-            assert least <= sum(f * solution[c] for c, f in zip(columns, factors, strict=True)) <= most
+    everything = Core(problem.groups, [False] * len(problem.groups))
+    found = Priced(problem, [price_of_capacity(problem)])
+    for left in (everything, core(problem, found, data.draw(st.integers(0, 12)), kept)):
+        columns = sorted(column for group in left.groups for entity in group for column in entity)[:9]
+        assert kept_by(problem, left, {column for taken in kept for column in taken})
+        for mask in product((False, True), repeat=len(columns)):
+            taken = {column for column, is_in in zip(columns, mask, strict=True) if is_in}
+            if kept_by(problem, left, taken):
+                own = [tuple(at for entity in group for at in entity if at in taken) for group in problem.groups]
+                assert own in allowed
+                assert all(own[place] for place, is_in in enumerate(left.forced) if is_in)
+
+
+def kept_by(problem, left, taken):
+    return all(
+        least <= sum(factor for column, factor in zip(columns, factors, strict=True) if column in taken) <= most
+        for columns, factors, least, most in rows(problem, left)
+    )
 
 
 @law(200)
@@ -99,37 +112,37 @@ def test_minima_come_first_in_their_order_and_then_the_value(problem, amounts):
     pytest.importorskip("highspy")
 
     def reached(choice):
-        forms = problem.taken(choice)
-        return [min(amount, -sum(form.amounts[row] for form in forms)) for row, amount in enumerate(amounts, 5)]
+        taken = [problem.amounts[column] for columns in choice for column in columns]
+        return [min(amount, -sum(own[row] for own in taken)) for row, amount in enumerate(amounts, 5)]
 
     best = max((reached(choice), problem.value(choice)) for choice in choices(problem))
-    wanted = Problem(problem.groups, [*problem.bounds, *(-amount for amount in amounts)], 5)
-    answer = solve(wanted, Effort(0.0, 400, exact=True))
+    bounds = [*problem.bounds, *(-amount for amount in amounts)]
+    answer = solve(replace(problem, bounds=bounds), Effort(0.0, 400, exact=True))
     assert (answer.reached, answer.value) == best
     assert (answer.bound, answer.is_settled) == (answer.value, True)
 
 
 @given(problem=problems())
 def test_forms_that_do_not_fit_by_themselves_are_left_out(problem):
-    small = reduced(problem)
+    capacity = problem.bounds[0]
+    small = problem.within(capacity)
     assert max(map(small.value, choices(small))) == max(map(problem.value, choices(problem)))
-    assert all(form.amounts[0] <= problem.bounds[0] for group in small.groups for entity in group for form in entity)
+    assert all(small.amounts[at][0] <= capacity for group in small.groups for entity in group for at in entity)
 
 
-FOUR = tuple(ScaledForm(value, (tokens,)) for value, tokens in ((3, 1), (4, 3), (7, 5), (1, 6)))
+FOUR = [(value, (tokens,)) for value, tokens in ((3, 1), (4, 3), (7, 5), (1, 6))]
 
 
 @pytest.mark.parametrize(
     ("group", "capacity", "price"),
     [
-        ((FOUR,), 3, 1 << SHIFT),  # the hull is 3 for 1, then 4 for 4
-        ((FOUR,), 5, 0),
-        ((FOUR, (ScaledForm(0, (1,)),)), 1, 3 << (SHIFT - 1)),  # together they begin with 3 for 2
+        ([FOUR], 3, 1.0),  # the hull is 3 for 1, then 4 for 4
+        ([FOUR], 5, 0.0),
+        ([FOUR, [(0, (1,))]], 1, 1.5),  # together they begin with 3 for 2
     ],
 )
 def test_the_price_of_a_token_is_that_of_the_step_that_no_longer_fits(group, capacity, price):
-    found = by_capacity(Problem([group], [capacity], 1))
-    assert found.margins[0][0][0] == (3 << SHIFT) - price
+    assert price_of_capacity(problem_of([group], [capacity], 1)) == price
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(0.0, 1000), (0.5, 2000), (0.25, 1333)])
@@ -137,8 +150,15 @@ def test_a_gap_reaches_exactly_to_its_share(gap, expected):
     assert Effort(gap, 0, exact=False).reach(1000) == expected
 
 
+@pytest.mark.parametrize(("forced", "expected"), [(False, 5), (True, 4)])
+def test_the_size_of_a_core_counts_decisions(forced, expected):
+    left = Core([(), ((0,), (1,), (2, 3)), ((4, 5),)], [False, forced, False])
+    assert left.size == expected
+
+
 # Two of 5 tokens are better than one of 6, which is denser: prices leave the choice open.
-UNDECIDED = Problem([((ScaledForm(value, (tokens,)),),) for value, tokens in ((7, 6), (5, 5), (5, 5))], [10], 1)
+ROWS = ((7, 6), (5, 5), (5, 5))
+UNDECIDED = problem_of([[[(value, (tokens,))]] for value, tokens in ROWS], [10], 1)
 EFFORT = Effort(0.0, 400, exact=True)
 
 
@@ -148,12 +168,12 @@ def test_the_solver_decides_what_prices_leave_open():
     assert solve(UNDECIDED, EFFORT._replace(exact=False)).value < 10
 
 
-@pytest.mark.parametrize("solution", [(0, 0, 0), (1, 1, 1)], ids=["worse", "over the capacity"])
-def test_a_solution_that_is_not_better_is_not_taken(monkeypatch, solution):
-    monkeypatch.setattr(search, "run_solver", lambda *_: Solved(solution, (), 10.0))
+@pytest.mark.parametrize("share", [0.0, 1.0], ids=["worse", "over the capacity"])
+def test_a_solution_that_is_not_better_is_not_taken(monkeypatch, share):
+    monkeypatch.setattr(search, "run_solver", lambda *_: Solved(dict.fromkeys(range(3), share), (), 10.0))
     own = solve(UNDECIDED, EFFORT._replace(exact=False))
     found = solve(UNDECIDED, EFFORT)
-    assert (found.chosen, found.value) == (own.chosen, own.value)
+    assert (found.choice, found.value) == (own.choice, own.value)
     assert found.bound == 10
 
 
@@ -164,7 +184,7 @@ def test_a_solver_that_fails_proves_nothing(monkeypatch):
 
 def test_a_solver_that_fails_on_a_minimum_proves_nothing(monkeypatch):
     monkeypatch.setattr(search, "run_solver", lambda *_: None)
-    wanted = Problem([((ScaledForm(1, (6, 1, -2)),),)] * 3, [10, 3, -4], 2)
+    wanted = problem_of([[[(1, (6, 1, -2))]]] * 3, [10, 3, -4], 2)
     found = solve(wanted, EFFORT)
     assert found == solve(wanted, EFFORT._replace(exact=False))
     assert (found.reached, found.is_settled) == ([2], False)
@@ -172,7 +192,6 @@ def test_a_solver_that_fails_on_a_minimum_proves_nothing(monkeypatch):
 
 def test_values_that_a_float_cannot_hold_prove_no_bound():
     pytest.importorskip("highspy")
-    huge = [((ScaledForm(value << 40, (tokens,)),),) for value, tokens in ((7, 6), (5, 5), (5, 5))]
-    found = solve(Problem(huge, [10], 1), EFFORT)
+    found = solve(problem_of([[[(value << 40, (tokens,))]] for value, tokens in ROWS], [10], 1), EFFORT)
     assert found.value == 10 << 40
     assert found.bound > found.value

@@ -192,6 +192,19 @@ def test_counts_are_those_of_tiktoken(name: str, text: str):
 
 
 @pytest.mark.parametrize("name", encodings.NAMES)
+def test_the_rank_of_a_token_is_the_number_of_its_line(name: str):
+    content = encodings.checked(encodings.rank_file(name), encodings._DEFINITIONS[name].sha256)
+    stated = [int(line.split()[1]) for line in content.splitlines()]
+    assert stated == [*encodings.parse_ranks(content).values()] == [*range(len(stated))]
+
+
+def test_what_only_the_first_count_needs_is_not_imported_before():
+    code = "import sys, cupel.tokens; print([m for m in ('tiktoken', 'gzip', 'base64') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", encodings.NAMES)
 def test_the_encoding_is_defined_as_tiktoken_defines_it(name: str):
     from tiktoken_ext import openai_public
 

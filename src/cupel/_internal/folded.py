@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
@@ -13,6 +12,7 @@ from cupel.errors import CupelError, InvalidItemError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_MOST_KNOWN = 1024
 _ASCII_FOLD = str.maketrans(ascii_uppercase, ascii_lowercase)
 V = TypeVar("V")
 
@@ -27,11 +27,16 @@ class FoldedName:
 
     __slots__ = ("key", "value")
     noun: ClassVar[str]
+    known: ClassVar[dict[str, Any]]
+    """The names that plain strings stand for, so that each is built once."""
 
     key: str
     """The ASCII-folded form two names are compared by."""
     value: str
     """The spelling given at construction."""
+
+    def __init_subclass__(cls) -> None:
+        cls.known = {}
 
     def __init__(self, value: str) -> None:
         value = as_text(self.noun, value)
@@ -45,8 +50,13 @@ class FoldedName:
         """Return `value` when it is one of these already, else build one from the string."""
         if isinstance(value, cls):
             return value
-        # Only strings go through the cache: an unhashable value must reach the constructor's own error.
-        name: Self = _interned(cls, value) if type(value) is str else cls(value)  # type: ignore[arg-type]
+        if type(value) is not str:  # an unhashable value must reach the constructor's own error
+            return cls(value)  # type: ignore[arg-type]
+        name = cls.known.get(value)
+        if name is None:
+            if len(cls.known) >= _MOST_KNOWN:
+                cls.known.clear()
+            name = cls.known[value] = cls(value)
         return name
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -75,11 +85,6 @@ class FoldedName:
 
 
 N = TypeVar("N", bound=FoldedName)
-
-
-@lru_cache(maxsize=1024)
-def _interned(cls: type[Any], value: str) -> Any:
-    return cls(value)
 
 
 def folded_map(

@@ -229,16 +229,26 @@ def hull(tokens: Sequence[int], values: Sequence[float]) -> list[int]:
     return corners
 
 
-def useful_forms(forms: Iterable[Form]) -> list[Form]:
-    """Return the forms worth taking, from the smallest up: more value for more tokens, and on the hull of all of them.
+def rising_forms(forms: Iterable[Form]) -> list[Form]:
+    """Return the forms that are worth more than every smaller one, from the smallest up.
 
-    >>> [form.tokens for form in useful_forms([Form(0, 10, 0.2), Form(1, 50, 0.3), Form(2, 60, 0.9), Form(3, 99, 0.8)])]
+    >>> [form.tokens for form in rising_forms([Form(0, 10, 0.2), Form(1, 60, 0.9), Form(2, 99, 0.8)])]
     [10, 60]
     """
     rising: list[Form] = []
     for form in sorted(forms, key=lambda form: (form.tokens, -form.value, form.position)):
         if not rising or form.value > rising[-1].value:
             rising.append(form)
+    return rising
+
+
+def useful_forms(forms: Iterable[Form]) -> list[Form]:
+    """Return the forms worth taking, from the smallest up: more value for more tokens, and on the hull of all of them.
+
+    >>> [form.tokens for form in useful_forms([Form(0, 10, 0.2), Form(1, 50, 0.3), Form(2, 60, 0.9), Form(3, 99, 0.8)])]
+    [10, 60]
+    """
+    rising = rising_forms(forms)
     return [rising[corner] for corner in hull([form.tokens for form in rising], [form.value for form in rising])]
 
 

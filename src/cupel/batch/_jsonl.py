@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cupel._internal.checks import shown, wrong_type
-from cupel._internal.documents import ChatRequest, chat_request
+from cupel._internal.documents import ITEM, ChatRequest, chat_request
 from cupel.batch._requests import (
     LARGEST,
     Chosen,
@@ -65,31 +66,26 @@ def unfit_for_columns(answer: JsonAnswer) -> str | None:
     if answer.key != "items":
         return "messages cannot be written as Parquet: name an output that ends in .jsonl"
     for place, item in zip(answer.choice.selected, answer.items, strict=True):
-        for name in ("tokens", "priority", "original_tokens"):
-            value = getattr(item, name)
-            if value is not None and not -LARGEST <= value <= LARGEST:
-                return f"items[{place}]: {name} is beyond 64 bits: {value}"
+        for field in ITEM.fields:
+            value = getattr(item, field.name)
+            if field.codec.python_type is int and value is not None and not -LARGEST <= value <= LARGEST:
+                return f"items[{place}]: {field.name} is beyond 64 bits: {value}"
     return None
 
 
 def answers_as_table(answers: list[JsonAnswer], *, report: bool) -> Any:
     """Return the answers to lines as a table with fixed columns; of the keys copied from a request it has only `id`."""
     pa = arrow()
-    item_type = pa.struct(
-        [
-            ("content", pa.string()),
-            ("tokens", pa.int64()),
-            ("kind", pa.string()),
-            ("source", pa.string()),
-            ("priority", pa.int64()),
-            ("tags", pa.list_(pa.string())),
-            ("metadata", pa.string()),
-            ("timestamp", pa.timestamp("us", "UTC")),
-            ("future_relevance_hint", pa.float64()),
-            ("pinned", pa.bool_()),
-            ("original_tokens", pa.int64()),
-        ]
-    )
+    types: dict[Any, Any] = {
+        str: pa.string(),
+        int: pa.int64(),
+        float: pa.float64(),
+        bool: pa.bool_(),
+        datetime: pa.timestamp("us", "UTC"),
+        tuple[str, ...]: pa.list_(pa.string()),
+        dict[str, Any]: pa.string(),  # metadata, as JSON
+    }
+    item_type = pa.struct([(field.name, types[field.codec.python_type]) for field in ITEM.fields])
     columns = {
         "row": pa.array([answer.row for answer in answers], pa.int64()),
         "id": pa.array([_text(answer.kept.get("id")) for answer in answers], pa.string()),

@@ -2,62 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from math import isnan
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from cupel._internal.checks import shown, wrong_type
-from cupel._internal.documents import ITEM, ChatRequest, Field, budget_of
-from cupel._internal.frozen import EMPTY
+from cupel._internal.documents import ITEM, ChatRequest, budget_of
 from cupel.batch._source import arrow, explained
 from cupel.diagnostics import SelectionReport
 from cupel.errors import CupelError
-from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
+from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
-
-DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for field in ITEM.fields}
-"""Item fields, in order, with their defaults."""
-
-_Name = TypeVar("_Name", ContextKind, ContextSource)
-
-
-def build(columns: list[Any]) -> list[ContextItem]:
-    """Build items from one column for each field, in the order of `DEFAULTS`; raise for the first bad one."""
-    return [
-        ContextItem(
-            content,
-            tokens,
-            kind=kind,
-            source=source,
-            priority=priority,
-            tags=tags,
-            metadata=metadata,
-            timestamp=timestamp,
-            future_relevance_hint=hint,
-            pinned=pinned,
-            original_tokens=original,
-        )
-        for content, tokens, kind, source, priority, tags, metadata, timestamp, hint, pinned, original in zip(
-            *columns, strict=False
-        )
-    ]
 
 
 def read_items(text: msgspec.Raw) -> list[ContextItem]:
-    """Build a request's items from JSON; the error names the item.
-
-    Lists that neither typed decoder accepts, for a bad item or two spellings in one list, are read item by item.
-    """
-    for decoder in _DECODERS:
-        try:
-            return _built(decoder.decode(text))
-        except (CupelError, TypeError, ValueError, RecursionError):
-            continue
+    """Build a request's items from JSON; the error names the item."""
+    items = ITEM.read_list(text)
+    if items is not None:
+        return items
     forms = decoded(text)
     if forms is None:
         raise TypeError("items is missing")
@@ -80,69 +46,6 @@ def decoded(text: bytes | msgspec.Raw) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
-
-
-def _decoder(spelling: str) -> msgspec.json.Decoder[list[Any]]:
-    fields: Any = [_typed(field) for field in ITEM.fields]
-    keys = {field.name: getattr(field, spelling) for field in ITEM.fields}
-    form: Any = msgspec.defstruct("ItemForm", fields, rename=keys, forbid_unknown_fields=True, gc=False)
-    return msgspec.json.Decoder(list[form])
-
-
-def _typed(field: Field) -> tuple[Any, ...]:
-    codec = field.codec
-    return (field.name, codec.python_type) if field.required else (field.name, codec.python_type | None, None)
-
-
-_DECODERS: Final = (_decoder("name"), _decoder("key"))
-
-
-def _built(forms: list[Any]) -> list[ContextItem]:
-    kinds = _names(ContextKind, {form.kind for form in forms}, ContextKind.MESSAGE)
-    sources = _names(ContextSource, {form.source for form in forms}, ContextSource.CHAT)
-    instants = _instants([form.timestamp for form in forms])
-    return [
-        ContextItem(
-            form.content,
-            form.tokens,
-            kind=kinds[form.kind],
-            source=sources[form.source],
-            priority=form.priority,
-            tags=form.tags or (),
-            metadata=_read_metadata(form.metadata) if form.metadata else EMPTY,
-            timestamp=instant,
-            future_relevance_hint=form.future_relevance_hint,
-            pinned=form.pinned or False,
-            original_tokens=form.original_tokens,
-        )
-        for form, instant in zip(forms, instants, strict=True)
-    ]
-
-
-def _names(name_type: type[_Name], given: set[str | None], default: _Name) -> dict[str | None, _Name]:
-    return {name: default if name is None else name_type.of(name) for name in given}
-
-
-def _instants(texts: list[str | None]) -> Iterable[datetime | None]:
-    """Read all instants at once if each is one that msgspec accepts and its offset has a colon."""
-    if texts.count(None) == len(texts):
-        return cast("list[None]", texts)
-    try:
-        given = cast("list[str]", texts)
-        msgspec.convert(given, list[datetime])
-        if {text[-1] == "Z" or text[-3] == ":" for text in given} == {True}:
-            return list(map(datetime.fromisoformat, given))
-    except (msgspec.ValidationError, ValueError):
-        pass
-    return [None if text is None else _read_instant(text) for text in texts]
-
-
-def _reader(name: str) -> Callable[[Any], Any]:
-    return ITEM.spellings[name].codec.decode
-
-
-_read_metadata: Final = _reader("metadata")
-_read_instant: Final = _reader("timestamp")
 
 
 def read_budget(form: object, shared: ContextBudget | None) -> ContextBudget:

@@ -6,21 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import Any, Final, cast
 
 import msgspec
 
 from cupel._internal.checks import shown, wrong_type
 from cupel._internal.documents import ITEM
-from cupel._internal.frozen import EMPTY
-from cupel.batch._requests import DEFAULTS, Chosen, build, choice_columns, guarded, read_budget, select_items
+from cupel.batch._requests import Chosen, choice_columns, guarded, read_budget, select_items
 from cupel.batch._source import BatchError, arrow, explained
 from cupel.errors import CupelError
-from cupel.model import ContextBudget, ContextItem, ContextKind, ContextSource
+from cupel.model import ContextBudget, ContextItem
 from cupel.pipeline import Pipeline
 
-_READ_INSTANT: Final = ITEM.spellings["timestamp"].codec.decode
+_NAMES: Final = ", ".join(field.name for field in ITEM.fields)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,9 +50,9 @@ class RequestColumns:
 
     def select(self, pipeline: Pipeline, *, report: bool) -> list[Chosen]:
         """Select for each request."""
-        columns = _values(self.values)
+        columns = _columns(self.values)
         try:
-            items = build(columns)
+            items = ITEM.of_columns(columns, len(self.values))
         except (CupelError, TypeError, ValueError):
             items = None  # an item is bad: find its request
 
@@ -103,9 +102,7 @@ def _check_items(pa: Any, found: Any) -> None:
     named: list[str] = []
     for field in found.value_type:
         if field.name not in ITEM.spellings:
-            raise BatchError(
-                f"column 'items' has an unknown field {shown(field.name)}; an item has {', '.join(DEFAULTS)}"
-            )
+            raise BatchError(f"column 'items' has an unknown field {shown(field.name)}; an item has {_NAMES}")
         named.append(ITEM.spellings[field.name].name)
         if named[-1] == "timestamp" and types.is_timestamp(field.type) and field.type.tz is None:
             raise BatchError(
@@ -119,23 +116,17 @@ def _check_items(pa: Any, found: Any) -> None:
         raise BatchError(f"column 'items' has a field twice, in both spellings: {given}")
 
 
-def _values(structs: Any) -> list[Any]:
-    """Return one list for each field of `ContextItem`, in order; a field without a column repeats its default."""
+def _columns(structs: Any) -> dict[str, list[Any]]:
+    """Return the values of each field that has a column."""
     fields = zip(structs.type, structs.flatten(), strict=True)
-    found = {ITEM.spellings[field.name].name: column for field, column in fields}
-    return [
-        _readable(_READERS[name], found[name]) if name in found else repeat(default)
-        for name, default in DEFAULTS.items()
-    ]
+    found = ((ITEM.spellings[field.name].name, column) for field, column in fields)
+    return {name: _readable(_READERS.get(name, _plain), column) for name, column in found}
 
 
-def _build_one(columns: list[Any], position: int, place: int) -> ContextItem:
+def _build_one(columns: dict[str, list[Any]], position: int, place: int) -> ContextItem:
     try:
-        cells: list[Any] = [
-            column if isinstance(column, repeat) else [_checked(f"{name} cannot be read:", column[position])]
-            for name, column in zip(DEFAULTS, columns, strict=True)
-        ]
-        return build(cells)[0]
+        cells = {name: [_checked(f"{name} cannot be read:", column[position])] for name, column in columns.items()}
+        return ITEM.of_columns(cells, 1)[0]
     except (CupelError, TypeError, ValueError) as error:
         raise ValueError(f"items[{place}]: {explained(error)}") from None
 
@@ -145,46 +136,17 @@ def _plain(column: Any) -> list[Any]:
     return values
 
 
-def _or(default: object) -> Callable[[Any], list[Any]]:
-    def read(column: Any) -> list[Any]:
-        values = _plain(column)
-        return [default if value is None else value for value in values] if column.null_count else values
-
-    return read
-
-
-def _names(name_type: type[ContextKind | ContextSource], default: object) -> Callable[[Any], list[Any]]:
-    def read(column: Any) -> list[Any]:
-        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-        names: list[Any] = []
-        for value in encoded.dictionary.to_pylist():
-            try:
-                names.append(name_type.of(value))
-            except (CupelError, TypeError):
-                names.append(value)  # building the item reports it
-        return [default if index is None else names[index] for index in encoded.indices.to_pylist()]
-
-    return read
-
-
 def _timestamps(column: Any) -> list[Any]:
     pa = arrow()
     if not pa.types.is_timestamp(column.type):
-        return [_instant(value) for value in column.to_pylist()]
+        return _plain(column)
     # Through microseconds since the epoch: pyarrow's own conversion looks the zone up for every value.
     instants = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
     return [None if value is None else _EPOCH + timedelta(microseconds=value) for value in instants]
 
 
-def _instant(value: Any) -> Any:
-    try:
-        return None if value is None else _READ_INSTANT(value)
-    except ValueError:
-        return value  # building the item reports it
-
-
 def _metadata(column: Any) -> list[Any]:
-    return [EMPTY if value is None else _metadata_of(value) for value in column.to_pylist()]
+    return [None if value is None else _metadata_of(value) for value in column.to_pylist()]
 
 
 def _metadata_of(value: Any) -> Any:
@@ -209,19 +171,7 @@ def _of_pairs(pairs: list[Any]) -> Any:
     return found
 
 
-_READERS: Final[dict[str, Callable[[Any], list[Any]]]] = {
-    "content": _plain,
-    "tokens": _plain,
-    "kind": _names(ContextKind, ContextKind.MESSAGE),
-    "source": _names(ContextSource, ContextSource.CHAT),
-    "priority": _plain,
-    "tags": _or(()),
-    "metadata": _metadata,
-    "timestamp": _timestamps,
-    "future_relevance_hint": _plain,
-    "pinned": _or(default=False),
-    "original_tokens": _plain,
-}
+_READERS: Final[dict[str, Callable[[Any], list[Any]]]] = {"metadata": _metadata, "timestamp": _timestamps}
 
 
 RESULT_COLUMNS: Final = ("items", "selected", "total_tokens", "total_candidates", "report", "error")

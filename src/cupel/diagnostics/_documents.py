@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Union, cast
 
@@ -113,9 +113,8 @@ class Inclusion(_Reason):
     def encode(self, value: InclusionReason | UnknownInclusionReason, /) -> Any:
         return self.packed(value.value)
 
-    def unpack(self, packed: Any, /) -> InclusionReason:
-        """Return a known reason."""
-        return _INCLUSIONS[packed.reason]
+    def decode_column(self, values: Sequence[Any], /) -> Sequence[InclusionReason]:
+        return [_INCLUSIONS[packed.reason] for packed in values]
 
     def definition(self) -> Schema:
         """Describe an object with any name."""
@@ -143,9 +142,8 @@ class Exclusion(_Reason):
         known = _REASONS.get(value.name)
         return plain(value.to_dict()) if known is None or type(value) is not known.build else known.encode(value)
 
-    def unpack(self, packed: ExclusionReason, /) -> ExclusionReason:
-        """Return the reason, which msgspec has read."""
-        return packed
+    def decode_column(self, values: Sequence[ExclusionReason], /) -> Sequence[ExclusionReason]:
+        return values  # as msgspec has read them
 
     def definition(self) -> Schema:
         """Describe each known reason with its fields; a reason with another name may have any."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cupel._internal.checks import as_finite, as_flag, as_instance, as_integer, shown
 from cupel._internal.columns import scaled_score
+from cupel._internal.relations import Form, rising_forms
 from cupel.diagnostics import (
     Certificate,
     CountCapExceeded,
@@ -19,17 +20,16 @@ from cupel.errors import ScarcityError, SlicerConfigError
 from cupel.model import ContextKind
 from cupel.slicers._base import Chooser, PreparingSlicer, Selection, Span
 from cupel.slicers._counts import ScarcityBehavior, as_amount, as_kind, checked_entries
-from cupel.slicers._highs import load_solver
-from cupel.slicers._optimizer import Effort, Problem, ScaledForm, solve
+from cupel.slicers._optimizer import Effort, Problem, load_solver, solve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cupel._internal.columns import Candidates
-    from cupel._internal.relations import Form, Relations
-    from cupel.diagnostics import ExclusionReason, Proof
+    from cupel._internal.relations import Relations
+    from cupel.diagnostics import ExclusionReason
     from cupel.model import ContextBudget
-    from cupel.slicers._optimizer import ScaledEntity, ScaledGroup, Solution
+    from cupel.slicers._optimizer import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,130 +113,122 @@ class OptimalSlice(PreparingSlicer):
         return OptimalChooser(self, candidates)
 
 
-class _Minimum(NamedTuple):
-    """The least of one kind, by its limit, counted in entities or in tokens."""
+class _Row(NamedTuple):
+    """A limit of one kind, counted in entities or in tokens; the amounts of a minimum are negative."""
 
-    limit: KindLimit
+    kind: ContextKind
     amount: int
     in_tokens: bool
+    sign: int
+
+
+def _rows(limits: Sequence[KindLimit]) -> Iterator[_Row]:
+    """Yield the maxima and after them the minima, each in the order of the limits."""
+    for limit in limits:
+        for most, in_tokens in ((limit.max_count, False), (limit.max_tokens, True)):
+            if most is not None:
+                yield _Row(limit.kind, most, in_tokens, 1)
+    for limit in limits:
+        for least, in_tokens in ((limit.min_count, False), (limit.min_tokens, True)):
+            if least:
+                yield _Row(limit.kind, least, in_tokens, -1)
 
 
 class OptimalChooser(Chooser):
     """Solves one problem for one target at a time."""
 
     def __init__(self, slicer: OptimalSlice, candidates: Candidates) -> None:
-        self._slicer = slicer
-        self._candidates = candidates
         self._effort = Effort(slicer.gap, slicer.max_core, slicer.exact)
-        self._limits = {limit.kind.key: limit for limit in slicer.limits}
-        maxima = [
-            (limit, most, in_tokens)
-            for limit in slicer.limits
-            for most, in_tokens in ((limit.max_count, False), (limit.max_tokens, True))
-            if most is not None
-        ]
-        self._minima = [minimum for limit in slicer.limits for minimum in _minima(limit)]
-        self._bounds = [most for _, most, _ in maxima] + [-minimum.amount for minimum in self._minima]
-        self._maxima = 1 + len(maxima)
-        # The kind of each limit, its sign, and whether it counts tokens.
-        self._rows = [(limit.kind.key, 1, in_tokens) for limit, _, in_tokens in maxima]
-        self._rows += [(minimum.limit.kind.key, -1, minimum.in_tokens) for minimum in self._minima]
-        self._groups = list(self._plain() if candidates.relations is None else self._related(candidates.relations))
-        largest = (max(form.amounts[0] for form in entity) for group in self._groups for entity in group)
-        self._everything = max(1, sum(largest))
+        self._scarcity = slicer.scarcity
+        self._candidates = candidates
+        self._rows = [*_rows(slicer.limits)]
+        self._minima = [row for row in self._rows if row.sign < 0]
+        self._positions: list[tuple[int, ...]] = []
+        """Of the forms in each column."""
+        bounds = [0, *(row.sign * row.amount for row in self._rows)]
+        self._problem = Problem([], [], [], bounds, len(bounds) - len(self._minima))
+        self._problem.groups.extend(
+            self._plain() if candidates.relations is None else self._related(candidates.relations)
+        )
+        self._everything = max(1, self._problem.most([tokens for tokens, *_ in self._problem.amounts]))
         """The tokens of all candidates in their largest forms; more room changes nothing."""
 
-    def _plain(self) -> Iterator[ScaledGroup]:
+    def _plain(self) -> Iterator[Group]:
         """Make a group of each candidate that a choice may gain from."""
-        wanted = {minimum.limit.kind.key for minimum in self._minima}
+        wanted = {row.kind.key for row in self._minima}
         tokens, scores = self._candidates.tokens, self._candidates.scores
         for position, (cost, score, item) in enumerate(zip(tokens, scores, self._candidates.items, strict=True)):
             value = scaled_score(score)
             if cost == 0 or (cost > 0 and (value or item.kind.key in wanted)):
-                yield ((self._form(value, cost, position, item.kind.key),),)
+                yield ((self._column(Form(position, cost, value)),),)
 
-    def _related(self, relations: Relations) -> Iterator[ScaledGroup]:
-        """Make a group of each that can be in; its entities with a single form count as one form together."""
-        items = self._candidates.items
+    def _related(self, relations: Relations) -> Iterator[Group]:
+        """Make a group of each that can be in; its entities with a single form share a column."""
         for group in relations.groups:
             if group.is_open:
-                members = [relations.entities[entity] for entity in group.entities]
-                entities = [self._entity(entity.forms, items[entity.positions[0]].kind.key) for entity in members]
+                entities = [self._useful(relations.entities[entity].forms) for entity in group.entities]
                 single = [entity[0] for entity in entities if len(entity) == 1]
-                joined = [(reduce(ScaledForm.joined, single),)] if single else []
-                yield (*joined, *(entity for entity in entities if len(entity) > 1))
+                joined = [(self._column(*single),)] if single else []
+                several = (tuple(map(self._column, entity)) for entity in entities if len(entity) > 1)
+                yield (*joined, *several)
 
-    def _entity(self, forms: Iterable[Form], kind: str) -> ScaledEntity:
+    def _useful(self, forms: Sequence[Form]) -> list[Form]:
         """Leave out forms that cost no less than another and are worth no more, unless tokens are wanted."""
-        scaled = [self._form(scaled_score(form.value), form.tokens, form.position, kind) for form in forms]
-        if any(minimum.in_tokens and minimum.limit.kind.key == kind for minimum in self._minima):
-            return tuple(scaled)
-        kept: list[ScaledForm] = []
-        for form in sorted(scaled, key=lambda form: (form.amounts[0], -form.value, form.positions)):
-            if not kept or form.value > kept[-1].value:
-                kept.append(form)
-        return tuple(kept)
+        kind = self._candidates.items[forms[0].position].kind
+        scaled = [Form(form.position, form.tokens, scaled_score(form.value)) for form in forms]
+        is_wanted = any(row.in_tokens and row.kind == kind for row in self._minima)
+        return scaled if is_wanted else rising_forms(scaled)
 
-    def _form(self, value: int, tokens: int, position: int, kind: str) -> ScaledForm:
-        if not self._rows:
-            return ScaledForm(value, (tokens,), (position,))
-        amounts = [sign * (tokens if in_tokens else 1) if kind == of else 0 for of, sign, in_tokens in self._rows]
-        return ScaledForm(value, (tokens, *amounts), (position,))
+    def _column(self, *forms: Form) -> int:
+        """Add a column for forms that are taken together."""
+        kinds = [self._candidates.items[form.position].kind.key for form in forms] if self._rows else ()
+        amounts = [sum(form.tokens for form in forms)]
+        for kind, _, in_tokens, sign in self._rows:
+            own = (form.tokens if in_tokens else 1 for form, of in zip(forms, kinds, strict=True) if of == kind.key)
+            amounts.append(sign * sum(own))
+        self._problem.values.append(sum(int(form.value) for form in forms))
+        self._problem.amounts.append(tuple(amounts))
+        self._positions.append(tuple(form.position for form in forms))
+        return len(self._positions) - 1
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Solve for one target; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
         target = min(budget.target_tokens, self._everything)
-        if target <= 0 or not self._candidates.items:
-            return Selection(
-                [], explain=lambda position: self._limit_reached(position, [], budget), certificate=_NOTHING
-            )
-        answer = solve(Problem(self._groups, [target, *self._bounds], self._maxima), self._effort)
-        chosen = sorted(answer.chosen)
-        counts, tokens = self._shortfalls(answer)
-        return Selection(
-            chosen,
-            counts,
-            lambda position: self._limit_reached(position, chosen, budget),
-            Certificate(answer.value, answer.bound, self._proof(answer), tokens),
-        )
-
-    def _proof(self, answer: Solution) -> Proof:
-        if not answer.is_settled:
-            return "limit"
-        if answer.value == answer.bound:
-            return "optimal"
-        return "within gap" if answer.bound <= self._effort.reach(answer.value) else "limit"
+        chosen: list[int] = []
+        counts: tuple[CountRequirementShortfall, ...] = ()
+        certificate = Certificate(0, 0, "optimal")
+        if target > 0 and self._candidates.items:
+            found = solve(self._problem.within(target), self._effort)
+            chosen = sorted(position for column in chain(*found.choice) for position in self._positions[column])
+            counts, tokens = self._shortfalls(found.reached)
+            certificate = Certificate(found.value, found.bound, found.proof(self._effort), tokens)
+        return Selection(chosen, counts, lambda position: self._limit_reached(position, chosen, budget), certificate)
 
     def _shortfalls(
-        self, answer: Solution
+        self, reached: Sequence[int]
     ) -> tuple[tuple[CountRequirementShortfall, ...], tuple[TokenRequirementShortfall, ...]]:
         """Return the minima that were not reached; raise if that is not allowed."""
-        counts: list[CountRequirementShortfall] = []
-        tokens: list[TokenRequirementShortfall] = []
-        for minimum, got in zip(self._minima, answer.reached, strict=True):
-            if got < minimum.amount:
-                kind = minimum.limit.kind.value
-                if self._slicer.scarcity is ScarcityBehavior.THROW:
-                    field = "min_tokens" if minimum.in_tokens else "min_count"
-                    raise ScarcityError("OptimalSlice", kind, got, minimum.amount, field)
-                if minimum.in_tokens:
-                    tokens.append(TokenRequirementShortfall(kind, minimum.amount, got))
-                else:
-                    counts.append(CountRequirementShortfall(kind, minimum.amount, got))
+        short = [(row, got) for row, got in zip(self._minima, reached, strict=True) if got < row.amount]
+        if short and self._scarcity is ScarcityBehavior.THROW:
+            (kind, amount, in_tokens, _), got = short[0]
+            limit = "min_tokens" if in_tokens else "min_count"
+            raise ScarcityError("OptimalSlice", kind.value, got, amount, limit)
+        counts = [CountRequirementShortfall(row.kind.value, row.amount, got) for row, got in short if not row.in_tokens]
+        tokens = [TokenRequirementShortfall(row.kind.value, row.amount, got) for row, got in short if row.in_tokens]
         return tuple(counts), tuple(tokens)
 
     def _limit_reached(self, position: int, chosen: list[int], budget: ContextBudget) -> ExclusionReason | None:
         """Return the limit of the kind as the reason if it leaves no room and the item alone would fit."""
         candidates = self._candidates
         kind, cost = candidates.items[position].kind, candidates.tokens[position]
-        limit = self._limits.get(kind.key)
-        if limit is None or cost > budget.target_tokens:
-            return None
-        costs = [candidates.tokens[one] for one in chosen if candidates.items[one].kind.key == kind.key]
-        if limit.max_count is not None and len(costs) >= limit.max_count:
-            return CountCapExceeded(kind.value, limit.max_count, len(costs))
-        if limit.max_tokens is not None and sum(costs) + cost > limit.max_tokens:
-            return QuotaCapExceeded(kind.value, limit.max_tokens, sum(costs) + cost)
+        if cost <= budget.target_tokens:
+            costs = [candidates.tokens[one] for one in chosen if candidates.items[one].kind == kind]
+            for row in self._rows:  # a kind's number of items comes before its tokens
+                if row.kind == kind and row.sign > 0:
+                    if row.in_tokens and sum(costs) + cost > row.amount:
+                        return QuotaCapExceeded(kind.value, row.amount, sum(costs) + cost)
+                    if not row.in_tokens and len(costs) >= row.amount:
+                        return CountCapExceeded(kind.value, row.amount, len(costs))
         return None
 
     def span(self, budget: ContextBudget) -> Span:
@@ -244,13 +236,3 @@ class OptimalChooser(Chooser):
         if budget.target_tokens >= self._everything:
             return Span(self._everything, None)
         return super().span(budget)
-
-
-_NOTHING = Certificate(0, 0, "optimal")
-
-
-def _minima(limit: KindLimit) -> Iterator[_Minimum]:
-    if limit.min_count:
-        yield _Minimum(limit, limit.min_count, in_tokens=False)
-    if limit.min_tokens:
-        yield _Minimum(limit, limit.min_tokens, in_tokens=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-from base64 import b64decode
+from binascii import a2b_base64
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,6 +103,9 @@ def rank_file(name: str) -> Path:
 
 def checked(path: Path, expected: str) -> bytes:
     """Return the unpacked rank file, refused unless its SHA-256 is the expected one."""
+    import gzip  # like hashlib only for the first count
+    from hashlib import sha256
+
     try:
         content = gzip.decompress(path.read_bytes())
         found = sha256(content).hexdigest()
@@ -118,9 +119,9 @@ def checked(path: Path, expected: str) -> bytes:
 
 
 def parse_ranks(content: bytes) -> dict[bytes, int]:
-    """Return token bytes with their ranks, from lines of base64 and a number."""
-    fields = content.split()
-    return dict(zip(map(b64decode, fields[::2]), map(int, fields[1::2]), strict=True))
+    """Return token bytes with their ranks, from lines of base64 and a number, which is that of the line."""
+    tokens = content.split()[::2]
+    return dict(zip(map(a2b_base64, tokens), range(len(tokens)), strict=True))
 
 
 _SAME_TEXT_TOKENS = {"o200k_harmony": "o200k_base"}

@@ -60,13 +60,17 @@ class Codec(Generic[T]):
     converts: bool = False
     """Whether values must be decoded even for a class that checks its fields."""
     python_type: Any = Any
-    """A Python type for typed decoders: they accept no more than `decode` and the class that the value is for."""
+    """The type of the values in Python."""
     packed: Any = Any
     """The type that msgspec reads and writes in place of the value."""
 
     def decode(self, value: Any, /) -> T:
         """Return the Python value of a document's value."""
         raise NotImplementedError
+
+    def decode_column(self, values: Sequence[Any], /) -> Sequence[Any]:
+        """Decode many packed values; what the class that they are for refuses by itself may be left to it."""
+        return list(map(self.decode, values))
 
     def encode(self, value: T, /) -> Any:
         """Return the document's value for a Python value."""
@@ -154,9 +158,8 @@ class ListOf(Codec[Any]):
         entries = cast("list[Any]", value)
         return self.build([step(self.element.decode, entry, i) for i, entry in enumerate(entries)])
 
-    def unpack(self, packed: Any, /) -> Any:
-        """Build the list from the structs that msgspec has read."""
-        return self.build(map(getattr(self.element, "unpack", self.element.decode), packed))
+    def decode_column(self, values: Sequence[Any], /) -> Sequence[Any]:
+        return [self.build(self.element.decode_column(value)) for value in values]
 
     def encode(self, value: Any, /) -> Any:
         entries: Iterable[Any] = sorted(cast("set[Any]", value)) if isinstance(value, (set, frozenset)) else value
