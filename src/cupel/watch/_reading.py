@@ -13,6 +13,7 @@ import msgspec
 from cupel._internal.digests import message_digest
 from cupel._internal.documents import is_list, is_object
 from cupel.messages import Provider
+from cupel.watch._branches import WindowMessage
 
 MAX_BODY: Final = 64_000_000
 """Bytes of a body, unpacked, that are read; a longer one is only forwarded."""
@@ -107,10 +108,21 @@ class ReadRequest:
         """Return a field, decoded; None if there is none."""
         return msgspec.json.decode(self.fields[name]) if name in self.fields else None
 
-    def with_messages(self, messages: Sequence[Any]) -> bytes:
+    @property
+    def reach(self) -> int:
+        """How many messages a cache may hold: those up to the last mark, or all where callers set none."""
+        if self.call.provider != "anthropic" or "cache_control" in self.fields:
+            return len(self.messages)
+        return max(self.marked, default=-1) + 1
+
+    @property
+    def marked(self) -> list[int]:
+        """The positions of messages with a cache mark."""
+        return [at for at, raw in enumerate(self.raw) if _MARK in bytes(raw)]
+
+    def with_messages(self, window: Sequence[int | WindowMessage]) -> bytes:
         """Return the body with other messages; the client's own, and all other fields, keep their bytes."""
-        own = {id(message): raw for message, raw in zip(self.messages, self.raw, strict=True)}
-        chosen = [own.get(id(message), message) for message in messages]
+        chosen = [self.raw[one] if isinstance(one, int) else one.message for one in window]
         return msgspec.json.encode({**self.fields, self.call.messages: chosen})
 
 
