@@ -14,7 +14,7 @@ from cupel.watch._conversations import Store
 from cupel.watch._reading import call_of
 from cupel.watch._watcher import Exchange, Watcher
 from tests.messages.provider_rules import unseen, violations
-from tests.watch.agent import FIELD, PATHS, PROVIDERS, body, history, reply_to, says, step
+from tests.watch.agent import FIELD, PATHS, PROVIDERS, body, history, output, reply_to, says, step
 from tests.watch.upstream import GO_AWAY, answer, proxied, running
 
 BUDGET = 3000
@@ -258,7 +258,10 @@ def test_a_repeat_of_the_messages_keeps_its_own_parameters(provider):
 
     def reply(request):
         if request.json["stream"]:
-            return [b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n", GO_AWAY]
+            return [
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+                GO_AWAY,
+            ]
         return reply_to(request)
 
     with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
@@ -425,3 +428,71 @@ def test_usage_calibrates_the_counter():
         converse(proxy.url, "openai", 16)
         proxy.turns(16)
         assert all(len(one.body) // 2 <= BUDGET * 1.1 for one in upstream.received[8:])
+
+
+def bulk(provider, kind):
+    """A history of 20 MB."""
+    if kind == "one text":
+        return [*history(provider, 5, "Large."), *step(provider, 50, output(1, 300_000)), *step(provider, 51)]
+    return history(provider, 7_000, "Large.")
+
+
+@pytest.mark.parametrize("budget", [None, BUDGET], ids=["looking", "governing"])
+@pytest.mark.parametrize("kind", ["one text", "many messages"])
+def test_a_large_request_keeps_no_other_waiting(kind, budget):
+    waits, done = [], []
+    raw = json.dumps(body("openai", bulk("openai", kind))).encode()
+    assert len(raw) > 17_000_000
+    with running(reply_to) as upstream, proxied(upstream.url, budget=budget) as proxy:
+
+        def large():
+            done.append(httpx.post(proxy.url + PATHS["openai"], content=raw, timeout=60).is_success)
+
+        converse(proxy.url, "openai", 2)  # the counter is loaded
+        sender = threading.Thread(target=large)
+        sender.start()
+        with httpx.Client(timeout=30) as client:
+            while sender.is_alive() or proxy.watcher.held or len(waits) < 20:
+                start = time.monotonic()
+                sent = body("openai", history("openai", 12, f"Task {len(waits)}."))
+                assert client.post(proxy.url + PATHS["openai"], json=sent).is_success
+                waits.append(time.monotonic() - start)
+                time.sleep(0.05)
+        sender.join()
+        (branch,) = [branch for branch in proxy.branches if branch.title == "Large."]
+    assert done == [True]
+    assert max(waits) < 1, waits
+    (turn,) = branch.turns
+    assert turn.notes == []
+    assert turn.bill.settled
+    assert (turn.window is None) == (budget is None)
+    assert (turn.appended or turn.bill).sent > 3_000_000
+    if budget is not None:
+        assert max(len(one.body) for one in upstream.received) < 100_000
+
+
+def test_a_large_conversation_goes_on(monkeypatch):
+    """Its session is restored from its state, in another process each time, as the small one's goes on in this one."""
+
+    def run(limit):
+        monkeypatch.setattr("cupel.watch._govern.LARGE", limit)
+        with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+            for count in range(10, 15):
+                httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", count)))
+            turns = proxy.turns(5)
+            assert [turn.notes for turn in turns] == [[]] * 5
+            return [one.body for one in upstream.received], [turn.bill for turn in turns]
+
+    assert run(0) == run(10**9)
+
+
+def test_a_process_that_fails_sends_the_original(monkeypatch):
+    monkeypatch.setattr("cupel.watch._govern.LARGE", 0)
+    monkeypatch.setattr("cupel.watch._apart._MAIN", "raise SystemExit('out of memory')")
+    raw = json.dumps(body("openai", history("openai", 14))).encode()
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success
+        assert upstream.received[0].body == raw
+        turn = proxy.turns(1)[0]
+        assert turn.action == "original"
+        assert "out of memory" in turn.notes[0]
