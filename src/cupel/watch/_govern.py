@@ -75,7 +75,7 @@ class Choice(NamedTuple):
 
 @dataclass(slots=True)
 class Learned:
-    """What the provider's usage tells about its tokens and its cache, from requests that only append to the last one.
+    """What the usage of requests tells that append to the one before: about the provider's tokens and its cache.
 
     A request that the session rewrote says nothing of how the cache would have served the client's own.
     """
@@ -84,9 +84,9 @@ class Learned:
     theirs: int = 0
     """Tokens that these requests added, by the provider's count."""
     cacheable: int = 0
-    """Tokens that the provider had seen before."""
+    """Tokens that these requests repeated."""
     read: int = 0
-    """The part of them that its cache served."""
+    """The part of them that the cache served."""
 
     @property
     def served(self) -> float:
@@ -95,7 +95,7 @@ class Learned:
 
     def rate(self, otherwise: float) -> float:
         """Return the provider's tokens for one of ours."""
-        return self.theirs / self.ours if self.ours and self.theirs else otherwise
+        return self.theirs / self.ours if self.ours else otherwise
 
 
 @dataclass(slots=True, eq=False)
@@ -231,14 +231,14 @@ class LiveBranch:
             own = _settled(own, turn.usage, prices)
         turn.bill = own
         held = sizes.opening + sum(sizes.messages[: common_run(place.previous, read.digests)])
-        if last is not None and last.bill is not None and is_warm:
+        if last is not None and is_warm:
             self._learn(prices, turn, last, same / max(held, 1))
         theirs = self._in_full(turn, own, whole, held)
         self._whole, self._settled = (whole, theirs), turn
         if turn.window is not None or (last is not None and last.window is not None):
             ratio = theirs / max(whole, 1)
-            read_again = prices.cached(round(same * ratio)) * self.learned.served
-            turn.appended = _bill(prices, sent=round(theirs), read=round(read_again), new=round(new * ratio))
+            again = prices.cached(round(same * ratio)) * self.learned.served
+            turn.appended = _bill(prices, sent=round(theirs), read=round(again), new=round(new * ratio))
 
     def _in_full(self, turn: WatchedTurn, own: Bill, whole: int, held: int) -> float:
         """Return the provider's tokens for the client's own request, of which ours are known.
@@ -254,11 +254,12 @@ class LiveBranch:
 
     def _learn(self, prices: Prices, turn: WatchedTurn, last: WatchedTurn, marked: float) -> None:
         """Learn from a turn that appends to the last one; `marked` is the share that the client asked to cache."""
-        bill, before, learned = turn.bill, last.bill, self.learned
-        appends = turn.action == "append" or (turn.window is None is last.window and turn.action == "looked")
-        if not appends or bill is None or before is None or not (bill.settled and before.settled):
+        bill, before, learned, is_own = turn.bill, last.bill, self.learned, turn.window is None is last.window
+        if bill is None or before is None or not (bill.settled and before.settled):
             return
-        learned.cacheable += prices.cached(round(before.sent * (marked if turn.window is None is last.window else 1)))
+        if turn.action != "append" and not (is_own and turn.action == "looked"):
+            return
+        learned.cacheable += prices.cached(round(before.sent * marked) if is_own else before.sent)
         learned.read += bill.read
         if turn.tokens > last.tokens and bill.sent > before.sent:
             learned.ours += turn.tokens - last.tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,15 +54,47 @@ _CALLS: Final = {
 }
 
 
+_BELOW_VERSION: Final = ("/messages", "/messages/count_tokens")
+"""Paths of clients whose base URL for Anthropic ends in `/v1`."""
+_PATH: Final = re.compile(
+    r"(/(messages|completions?|responses|chat|generate|converse|invoke)(-[a-z-]+)?|enerateContent)$"
+)
+_BODY: Final = re.compile(rb'"(messages|contents|prompt)"\s*:')
+
+
 def call_of(method: str, path: str) -> ModelCall | None:
-    """Return the kind of a call, by its path; None for everything that is only forwarded.
+    """Return the kind of a call, by its path below the upstream; None for everything that is only forwarded.
 
     >>> call_of("POST", "/openai/chat/completions").provider, call_of("POST", "/v1/embeddings")
     ('openai', None)
     """
     if method != "POST":
         return None
-    return next((call for ending, call in _CALLS.items() if path.endswith(ending)), None)
+    full = f"/v1{path}" if path in _BELOW_VERSION else path
+    return next((call for ending, call in _CALLS.items() if full.endswith(ending)), None)
+
+
+def path_at(base: str, path: str) -> str:
+    """Return the path of a call at an upstream, with its version once: clients differ in whether their base URL has it.
+
+    >>> path_at("/v1", "/v1/messages"), path_at("/", "/messages"), path_at("/gateway", "")
+    ('/v1/messages', '/v1/messages', '/gateway')
+    """
+    base = base.rstrip("/")
+    if base.endswith("/v1") and f"{path}/".startswith("/v1/"):
+        path = path[3:]
+    elif path in _BELOW_VERSION and not base.endswith("/v1"):
+        path = f"/v1{path}"
+    return f"{base}{path}" or "/"
+
+
+def looks_like_call(method: str, path: str, beginning: bytes) -> bool:
+    """Return whether a request asks a model for something, as its path or the beginning of its body tells.
+
+    >>> looks_like_call("POST", "/v1beta/models/m:generateContent", b""), looks_like_call("POST", "/v1/files", b"{}")
+    (True, False)
+    """
+    return method == "POST" and bool(_PATH.search(path) or (b'"model"' in beginning and _BODY.search(beginning)))
 
 
 class UnreadableError(ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class Exchange:
     call: ModelCall
     body: bytes
     headers: Headers
+    path: str = ""
     query: bytes = b""
     governs: bool = False
     """Whether its messages may be replaced."""
@@ -112,8 +114,10 @@ class Watcher:
         """The bill of the same calls, had every request been sent as the client wrote it; in parts an estimate."""
         self.changed = 0
         """Requests whose messages were replaced."""
+        self.unread: Counter[str] = Counter()
+        """Model calls that were not read, by method and path."""
         self.failures, self.reason = 0, ""
-        """Calls that were not read, or not governed, and why the last of them was not."""
+        """Other calls that were not observed or not governed, and why the last of them was not."""
         for live in () if recordings is None else recordings.load(store.memory):
             store.touch(live)
 
@@ -200,19 +204,25 @@ class Watcher:
             try:
                 job(exchange)
             except Exception as error:  # noqa: BLE001  (a failure of the observer stays here)
-                self._failed(_said(error))
-                exchange.notes.append(f"not observed: {self.reason}")
+                self._failed(exchange, _said(error))
+                exchange.notes.append(f"not observed: {_said(error)}")
                 self._open.discard(exchange)
 
         self._open.add(exchange)
         (worker or self._worker).submit(safe, later=later)
 
-    def _failed(self, reason: str) -> None:
-        self.failures, self.reason = self.failures + 1, reason
+    def _failed(self, exchange: Exchange, reason: str) -> None:
+        if exchange.read is not None:  # it is counted as not read
+            self.failures, self.reason = self.failures + 1, reason
         _log.warning("a call is not observed or not governed: %s", reason)
 
     def _begin(self, exchange: Exchange) -> ReadRequest:
-        exchange.read = read = read_request(exchange.call, exchange.body, single(exchange.headers, b"content-encoding"))
+        try:
+            read = read_request(exchange.call, exchange.body, single(exchange.headers, b"content-encoding"))
+        except Exception:
+            self.unread[f"POST {exchange.path}"] += 1
+            raise
+        exchange.read = read
         if not exchange.call.counts:
             exchange.place = place = self.store.place(read, len(exchange.body), exchange.at)
             turns = place.live.branch.turns
@@ -243,7 +253,7 @@ class Watcher:
             return asked
         body = live.govern(turn, read, None if asked is None else live.choose(read, asked))
         if not live.active and turn.notes:
-            self._failed(turn.notes[-1])
+            self._failed(exchange, turn.notes[-1])
         return body
 
     def _adopt(self, exchange: Exchange, choice: Choice | None) -> bytes | None:
@@ -260,7 +270,7 @@ class Watcher:
         return place.live.govern(place.turn, read, choice)
 
     def _withdraw(self, exchange: Exchange, note: str, *, refused: bool) -> None:
-        self._failed(note)
+        self._failed(exchange, note)
         if exchange.place is not None:
             exchange.place.live.withdraw(exchange.place.turn, note, refused=refused)
 
