@@ -215,3 +215,20 @@ def test_an_open_page_does_not_hold_up_the_end():
             assert list(lines) == [""]
             process.wait(20)
         assert monotonic() - begun < 4
+
+
+def test_a_long_conversation_is_sent_page_by_page(monkeypatch):
+    monkeypatch.setattr("cupel.watch._page._TURNS", 4)
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy, steps=10)
+        (branch,) = proxy.branches
+        for wanted, first, count in ((None, 8, 2), (1, 0, 4), (4, 0, 4), (5, 4, 4), (99, 8, 2), (0, 8, 2)):
+            story = turns_payload(proxy.store, branch, wanted)
+            (talk,) = story["conversations"]
+            assert (story["first"], story["turns"], len(talk["steps"])) == (first, 10, count)
+            assert talk["messages"] == branch.turns[first + count - 1].count
+        (row,) = branch_rows(proxy.store)
+        address = f"{proxy.url}{PAGE}turns"
+        for turn, first in (("3", 0), ("nonsense", 8)):
+            asked = {"session": row["session"], "turn": turn}
+            assert httpx.get(address, params=asked, cookies=proxy.cookies).json()["first"] == first
