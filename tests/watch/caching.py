@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-from tests.watch.agent import FIELD, PATHS, says
+from tests.watch.agent import FIELD, says
 from tests.watch.upstream import Received, Reply, answer
 
 
@@ -24,42 +23,30 @@ class CachingProvider:
     def __init__(self, provider: str, *, rate: float = 1.0, overhead: float = 1.0, miss: int = 0) -> None:
         self.provider, self.rate, self.overhead, self.miss = provider, rate, overhead, miss
         self.known: set[bytes] = set()
-        self.price = 0.0
-        self.sent = 0
         self.asked = 0
 
-    def _parts(self, sent: dict[str, Any]) -> list[tuple[int, bool]]:
+    def __call__(self, request: Received) -> Reply:
+        return answer(self._told(*self.serve(request.json)))
+
+    def serve(self, sent: dict[str, Any]) -> tuple[int, int]:
+        """Remember a request; return its tokens, and those that the cache serves."""
         opening = {name: sent.get(name) for name in ("system", "instructions", "tools")}
         parts = [(opening, self.overhead), *((one, self.rate) for one in sent[FIELD[self.provider]])]
-        found: list[tuple[int, bool]] = []
-        for part, rate in parts:
-            text = json.dumps(part)
-            found.append((round(len(text) / 4 * rate), "cache_control" in text))
-        return found
-
-    def __call__(self, request: Received) -> Reply:
-        sent = request.json
-        texts = [json.dumps({name: sent.get(name) for name in ("system", "instructions", "tools")})]
-        texts += [json.dumps(_without_marks(one)) for one in sent[FIELD[self.provider]]]
         total, read, digest, ends = 0, 0, b"", []
-        for text, (tokens, marked) in zip(texts, self._parts(sent), strict=True):
+        for part, rate in parts:
+            text = json.dumps(_without_marks(part))
             digest = blake2b(digest + text.encode(), digest_size=12).digest()
-            total += tokens
-            is_end = marked if self.provider == "anthropic" else True
-            if digest in self.known:
-                read = total
-            if is_end:
+            total += round(len(text) / 4 * rate)
+            read = total if digest in self.known else read
+            if self.provider != "anthropic" or "cache_control" in json.dumps(part):
                 ends.append(digest)
+        self.known.update(ends)
         self.asked += 1
         if self.miss and self.asked % self.miss == 0:
             read = 0
         if self.provider != "anthropic":
             read = 0 if read < 1024 else read // 128 * 128
-        self.known.update(ends)
-        write = 1.25 if self.provider == "anthropic" and ends else 1.0
-        self.sent += total
-        self.price += read * 0.1 + (total - read) * write
-        return answer(self._told(total, read))
+        return total, read
 
     def _told(self, total: int, read: int) -> dict[str, Any]:
         said = says(self.provider, "Done.", total)
@@ -93,7 +80,3 @@ def marked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     last = messages[-1]
     content = last["content"] if isinstance(last["content"], list) else [{"type": "text", "text": last["content"]}]
     return [*messages[:-1], {**last, "content": [*content[:-1], {**content[-1], **MARK}]}]
-
-
-Script = Callable[[str], list[dict[str, Any]]]
-__all__ = ["MARK", "PATHS", "CachingProvider", "marked"]

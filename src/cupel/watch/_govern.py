@@ -233,12 +233,13 @@ class LiveBranch:
         held = sizes.opening + sum(sizes.messages[: common_run(place.previous, read.digests)])
         if last is not None and is_warm:
             self._learn(prices, turn, last, same / max(held, 1))
-        theirs = self._in_full(turn, own, whole, held)
+        theirs, (ours, before) = self._in_full(turn, own, whole, held), self._whole
         self._whole, self._settled = (whole, theirs), turn
         if turn.window is not None or (last is not None and last.window is not None):
-            ratio = theirs / max(whole, 1)
-            again = prices.cached(round(same * ratio)) * self.learned.served
-            turn.appended = _bill(prices, sent=round(theirs), read=round(again), new=round(new * ratio))
+            density = before / ours if ours else theirs / whole
+            again = prices.cached(round(same * density)) * self.learned.served
+            fresh = (theirs - held * density) * new / max(whole - held, 1)
+            turn.appended = _bill(prices, sent=round(theirs), read=round(again), new=round(fresh))
 
     def _in_full(self, turn: WatchedTurn, own: Bill, whole: int, held: int) -> float:
         """Return the provider's tokens for the client's own request, of which ours are known.
