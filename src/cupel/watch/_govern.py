@@ -57,7 +57,7 @@ class Task(NamedTuple):
     idle: float | None = None
 
 
-class Choice(NamedTuple):
+class ChosenWindow(NamedTuple):
     """The messages that a session chose for a request."""
 
     window: list[int | WindowMessage] | None
@@ -93,9 +93,10 @@ class Learned:
         """The share of the tokens that could be cached which the provider's cache serves."""
         return min(1.0, self.read / self.cacheable) if self.cacheable else 1.0
 
-    def rate(self, otherwise: float) -> float:
-        """Return the provider's tokens for one of ours."""
-        return self.theirs / self.ours if self.ours else otherwise
+    @property
+    def rate(self) -> float:
+        """The provider's tokens for one of ours; 0 if it is not known."""
+        return self.theirs / self.ours if self.ours else 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -114,7 +115,7 @@ class LiveBranch:
     learned: Learned = field(default_factory=Learned)
     begun: bool = False
     """Whether it has had a request since the watcher started."""
-    choice: Choice | None = None
+    choice: ChosenWindow | None = None
     """What was chosen for the messages of the newest request; None if the client's own were sent unasked."""
     active: bool = False
     """Whether the session chose the newest request, even if it left it unchanged."""
@@ -167,14 +168,14 @@ class LiveBranch:
         knows = self.session is not None and self._parameters == _parameters(read, task.budget)
         return (place.added if knows else self.size) > LARGE
 
-    def choose(self, read: ReadRequest, task: Task) -> Choice:
+    def choose(self, read: ReadRequest, task: Task) -> ChosenWindow:
         """Let the branch's session choose the messages of a request; open it if any of its parameters changed."""
         parameters = _parameters(read, task.budget)
         if self.session is None or self._parameters != parameters:
             self.session, self._parameters = session_for(read, task), parameters
         return chosen_by(self.session, read, task.idle)
 
-    def govern(self, turn: WatchedTurn, read: ReadRequest, choice: Choice | None) -> bytes | None:
+    def govern(self, turn: WatchedTurn, read: ReadRequest, choice: ChosenWindow | None) -> bytes | None:
         """Return the body to send for a choice, or again for the newest one; None for the client's own."""
         if choice is not None:
             self._before, self.branch.state, self.choice = self.branch.state, choice.state, choice
@@ -251,7 +252,7 @@ class LiveBranch:
         rate, (ours, theirs) = own.sent / max(turn.tokens, 1), self._whole
         if not ours:
             return rate * whole
-        return theirs * held / ours + self.learned.rate(rate) * (whole - held)
+        return theirs * held / ours + (self.learned.rate or rate) * (whole - held)
 
     def _learn(self, prices: Prices, turn: WatchedTurn, last: WatchedTurn, marked: float) -> None:
         """Learn from a turn that appends to the last one; `marked` is the share that the client asked to cache."""
@@ -317,7 +318,7 @@ def session_for(read: ReadRequest, task: Task) -> MessageSession[Any]:
     return MessageSession[Any].from_json(task.state, task.budget, **options)
 
 
-def chosen_by(session: MessageSession[Any], read: ReadRequest, idle: float | None) -> Choice:
+def chosen_by(session: MessageSession[Any], read: ReadRequest, idle: float | None) -> ChosenWindow:
     """Return the messages that a session chooses for a request."""
     turn, own = session.fit(read.messages, idle=idle), read.messages
     window: list[int | WindowMessage] | None = None
@@ -326,10 +327,10 @@ def chosen_by(session: MessageSession[Any], read: ReadRequest, idle: float | Non
         window = [at if at is not None and message is own[at] else WindowMessage(at, message) for at, message in pairs]
     changes = [(change.positions, str(change)) for change in turn.changes]
     state, marks = session.to_json(), (read.marks, read.marked)
-    return Choice(window, state, turn.action, turn.total_tokens, turn.bill, turn.explain(), changes, marks)
+    return ChosenWindow(window, state, turn.action, turn.total_tokens, turn.bill, turn.explain(), changes, marks)
 
 
-def chosen_apart(call: ModelCall, body: bytes, encoding: str, task: Task | None) -> tuple[Choice | None, Sizes]:
+def chosen_apart(call: ModelCall, body: bytes, encoding: str, task: Task | None) -> tuple[ChosenWindow | None, Sizes]:
     """Return what a session chooses for the body of a request, if it is asked, and the tokens of the whole request.
 
     For a process of its own: everything that it takes and returns can be pickled.

@@ -199,7 +199,12 @@ class WatchApp:
                 changed = [one for one in changed if one[0] not in {b"content-length", b"content-encoding"}]
             request = httpx.Request(client.method, url, headers=changed, content=content)
             request.extensions["target"] = target
-            return await pool.send(request, stream=True)
+            try:
+                return await pool.send(request, stream=True)
+            finally:
+                is_call = not call.counts if call else looks_like_call(client.method, path, upload.beginning)
+                if exchange is None and is_call:
+                    self._watcher.unread[f"{client.method} {prefix}{path}"] += 1
 
         work = asyncio.create_task(self._exchange(ask, send, exchange))
         gone = asyncio.create_task(upload.gone())
@@ -211,11 +216,9 @@ class WatchApp:
             for task in (work, gone):
                 task.cancel()
             results = await asyncio.gather(work, gone, return_exceptions=True)
-            with suppress(Exception):  # a failure of the observer never reaches the client
-                if exchange is not None:
+            if exchange is not None:
+                with suppress(Exception):  # a failure of the observer never reaches the client
                     self._watcher.answered(exchange)
-                elif looks_like_call(client.method, path, upload.beginning) or (call is not None and not call.counts):
-                    self._watcher.unread[f"{client.method} {prefix}{path}"] += 1
         if isinstance(results[0], Exception):
             raise results[0]
 

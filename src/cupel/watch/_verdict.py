@@ -77,7 +77,7 @@ def _price(live: LiveBranch, budget: int, until: float) -> float:
     prices = default_prices(branch.provider) if live.reach else Prices(read=1.0, write=1.0, marks=0)
     prices = replace(prices, read=served * prices.read + (1 - served) * prices.write)
     options: dict[str, Any] = {"provider": branch.provider, "system": branch.system, "tools": branch.tools}
-    session = MessageSession[Any](max(1, round(budget / live.learned.rate(1.0))), prices=prices, **options)
+    session = MessageSession[Any](max(1, round(budget / (live.learned.rate or 1.0))), prices=prices, **options)
     for turn in branch.turns:
         if monotonic() > until:
             raise TimeoutError

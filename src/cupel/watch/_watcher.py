@@ -19,7 +19,7 @@ from cupel.messages import MessageSession
 from cupel.sessions import Bill
 from cupel.watch._apart import apart
 from cupel.watch._conversations import Place, Store
-from cupel.watch._govern import LARGE, Choice, Sizes, Task, chosen_apart, chosen_by, session_for
+from cupel.watch._govern import LARGE, ChosenWindow, Sizes, Task, chosen_apart, chosen_by, session_for
 from cupel.watch._headers import harmless, secrets_of, single
 from cupel.watch._reading import ModelCall, ReadRequest, UnreadableError, read_answer, read_request
 
@@ -149,22 +149,21 @@ class Watcher:
 
     async def _choose(self, exchange: Exchange) -> bytes | None:
         """Return the body to send, chosen in the thread or, for a large request, in a process of its own."""
-        found = await self._result(exchange, self._govern, late=self._begin)
+        found = await self._result(exchange, self._govern)
         if not isinstance(found, Task):
             return found
         choice, exchange.sizes = await asyncio.to_thread(_apart, exchange, found)
         exchange.counted = True
         return await self._result(exchange, lambda exchange: self._adopt(exchange, choice))
 
-    def _result(
-        self, exchange: Exchange, job: Callable[[Exchange], T], *, late: Callable[[Exchange], object] = lambda _: None
-    ) -> asyncio.Future[T]:
-        """Do a job in the thread and return its result; do `late` instead if nobody waits for it any more."""
+    def _result(self, exchange: Exchange, job: Callable[[Exchange], T]) -> asyncio.Future[T]:
+        """Do a job in the thread and return its result; only read the request if nobody waits for it any more."""
         result: Future[T] = Future()
 
         def work(exchange: Exchange) -> None:
             if not result.set_running_or_notify_cancel():  # the original was sent meanwhile
-                late(exchange)
+                if exchange.read is None:
+                    self._begin(exchange)
                 return
             try:
                 result.set_result(job(exchange))
@@ -256,7 +255,7 @@ class Watcher:
             self._failed(exchange, turn.notes[-1])
         return body
 
-    def _adopt(self, exchange: Exchange, choice: Choice | None) -> bytes | None:
+    def _adopt(self, exchange: Exchange, choice: ChosenWindow | None) -> bytes | None:
         """Return the body for the choice of another process."""
         read, place = exchange.read, exchange.place
         if read is None or choice is None:
@@ -333,7 +332,7 @@ class Watcher:
         self._submit(exchange, self._keep, later=1)
 
 
-def _apart(exchange: Exchange, task: Task | None) -> tuple[Choice | None, Sizes]:
+def _apart(exchange: Exchange, task: Task | None) -> tuple[ChosenWindow | None, Sizes]:
     encoding = single(exchange.headers, b"content-encoding")
     return apart(chosen_apart, exchange.call, exchange.body, encoding, task)
 
