@@ -39,10 +39,9 @@ _counted: dict[bytes, int] = {}
 
 
 class Sizes(NamedTuple):
-    """The tokens of a request."""
+    """The tokens of a request: those of system prompt, tools and the frame, and of each message."""
 
     opening: int
-    """Those of system prompt, tools and the frame."""
     messages: list[int]
 
 
@@ -179,8 +178,7 @@ class LiveBranch:
         """Return the body to send for a choice, or again for the newest one; None for the client's own."""
         if choice is not None:
             self._before, self.branch.state, self.choice = self.branch.state, choice.state, choice
-            turn.action = choice.action
-            turn.changes = choice.changes
+            turn.action, turn.changes = choice.action, choice.changes
             if len(self.branch.forms) > _MOST_FORMS:
                 self._forget_windows()
         if self.choice is None:
@@ -211,14 +209,7 @@ class LiveBranch:
             self.branch.state = session.to_json()
 
     def settle(self, turn: WatchedTurn, read: ReadRequest, place: Place, idle: float | None) -> None:
-        """Compute the bill of a turn, and that of sending everything if another request was sent, now or before.
-
-        Args:
-            turn: The turn; its bill is None unless a session chose its request.
-            read: The client's request.
-            place: Where it belongs.
-            idle: Seconds since the request before it.
-        """
+        """Compute the bill of a turn, and that of sending everything if another request was sent, now or before."""
         prices, sizes, last = prices_of(read), self.sizes(read), self._settled
         whole, seen = sizes.opening + sum(sizes.messages), set(place.previous)
         added = [size for size, digest in zip(sizes.messages, read.digests, strict=True) if digest not in seen]

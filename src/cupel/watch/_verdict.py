@@ -6,6 +6,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel._internal.text import plural
 from cupel.errors import CupelError
 from cupel.messages import MessageSession, default_prices
 from cupel.sessions import Prices
@@ -24,12 +25,7 @@ _SECONDS: Final = 5.0
 
 
 def verdict(spent: Bill, in_full: Bill) -> str:
-    """Return how the price of governing compares with that of sending everything.
-
-    >>> from cupel.sessions import Bill
-    >>> verdict(Bill(price=105.0), Bill(price=100.0))
-    'governing cost 5% more than sending everything would have'
-    """
+    """Return how the price of governing compares with that of sending everything."""
     difference = spent.price - in_full.price
     share = abs(difference) / max(in_full.price, 1.0)
     if not difference:
@@ -39,16 +35,11 @@ def verdict(spent: Bill, in_full: Bill) -> str:
 
 
 def summary(changed: int, spent: Bill, in_full: Bill) -> str:
-    """Return how many requests were changed, and the tokens and the price that this saved or lost.
-
-    >>> from cupel.sessions import Bill
-    >>> summary(1, Bill(sent=90, price=105.0), Bill(sent=100, price=100.0))
-    '1 request changed: 10 tokens saved, a price of 5 uncached tokens lost'
-    """
+    """Return how many requests were changed, and the tokens and the price that this saved or lost."""
     tokens, price = in_full.sent - spent.sent, in_full.price - spent.price
     said = f"{abs(tokens):,} tokens {'saved' if tokens >= 0 else 'lost'}"
     said += f", a price of {abs(price):,.0f} uncached tokens {'saved' if price >= 0 else 'lost'}"
-    return f"{changed:,} request{'' if changed == 1 else 's'} changed: {said}"
+    return f"{plural(changed, 'request')} changed: {said}"
 
 
 def suggested_budget(lives: Iterable[LiveBranch], budget: int) -> int | None:
@@ -58,8 +49,7 @@ def suggested_budget(lives: Iterable[LiveBranch], budget: int) -> int | None:
     the provider turned out to have.
     """
     governed = [live for live in lives if any(turn.window is not None for turn in live.branch.turns)]
-    largest = max((turn.tokens for live in governed for turn in live.branch.turns if turn.appended is None), default=0)
-    largest = max([largest, *(turn.appended.sent for live in governed for turn in live.branch.turns if turn.appended)])
+    largest = max((turn.appended.sent for live in governed for turn in live.branch.turns if turn.appended), default=0)
     until = monotonic() + _SECONDS
     try:
         in_full = sum(_price(live, _EVERYTHING, until) for live in governed)
