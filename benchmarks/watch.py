@@ -3,7 +3,8 @@
 Provider, proxy and client are three processes on one machine. The conversation grows by a step a turn; the delay is the
 median time until the answer's first byte, less that of the same requests without the proxy. The 100 conversations of
 40 kB all send their requests at the same moment; their figures are the waits from the second request on, and the
-processor time of the proxy for a call.
+processor time of the proxy for a call. At the end, small requests are sent beside one of 20 MB: their longest wait, and
+the memory of the proxy before and afterwards.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from math import nan
@@ -25,6 +27,7 @@ from typing import Any
 
 SIZE = 100_000
 TURNS = 60
+LARGE = 20_000_000
 MANY = 100
 """Conversations at once, and the requests of each of them."""
 ROUNDS = 5
@@ -146,6 +149,37 @@ def processor_seconds(process: subprocess.Popen[str]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def memory(process: subprocess.Popen[str]) -> float:
+    """Return the megabytes that a process holds, where the system tells it."""
+    try:
+        told = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return nan
+    return int(told.partition("VmRSS:")[2].split()[0]) / 1000
+
+
+def small_beside_large(port: int) -> tuple[float, float]:
+    """Send small requests beside one of 20 MB; return their longest wait, and the time of the large one."""
+    large = [message for number in range(LARGE // 1700) for message in step(number)]
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Find it."}, *large]}).encode()
+
+    def send(body: bytes) -> float:
+        connection, start = HTTPConnection("127.0.0.1", port), perf_counter()
+        connection.request("POST", "/v1/chat/completions", body)
+        connection.getresponse().read()
+        connection.close()
+        return perf_counter() - start
+
+    waits: list[float] = []
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send, body)
+        while not sending.done() or len(waits) < TURNS:
+            talk = [{"role": "user", "content": f"Find bug {len(waits)}."}, *step(len(waits))]
+            waits.append(send(json.dumps({"model": "m", "messages": talk}).encode()))
+            sleep(0.02)
+        return max(waits), sending.result()
+
+
 def main() -> None:
     """Measure without the proxy, looking, and governing with budgets that the history exceeds."""
     provider = subprocess.Popen([sys.executable, "-m", __spec__.name, "provide"], stdout=subprocess.PIPE, text=True)
@@ -169,6 +203,16 @@ def main() -> None:
             print(
                 f"{name}, {MANY} at once: median wait {median(waits):.2f} s, 95 % within {late:.2f} s, "
                 f"{1000 * used:.1f} ms of processor time a call"
+            )
+        for name, options in (("looking", ()), ("governing", ("--budget", "8k"))):
+            with proxy(port, *options) as (ours, process):
+                before = memory(process)
+                longest, took = small_beside_large(ours)
+                sleep(10)  # it still observes
+                after = memory(process)
+            print(
+                f"{name}, beside {LARGE / 1e6:.0f} MB: no small request waits longer than {longest:.2f} s, "
+                f"the large one takes {took:.1f} s; {before:.0f} MB before, {after:.0f} MB afterwards"
             )
     finally:
         provider.terminate()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from tests.watch.caching import CachingProvider
 from tests.watch.upstream import Received, Reply, answer, running, stream
 
 ARGUMENTS = '{"path": "src/app.py"}'
@@ -18,7 +19,15 @@ def _data(event: dict[str, Any], *, named: bool = False) -> bytes:
     return f"{name}data: {json.dumps(event)}\n\n".encode()
 
 
-def _chat(sent: dict[str, Any], tokens: int, *, calls: bool) -> dict[str, Any] | list[bytes]:
+class Call(NamedTuple):
+    """A call of a tool."""
+
+    name: str = "read"
+    arguments: str = ARGUMENTS
+    number: int = 1
+
+
+def _chat(sent: dict[str, Any], tokens: int, read: int, calls: Call | None) -> dict[str, Any] | list[bytes]:
     usage = {"prompt_tokens": tokens, "completion_tokens": 5, "total_tokens": tokens + 5}
     call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": ARGUMENTS}}
     message = {"role": "assistant", "content": None if calls else "Hello there."}
@@ -47,10 +56,10 @@ def _chat(sent: dict[str, Any], tokens: int, *, calls: bool) -> dict[str, Any] |
     return [*map(_data, events), b"data: [DONE]\n\n"]
 
 
-def _responses(sent: dict[str, Any], tokens: int, *, calls: bool) -> dict[str, Any] | list[bytes]:
+def _responses(sent: dict[str, Any], tokens: int, read: int, calls: Call | None) -> dict[str, Any] | list[bytes]:
     usage = {
         "input_tokens": tokens,
-        "input_tokens_details": {"cached_tokens": tokens // 2},
+        "input_tokens_details": {"cached_tokens": read},
         "output_tokens": 5,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": tokens + 5,
@@ -64,7 +73,9 @@ def _responses(sent: dict[str, Any], tokens: int, *, calls: bool) -> dict[str, A
         "content": [part],
     }
     if calls:
-        item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read", "arguments": ARGUMENTS}
+        name, arguments, number = calls
+        item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": name}
+        item |= {"arguments": arguments, "status": "completed"}
     response = {
         **BASE,
         "object": "response",
@@ -92,17 +103,18 @@ def _responses(sent: dict[str, Any], tokens: int, *, calls: bool) -> dict[str, A
     return [_data({**event, "sequence_number": number}, named=True) for number, event in enumerate(events)]
 
 
-def _anthropic(sent: dict[str, Any], tokens: int, *, calls: bool) -> dict[str, Any] | list[bytes]:
+def _anthropic(sent: dict[str, Any], tokens: int, read: int, calls: Call | None) -> dict[str, Any] | list[bytes]:
     usage = {
-        "input_tokens": tokens,
+        "input_tokens": tokens - read,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 40,
+        "cache_read_input_tokens": read,
         "output_tokens": 5,
     }
-    tool = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": json.loads(ARGUMENTS)}
+    name, arguments, number = calls or Call()
+    tool = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": json.loads(arguments)}
     block = tool if calls else {"type": "text", "text": "Hello there."}
     message = {
-        "id": "msg_1",
+        "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": "some-model",
@@ -116,7 +128,7 @@ def _anthropic(sent: dict[str, Any], tokens: int, *, calls: bool) -> dict[str, A
     empty = {**tool, "input": {}} if calls else {"type": "text", "text": ""}
     deltas = [{"type": "text_delta", "text": text} for text in ("Hello ", "there.")]
     if calls:
-        deltas = [{"type": "input_json_delta", "partial_json": text} for text in ("", '{"path": ', '"src/app.py"}')]
+        deltas = [{"type": "input_json_delta", "partial_json": text} for text in ("", arguments[:9], arguments[9:])]
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
         {"type": "content_block_start", "index": 0, "content_block": empty},
@@ -159,8 +171,45 @@ class Provider:
         sent = request.json
         last = (sent.get("messages") or sent.get("input"))[-1]
         answered = "result" in json.dumps(last) or last.get("role") == "tool" or "output" in last
-        found = _SPEAKS[path](sent, len(request.body) // 4, calls=bool(sent.get("tools")) and not answered)
+        tokens = len(request.body) // 4
+        found = _SPEAKS[path](sent, tokens, tokens // 2, Call() if sent.get("tools") and not answered else None)
         return stream(found, self.wait) if isinstance(found, list) else answer(found)
+
+
+class AgentProvider(Provider):
+    """Lets a coding agent read one file after the other: the tool and its arguments are those that the agent offers.
+
+    Args:
+        paths: The files, of which each call names the next.
+        cache: Counts tokens.
+    """
+
+    def __init__(self, paths: list[str], cache: CachingProvider) -> None:
+        super().__init__()
+        self.paths, self.cache, self.asked = paths, cache, 0
+
+    def __call__(self, request: Received) -> Reply:
+        path = request.path.partition("?")[0]
+        if request.line.startswith("HEAD") or path not in _SPEAKS:
+            return super().__call__(request)
+        sent, call = request.json, None
+        offered = {tool.get("name") or tool.get("type") for tool in sent.get("tools") or ()}
+        found = next((name for name in _READS if name in offered), None)
+        if found is not None and self.asked < len(self.paths):
+            self.asked += 1
+            call = Call(found, json.dumps(_READS[found](self.paths[self.asked - 1])), 1 + self.asked)
+        told = _SPEAKS[path](sent, *self.cache.serve(sent), call)
+        return stream(told, self.wait) if isinstance(told, list) else answer(told)
+
+
+_READS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "Read": lambda path: {"file_path": path},
+    "read": lambda path: {"filePath": path},
+    "exec_command": lambda path: {"cmd": f"cat {path}"},
+    "shell_command": lambda path: {"command": f"cat {path}"},
+    "shell": lambda path: {"command": ["cat", path]},
+}
+"""The tools by which agents read a file, and their arguments."""
 
 
 def serve() -> None:

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from cupel.watch._govern import count_body
 from cupel.watch._reading import call_of, read_request
 from tests.watch.agent import PATHS, body, history, step
 from tests.watch.test_conversations import Seen
@@ -26,19 +25,21 @@ class Governed:
             call_of("POST", PATHS[self.provider]), json.dumps(body(self.provider, messages, **more)).encode()
         )
 
-    def place(self, messages, **more):
+    def place(self, messages, idle=None, **more):
         """Return where a request belongs, and the request."""
         read = self.read(messages, **more)
         place = self.seen(messages, self.provider, **more)
-        place.live.govern(place.turn, read, BUDGET, None)
+        task = place.live.task(place.turn, read, BUDGET, idle)
+        self.body = place.live.govern(place.turn, read, None if task is None else place.live.choose(read, task))
         return place, read
 
     def __call__(self, messages, usage=None, idle=None, **more):
         """Return the turn of a request that was sent, and answered with this usage."""
-        place, read = self.place(messages, **more)
+        place, read = self.place(messages, idle, **more)
         place.turn.usage = usage
-        place.live.observe(place.turn)
-        place.live.settle(place.turn, read, place.previous, idle)
+        if place.live.active:
+            place.live.observe(place.turn, read, BUDGET)
+        place.live.settle(place.turn, read, place, idle)
         return place.turn
 
     def refuse(self, count, *, refused=True):
@@ -61,7 +62,8 @@ def test_a_client_that_begins_to_set_cache_marks_gets_them():
         messages = history("anthropic", count)
         if count == 15:
             messages[-1] = {**messages[-1], "content": [{**messages[-1]["content"][0], **MARK}]}
-        bodies.append(governed.place(messages)[0].live.body)
+        governed.place(messages)
+        bodies.append(governed.body)
     assert [b"cache_control" in body for body in bodies] == [False, True]
 
 
@@ -80,7 +82,7 @@ def test_a_new_branch_continues_from_the_one_it_was_forked_from():
 def test_after_two_refusals_in_a_row_nothing_is_governed():
     governed = Governed()
     governed.refuse(14)
-    assert governed.refuse(15).body is None
+    assert governed.refuse(15).choice is None
     assert governed(history("openai", 16)).notes == ["not governed: two requests in a row were refused"]
 
 
@@ -129,27 +131,12 @@ def test_a_cache_that_has_expired_is_not_read(idle, is_read):
 
 def test_a_retry_of_a_request_that_was_not_governed_is_not_governed():
     governed = Governed("openai-responses")
-    assert governed.place(history("openai-responses", 14))[0].live.body is not None
+    governed.place(history("openai-responses", 14))
+    assert governed.body is not None
     for _ in range(2):
         place, _ = governed.place(history("openai-responses", 15), previous_response_id="resp_1")
-        assert place.live.body is None
+        assert governed.body is None
     assert place.turn.action == "retry"
-
-
-def test_tokens_are_counted_for_the_body_that_the_branch_would_send():
-    governed = Governed()
-    place, _ = governed.place(history("openai", 14))
-    governed.place(history("openai", 16))
-    counted = count_body(governed.read(history("openai", 17)), BUDGET, place.live)
-    assert counted == governed.place(history("openai", 17))[0].live.body
-    assert counted != count_body(governed.read(history("openai", 17)), BUDGET, None)
-
-
-def test_tokens_of_a_branch_that_is_left_alone_are_the_clients():
-    governed = Governed()
-    for count in (14, 15):
-        live = governed.refuse(count)
-    assert count_body(governed.read(history("openai", 16)), BUDGET, live) is None
 
 
 def test_windows_of_earlier_turns_are_forgotten_where_there_are_too_many_forms(monkeypatch):

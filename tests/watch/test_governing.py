@@ -4,6 +4,7 @@ import gzip
 import json
 import threading
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -13,8 +14,8 @@ from cupel.watch._conversations import Store
 from cupel.watch._reading import call_of
 from cupel.watch._watcher import Exchange, Watcher
 from tests.messages.provider_rules import unseen, violations
-from tests.watch.agent import FIELD, PATHS, PROVIDERS, body, history, reply_to, says, step
-from tests.watch.upstream import answer, proxied, running
+from tests.watch.agent import FIELD, PATHS, PROVIDERS, body, history, output, reply_to, says, step
+from tests.watch.upstream import GO_AWAY, answer, proxied, running
 
 BUDGET = 3000
 
@@ -40,7 +41,7 @@ def test_every_governed_request_is_valid_and_within_the_budget(provider):
             assert violations(provider, messages, full) == []
             assert unseen(provider, messages)[:1] == unseen(provider, full)[:1]
         assert len(upstream.received[-1].body) < len(json.dumps(histories[-1])) / 2
-        assert {turn.action for turn in turns} == {"append", "repack"}
+        assert {turn.action for turn in turns} & {"cut", "repack"}
         last = turns[-1]
         assert proxy.sent(last) == upstream.received[-1].json[FIELD[provider]]
         assert proxy.branches[0].asked == histories[-1]
@@ -160,7 +161,7 @@ def test_a_failure_of_ours_sends_the_original(monkeypatch, where):
         assert turn.action == "original"
         assert "broken" in turn.notes[0]
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 15)))
-        assert proxy.turns(3)[2].action in {"append", "repack"}  # and the next one is governed again
+        assert proxy.turns(3)[2].action in {"append", "cut", "repack"}  # and the next one is governed again
 
 
 def test_governing_that_takes_too_long_sends_the_original(monkeypatch):
@@ -247,6 +248,68 @@ def test_a_retry_sends_the_same_bytes_again_and_is_settled_once():
         assert [turn.action for turn in turns][1:] == ["retry", "retry"]
         assert [turn.bill is None for turn in turns] == [True, True, False]
         assert turns[2].bill.sent == len(upstream.received[0].body) // 4
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_repeat_of_the_messages_keeps_its_own_parameters(provider):
+    """As Claude Code falls back after a stream that was cut: another model, and the answer whole."""
+    first = body(provider, history(provider, 14), stream=True, max_tokens=64_000)
+    again = {**body(provider, history(provider, 14)), "stream": False, "max_tokens": 21_000, "model": "other-model"}
+
+    def reply(request):
+        if request.json["stream"]:
+            return [
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+                GO_AWAY,
+            ]
+        return reply_to(request)
+
+    with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        with suppress(httpx.RemoteProtocolError):
+            httpx.post(proxy.url + PATHS[provider], json=first)
+        assert httpx.post(proxy.url + PATHS[provider], json=again).is_success
+        sent = [one.json for one in upstream.received]
+        assert [turn.action for turn in proxy.turns(2)] == ["append", "retry"]
+    for asked, got in zip((first, again), sent, strict=True):
+        assert {**got, FIELD[provider]: 0} == {**asked, FIELD[provider]: 0}
+    assert sent[0][FIELD[provider]] == sent[1][FIELD[provider]] != history(provider, 14)
+
+
+def test_a_repeat_with_other_tools_keeps_them():
+    tools = [{"name": "read", "input_schema": {"type": "object"}}]
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for more in ({}, {"tools": tools}, {"system": "Be short."}):
+            asked = body("anthropic", history("anthropic", 14), **more)
+            assert httpx.post(proxy.url + PATHS["anthropic"], json=asked).is_success
+            got = upstream.received[-1].json
+            assert {**got, "messages": 0} == {**asked, "messages": 0}
+            assert violations("anthropic", got["messages"], history("anthropic", 14)) == []
+            assert len(got["messages"]) < len(asked["messages"])
+
+
+def test_a_repeat_with_other_cache_marks_has_at_most_four():
+    messages = history("anthropic", 14)
+    marked = [{**messages[-1], "content": [{**messages[-1]["content"][0], **MARK}]}]
+    blocks = [{"type": "text", "text": f"Part {number}.", **MARK} for number in range(3)]
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for last, system in ((marked, "Be."), (marked, blocks), (messages[-1:], "Be.")):
+            sent = body("anthropic", [*messages[:-1], *last], system=system)
+            assert httpx.post(proxy.url + PATHS["anthropic"], json=sent).is_success
+        proxy.turns(3)
+        assert all(one.body.count(b'"cache_control"') <= 4 for one in upstream.received)
+
+
+def test_a_repeat_of_a_refused_request_is_sent_as_it_is():
+    raw = json.dumps(body("anthropic", history("anthropic", 14))).encode()
+
+    def reply(request):
+        return reply_to(request) if request.body == raw else answer({"error": "no"}, 400)
+
+    with running(reply) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for _ in range(3):
+            assert httpx.post(proxy.url + PATHS["anthropic"], content=raw).is_success
+        assert [one.body == raw for one in upstream.received] == [False, True, True, True]
+        assert {turn.action for turn in proxy.turns(3)} == {"original"}
 
 
 def test_a_history_that_the_provider_keeps_is_not_governed():
@@ -365,3 +428,71 @@ def test_usage_calibrates_the_counter():
         converse(proxy.url, "openai", 16)
         proxy.turns(16)
         assert all(len(one.body) // 2 <= BUDGET * 1.1 for one in upstream.received[8:])
+
+
+def bulk(provider, kind):
+    """A history of 20 MB."""
+    if kind == "one text":
+        return [*history(provider, 5, "Large."), *step(provider, 50, output(1, 300_000)), *step(provider, 51)]
+    return history(provider, 7_000, "Large.")
+
+
+@pytest.mark.parametrize("budget", [None, BUDGET], ids=["looking", "governing"])
+@pytest.mark.parametrize("kind", ["one text", "many messages"])
+def test_a_large_request_keeps_no_other_waiting(kind, budget):
+    waits, done = [], []
+    raw = json.dumps(body("openai", bulk("openai", kind))).encode()
+    assert len(raw) > 17_000_000
+    with running(reply_to) as upstream, proxied(upstream.url, budget=budget) as proxy:
+
+        def large():
+            done.append(httpx.post(proxy.url + PATHS["openai"], content=raw, timeout=60).is_success)
+
+        converse(proxy.url, "openai", 2)  # the counter is loaded
+        sender = threading.Thread(target=large)
+        sender.start()
+        with httpx.Client(timeout=30) as client:
+            while sender.is_alive() or proxy.watcher.held or len(waits) < 20:
+                start = time.monotonic()
+                sent = body("openai", history("openai", 12, f"Task {len(waits)}."))
+                assert client.post(proxy.url + PATHS["openai"], json=sent).is_success
+                waits.append(time.monotonic() - start)
+                time.sleep(0.05)
+        sender.join()
+        (branch,) = [branch for branch in proxy.branches if branch.title == "Large."]
+    assert done == [True]
+    assert max(waits) < 1, waits
+    (turn,) = branch.turns
+    assert turn.notes == []
+    assert turn.bill.settled
+    assert (turn.window is None) == (budget is None)
+    assert (turn.appended or turn.bill).sent > 3_000_000
+    if budget is not None:
+        assert max(len(one.body) for one in upstream.received) < 100_000
+
+
+def test_a_large_conversation_goes_on(monkeypatch):
+    """Its session is restored from its state, in another process each time, as the small one's goes on in this one."""
+
+    def run(limit):
+        monkeypatch.setattr("cupel.watch._govern.LARGE", limit)
+        with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+            for count in range(10, 15):
+                httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", count)))
+            turns = proxy.turns(5)
+            assert [turn.notes for turn in turns] == [[]] * 5
+            return [one.body for one in upstream.received], [turn.bill for turn in turns]
+
+    assert run(0) == run(10**9)
+
+
+def test_a_process_that_fails_sends_the_original(monkeypatch):
+    monkeypatch.setattr("cupel.watch._govern.LARGE", 0)
+    monkeypatch.setattr("cupel.watch._apart._MAIN", "raise SystemExit('out of memory')")
+    raw = json.dumps(body("openai", history("openai", 14))).encode()
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success
+        assert upstream.received[0].body == raw
+        turn = proxy.turns(1)[0]
+        assert turn.action == "original"
+        assert "out of memory" in turn.notes[0]

@@ -40,8 +40,11 @@ def test_a_command_is_started_with_the_base_urls_and_its_exit_code_is_passed_on(
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out) == (7, "Done. ['--flag', '-x']\n")
         assert upstream.received[0].path == "/v1/chat/completions"
-    assert re.search(r"http://127\.0\.0\.1:\d+/_cupel/", err)
-    assert "1 call seen: 13 tokens, 0% of them cached, recorded in windows\n" in err
+    assert re.search(r"http://127\.0\.0\.1:\d+/_cupel/\?token=\S{20}", err)
+    assert err.splitlines()[-2:] == [
+        "1 call seen: 13 tokens, 0% of them cached, recorded in windows",
+        "0 requests changed: 0 tokens saved, a price of 0 uncached tokens saved; 0 calls not read",
+    ]
     assert len(list((tmp_path / "windows").glob("*.json"))) == 1
     assert main(["replay", str(tmp_path / "windows"), "--budget", "100"]) == 0
 
@@ -53,7 +56,7 @@ def test_alone_it_prints_the_lines_to_export_and_ends_with_ctrl_c(tmp_path):
         url = re.fullmatch(r"export OPENAI_BASE_URL=(http://127.0.0.1:\d+)/v1\n", lines[2])[1]
         assert lines[3] == f"export ANTHROPIC_BASE_URL={url}\n"
         assert lines[0] == f"governing the calls to {upstream.url}\n"
-        assert lines[1] == f"see them at {url}/_cupel/\n"
+        assert lines[1].startswith(f"see them at {url}/_cupel/?token=")
         assert httpx.post(f"{url}/v1/chat/completions", json=body("openai", history("openai", 9))).is_success
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=15)
@@ -61,6 +64,19 @@ def test_alone_it_prints_the_lines_to_export_and_ends_with_ctrl_c(tmp_path):
     assert "Traceback" not in err
     assert "1 call seen" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_request_to_end_prints_the_summary(tmp_path):
+    with running(reply_to) as upstream:
+        process = watch("--upstream", upstream.url, "--no-record", cwd=tmp_path)
+        url = next(line for line in process.stderr if "OPENAI_BASE_URL" in line).partition("=")[2].strip()
+        assert httpx.post(f"{url}/chat/completions", json=body("openai", history("openai", 1))).is_success
+        assert httpx.post(f"{url}/engines/m/completions", json={"prompt": "x"}).is_success
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=15)
+    assert process.returncode == 143
+    assert "1 call seen" in err
+    assert err.splitlines()[-1].endswith("; 1 call not read: 1 × POST /v1/engines/m/completions")
 
 
 def test_a_command_that_is_not_there_is_an_error(tmp_path, capsys, monkeypatch):
@@ -100,7 +116,7 @@ def test_calls_that_could_not_be_governed_are_told_at_the_end(tmp_path):
         environment = {**os.environ, "OPENAI_BASE_URL": f"{upstream.url}/v1"}
         process = watch("--budget", "5", "--", sys.executable, "agent.py", cwd=tmp_path, env=environment)
         _, err = process.communicate(timeout=30)
-    assert "; 1 not read or not governed: governing failed, the original request was sent: Pinned" in err
+    assert "; 1 not governed: governing failed, the original request was sent: Pinned" in err
 
 
 def test_a_budget_must_be_positive():
@@ -111,7 +127,8 @@ def test_a_budget_must_be_positive():
 def test_claude_code_keeps_its_tool_search_unless_it_is_set():
     assert prepared(["/usr/bin/claude", "-p"], {})[1]["ENABLE_TOOL_SEARCH"] == "true"
     assert prepared(["claude"], {"ENABLE_TOOL_SEARCH": "false"})[1]["ENABLE_TOOL_SEARCH"] == "false"
-    assert "ENABLE_TOOL_SEARCH" not in prepared(["aider"], {})[1]
+    for wrapper in (["npx", "claude"], ["./start.sh"]):
+        assert prepared(wrapper, {})[1]["ENABLE_TOOL_SEARCH"] == "true"
 
 
 def test_codex_gets_a_provider_without_websockets_or_an_error():

@@ -152,6 +152,25 @@ def test_a_body_beyond_the_limit_passes_unread(monkeypatch):
         assert httpx.post(proxy.url + CHAT, content=body).json() == SAID
         assert upstream.received[0].body == body
         assert proxy.branches == []
+        assert proxy.watcher.unread == {f"POST {CHAT}": 1}
+
+
+@pytest.mark.parametrize("budget", [None, 3000])
+def test_calls_that_are_not_read_are_counted(budget):
+    asked = {"model": "m", "contents": [], "prompt": "x"}
+    unread = ["/v1beta/models/m:streamGenerateContent", "/v1/completions", "/model/m/converse-stream", "/x/y"]
+    with running(lambda _: answer(SAID)) as upstream, proxied(upstream.url, budget=budget) as proxy:
+        for path in unread:
+            httpx.post(proxy.url + path, json=asked)
+        httpx.post(proxy.url + CHAT, content=b"no json")
+        for path in ("/v1/embeddings", "/v1/files", "/api/event_logging/batch", "/v1/messages/count_tokens"):
+            httpx.post(proxy.url + path, json={"model": "m", "input": "x", "messages_seen": 3})
+        httpx.get(f"{proxy.url}/v1/responses")
+        assert len(upstream.received) == 10
+        until = monotonic() + 5
+        while proxy.watcher.held and monotonic() < until:
+            time.sleep(0.01)
+        assert proxy.watcher.unread == {f"POST {path}": 1 for path in (*unread, CHAT)}
 
 
 def test_more_bytes_at_once_than_may_be_held_pass_unread(monkeypatch):

@@ -43,8 +43,8 @@ def governed(request):
 
 
 def story_of(proxy):
-    (row,) = httpx.get(f"{proxy.url}{PAGE}conversations").json()
-    found = httpx.get(f"{proxy.url}{PAGE}turns", params={"session": row["session"]})
+    (row,) = httpx.get(f"{proxy.url}{PAGE}conversations", cookies=proxy.cookies).json()
+    found = httpx.get(f"{proxy.url}{PAGE}turns", cookies=proxy.cookies, params={"session": row["session"]})
     return row, found.json()
 
 
@@ -152,32 +152,35 @@ def test_a_message_that_nobody_can_read_is_shown_as_it_is():
 def test_a_turn_opens_as_a_page_that_answers(watched):
     _, story = story_of(watched)
     place = f"{watched.url}{PAGE}{story['window']}/9/"
-    page = httpx.get(place)
+    page = httpx.get(place, cookies=watched.cookies)
     data = json.loads(re.search(r'id="payload">(.*?)</script>', page.text, re.DOTALL)[1])
     assert data["live"]
     assert "function_8_0" in json.dumps(data["items"])
-    said = httpx.post(f"{place}ask", json={"budget": 777, "pins": {"0": False}})
+    said = httpx.post(f"{place}ask", cookies=watched.cookies, json={"budget": 777, "pins": {"0": False}})
     assert said.json()["policies"][0]["stages_at"] == 777
-    assert httpx.post(f"{place}ask", json={"budget": -1}).status_code == 400
+    assert httpx.post(f"{place}ask", cookies=watched.cookies, json={"budget": -1}).status_code == 400
 
 
 def test_places_that_are_not_there(watched):
     for path in ("turns", "turns?session=x.y", "window/x.y/0/", "window/x.y/nonsense/", "missing"):
-        assert httpx.get(f"{watched.url}{PAGE}{path}").status_code == 404
-    assert httpx.post(f"{watched.url}{PAGE}window/x.y/0/ask", json={"budget": 1}).status_code == 404
-    assert httpx.post(f"{watched.url}{PAGE}conversations").status_code == 405
+        assert httpx.get(f"{watched.url}{PAGE}{path}", cookies=watched.cookies).status_code == 404
+    assert (
+        httpx.post(f"{watched.url}{PAGE}window/x.y/0/ask", cookies=watched.cookies, json={"budget": 1}).status_code
+        == 404
+    )
+    assert httpx.post(f"{watched.url}{PAGE}conversations", cookies=watched.cookies).status_code == 405
 
 
 @pytest.mark.parametrize("path", ["", "conversations", "turns", "events"])
 def test_only_this_machine_gets_the_page(watched, path):
     for headers in ({"host": "evil.example"}, {"host": "127.0.0.1.evil.example"}, {"sec-fetch-site": "cross-site"}):
-        refusal = httpx.get(f"{watched.url}{PAGE}{path}", headers=headers)
+        refusal = httpx.get(f"{watched.url}{PAGE}{path}", cookies=watched.cookies, headers=headers)
         assert refusal.status_code in {403, 421}
         assert "parser" not in refusal.text
 
 
 def test_the_page_may_run_its_script_alone(watched):
-    page = httpx.get(f"{watched.url}{PAGE}", headers={"origin": "https://evil.example"})
+    page = httpx.get(f"{watched.url}{PAGE}", cookies=watched.cookies, headers={"origin": "https://evil.example"})
     policy = page.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "connect-src 'self'" in policy
@@ -188,11 +191,11 @@ def test_the_page_may_run_its_script_alone(watched):
 
 def test_the_page_holds_no_conversation_before_it_asks(watched):
     """The page itself can be saved or sent: it carries neither messages nor keys."""
-    assert "Find the bug" not in httpx.get(f"{watched.url}{PAGE}").text
+    assert "Find the bug" not in httpx.get(f"{watched.url}{PAGE}", cookies=watched.cookies).text
 
 
 def test_every_change_is_told(governed):
-    with httpx.stream("GET", f"{governed.url}{PAGE}events", timeout=10) as stream:
+    with httpx.stream("GET", f"{governed.url}{PAGE}events", cookies=governed.cookies, timeout=10) as stream:
         lines = stream.iter_lines()
         assert next(lines) == ": watching"
         for opening in ("one", "two"):
@@ -203,8 +206,8 @@ def test_every_change_is_told(governed):
 def test_an_open_page_does_not_hold_up_the_end():
     command = [sys.executable, "-m", "cupel", "watch", "--upstream", "http://127.0.0.1:9", "--no-record"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, httpx.Client(timeout=20) as client:
-        page = next(line for line in process.stderr if PAGE in line).split()[-1]
-        with client.stream("GET", f"{page}events") as stream:
+        page, _, token = next(line for line in process.stderr if PAGE in line).split()[-1].partition("?")
+        with client.stream("GET", f"{page}events?{token}") as stream:
             lines = stream.iter_lines()
             assert next(lines) == ": watching"
             process.send_signal(signal.SIGINT)
@@ -212,3 +215,20 @@ def test_an_open_page_does_not_hold_up_the_end():
             assert list(lines) == [""]
             process.wait(20)
         assert monotonic() - begun < 4
+
+
+def test_a_long_conversation_is_sent_page_by_page(monkeypatch):
+    monkeypatch.setattr("cupel.watch._page._TURNS", 4)
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        converse(proxy, steps=10)
+        (branch,) = proxy.branches
+        for wanted, first, count in ((None, 8, 2), (1, 0, 4), (4, 0, 4), (5, 4, 4), (99, 8, 2), (0, 8, 2)):
+            story = turns_payload(proxy.store, branch, wanted)
+            (talk,) = story["conversations"]
+            assert (story["first"], story["turns"], len(talk["steps"])) == (first, 10, count)
+            assert talk["messages"] == branch.turns[first + count - 1].count
+        (row,) = branch_rows(proxy.store)
+        address = f"{proxy.url}{PAGE}turns"
+        for turn, first in (("3", 0), ("nonsense", 8)):
+            asked = {"session": row["session"], "turn": turn}
+            assert httpx.get(address, params=asked, cookies=proxy.cookies).json()["first"] == first

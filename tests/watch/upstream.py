@@ -148,6 +148,12 @@ class Proxy:
 
     url: str
     watcher: Watcher
+    token: str
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """What a browser sends that has opened the printed address."""
+        return {f"cupel-watch-{self.url.rpartition(':')[2]}": self.token}
 
     @property
     def store(self) -> Store:
@@ -188,7 +194,7 @@ def proxied(
         sleep(0.002)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Proxy(f"http://127.0.0.1:{port}", watcher)
+        yield Proxy(f"http://127.0.0.1:{port}", watcher, app.token)
     finally:
         server.should_exit = True
         thread.join(10)

@@ -51,6 +51,13 @@ def _configure(parser: Parser) -> None:
         metavar="NAME",
         help="accept requests to this host name too, such as host.docker.internal; may be repeated",
     )
+    serving.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="forward the calls of web pages of this origin, such as http://localhost:3000; may be repeated",
+    )
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -60,6 +67,7 @@ def _run(args: argparse.Namespace) -> int:
         host=args.host,
         port=args.port,
         allow_hosts=tuple(args.allow_host),
+        allow_origins=tuple(args.allow_origin),
         folder=None if args.no_record else args.record,
         most_bytes=args.max_recorded,
         command=tuple(args.command),
@@ -71,8 +79,9 @@ WATCH: Final = Command(
     """Forward an agent's model calls, and show them; with --budget, keep them under a budget.
 
 A local proxy for Chat Completions, the Responses API and Anthropic Messages. Without --budget it changes no byte. The
-page at /_cupel/ shows every conversation live. Recordings hold the bodies of requests and answers, never keys; `cupel
-replay windows/ --budget N` says what a budget would have cost and kept. With COMMAND, the exit code is the command's.
+page at the printed address shows every conversation live. Recordings hold the bodies of requests and answers, never
+keys; `cupel replay windows/ --budget N` says what a budget would have cost and kept. With COMMAND, the exit code is the
+command's.
 """,
     _configure,
     _run,

@@ -13,7 +13,7 @@ import msgspec
 from cupel.messages import Provider
 from cupel.sessions import Bill
 
-TurnAction = Literal["looked", "append", "repack", "retry", "original"]
+TurnAction = Literal["looked", "append", "cut", "repack", "retry", "original"]
 
 
 class WatchedTurn(msgspec.Struct, eq=False):
@@ -27,8 +27,8 @@ class WatchedTurn(msgspec.Struct, eq=False):
     count: int
     """The number of messages in the client's request."""
     action: TurnAction = "looked"
-    """`append` and `repack` as the session decided; `retry` repeats the last request; `original` says that governing
-    failed and the client's own request was sent."""
+    """`append` and `cut` (or `repack`) as the session decided; `retry` repeats its choice for the same messages;
+    `original` says that governing failed and the client's own request was sent."""
     seconds: float | None = None
     """How long the answer took; None while it runs."""
     status: int | None = None
@@ -39,7 +39,7 @@ class WatchedTurn(msgspec.Struct, eq=False):
     bill: Bill | None = None
     """Cached, rewritten and new tokens and the price: the provider's own counts if it is `settled`, else estimated."""
     appended: Bill | None = None
-    """The estimated bill of sending everything; None if everything was sent."""
+    """The estimated bill of sending everything; None if everything was sent, on this turn and the one before."""
     explain: str = ""
     """`turn.explain()` of the session; empty where nothing was governed."""
     changes: list[tuple[tuple[int, ...], str]] = msgspec.field(default_factory=list[tuple[tuple[int, ...], str]])

@@ -50,6 +50,10 @@ class Place(NamedTuple):
     turn: WatchedTurn
     previous: list[bytes]
     """Digests of the messages of the request that it continues, or is forked from."""
+    prefix: int | None
+    """How many messages of that request it begins with and a cache may hold; None if it has another system prompt."""
+    added: int
+    """Bytes that it has more than the request before it in the branch."""
 
 
 class Store:
@@ -93,20 +97,24 @@ class Store:
         if live.begun and live.digests == digests:
             turn.action = "retry"
         else:
-            live.body, live.active = None, False
+            live.choice = None
+        live.active = False
         if last is not None and live.digests != digests[: last.count]:  # the client has changed its last message
             changed = live.number(last.count - 1, branch.messages[last.count - 1])
             window = range(last.count) if last.window is None else last.window
             last.window = [changed if one == last.count - 1 else one for one in window]
-        previous = live.digests if found is None else found.live.digests
-        live.digests, live.opening, live.size, live.begun = digests, read.opening, size, True
+        source = live if found is None else found.live
+        previous, is_same = source.digests, bool(source.digests) and source.opening == read.opening
+        prefix = min(common_run(previous, digests), source.reach) if is_same else None
+        added = size - live.size
+        live.digests, live.opening, live.reach, live.size, live.begun = digests, read.opening, read.reach, size, True
         branch.system, branch.tools, branch.parameters = read.system, read.tools, read.parameters
         branch.messages, branch.answered = list(read.messages), 0
         branch.turns.append(turn)
         del branch.turns[:-_MOST_TURNS]
         self.touch(live)
         self._forget(live)
-        return Place(live, turn, previous)
+        return Place(live, turn, previous, prefix, added)
 
     def find(self, read: ReadRequest) -> Match | None:
         """Return the branch that a request continues, or is forked from; among equal ones, the newest."""
@@ -138,7 +146,7 @@ class Store:
             replay_from=len(read.messages),
             state=parent.state,
         )
-        return LiveBranch(branch)
+        return LiveBranch(branch, learned=source.live.learned)
 
     def _forget(self, newest: LiveBranch) -> None:
         """Forget the least recently used branches, until the rest is small enough, and the sessions of older ones."""

@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from operator import is_not
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from cupel._internal.counter import count_tokens
 from cupel._internal.digests import message_digest
-from cupel._planning import State, estimated, settle
 from cupel.messages import MessageInfo, MessageSession, default_prices, read_message
 from cupel.sessions import Bill, Prices
 from cupel.tokens import counter_or_default
-from cupel.watch._branches import Branch, WindowMessage
-from cupel.watch._reading import digests_of, opening_of
+from cupel.watch._branches import Branch, TurnAction, WindowMessage
+from cupel.watch._reading import ModelCall, digests_of, opening_of, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.tokens import TokenCounter
     from cupel.watch._branches import WatchedTurn
+    from cupel.watch._conversations import Place
     from cupel.watch._reading import ReadRequest
 
 _EVERYTHING: Final = 2**50
@@ -32,7 +33,69 @@ _MOST_REFUSALS: Final = 2
 _MOST_FORMS: Final = 2_000
 """Messages sent in place of the client's that are kept; beyond that, the windows of earlier turns are forgotten."""
 _MOST_COUNTED: Final = 100_000
+LARGE: Final = 1_000_000
+"""Bytes of a request from which it is read in a process of its own: others would have to wait for about a second."""
 _counted: dict[bytes, int] = {}
+
+
+class Sizes(NamedTuple):
+    """The tokens of a request: those of system prompt, tools and the frame, and of each message."""
+
+    opening: int
+    messages: list[int]
+
+
+class Task(NamedTuple):
+    """Everything but the request that the choice of its messages depends on."""
+
+    budget: int
+    state: str | None = None
+    """The state of the branch's session."""
+    looked: tuple[int, Any] | None = None
+    """If there is no state, the number of messages of the request before, which was only looked at, and its usage."""
+    idle: float | None = None
+
+
+class ChosenWindow(NamedTuple):
+    """The messages that a session chose for a request."""
+
+    window: list[int | WindowMessage] | None
+    """Positions of the client's own messages, and messages in place of others; None for all of the client's own."""
+    state: str
+    """The session's state afterwards."""
+    action: TurnAction
+    tokens: int
+    bill: Bill
+    explain: str
+    changes: list[tuple[tuple[int, ...], str]]
+    marks: tuple[int | None, list[int]]
+    """The client's cache marks: how many are before the messages, and which messages have one."""
+
+
+@dataclass(slots=True)
+class Learned:
+    """What the usage of requests tells that append to the one before: about the provider's tokens and its cache.
+
+    A request that the session rewrote says nothing of how the cache would have served the client's own.
+    """
+
+    ours: int = 0
+    theirs: int = 0
+    """Tokens that these requests added, by the provider's count."""
+    cacheable: int = 0
+    """Tokens that these requests repeated."""
+    read: int = 0
+    """The part of them that the cache served."""
+
+    @property
+    def served(self) -> float:
+        """The share of the tokens that could be cached which the provider's cache serves."""
+        return min(1.0, self.read / self.cacheable) if self.cacheable else 1.0
+
+    @property
+    def rate(self) -> float:
+        """The provider's tokens for one of ours; 0 if it is not known."""
+        return self.theirs / self.ours if self.ours else 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -44,12 +107,15 @@ class LiveBranch:
     """A digest of each message of the newest request."""
     opening: tuple[bytes, bytes] = (b"", b"")
     """Digests of its system prompt and its tools."""
+    reach: int = 0
+    """How many of its messages the provider was asked to cache."""
     size: int = 0
     """Bytes of the newest request."""
+    learned: Learned = field(default_factory=Learned)
     begun: bool = False
     """Whether it has had a request since the watcher started."""
-    body: bytes | None = None
-    """The newest governed body; None if the client's own was sent."""
+    choice: ChosenWindow | None = None
+    """What was chosen for the messages of the newest request; None if the client's own were sent unasked."""
     active: bool = False
     """Whether the session chose the newest request, even if it left it unchanged."""
     refusals: int = 0
@@ -61,8 +127,10 @@ class LiveBranch:
     """The budget and the parts of a request that the session was made with."""
     _before: str | None = None
     """The state before the newest request."""
-    _served: float = 1.0
-    """The share of the tokens that could be cached which the provider's cache served last."""
+    _settled: WatchedTurn | None = None
+    """The newest turn whose cost is known."""
+    _whole: tuple[int, float] = (0, 0.0)
+    """The tokens of the client's own request on that turn, by our count and by the provider's."""
     _sizes: dict[bytes, int] = field(default_factory=dict[bytes, int])
     """Tokens of messages, by their digests."""
     _opening_tokens: tuple[tuple[bytes, bytes], int] | None = None
@@ -73,90 +141,138 @@ class LiveBranch:
         """Return a recorded branch, to be continued."""
         forms = {(form.position, message_digest(form.message)): at for at, form in enumerate(branch.forms)}
         size = len(msgspec.json.encode(branch.messages))
-        return cls(branch, digests_of(branch.asked), opening_of(branch.system, branch.tools), size, _forms=forms)
+        digests, opening = digests_of(branch.asked), opening_of(branch.system, branch.tools)
+        return cls(branch, digests, opening, reach=len(digests), size=size, _forms=forms)
 
-    def govern(self, turn: WatchedTurn, read: ReadRequest, budget: int, idle: float | None) -> bytes | None:
-        """Return the body to send; None for the client's own."""
-        branch = self.branch
-        last = branch.turns[-2] if len(branch.turns) > 1 else None
-        if turn.action == "retry" and last is not None:
-            turn.tokens, turn.explain, turn.window = last.tokens, last.explain, last.window
-            return self.body
+    def task(self, turn: WatchedTurn, read: ReadRequest, budget: int, idle: float | None) -> Task | None:
+        """Return what the session is to choose; None if the client's own messages are sent, or a choice is repeated."""
+        last = self.branch.turns[-2] if len(self.branch.turns) > 1 else None
         if obstacle := self.obstacle(read):
             turn.notes.append(f"not governed: {obstacle}")
+            self.choice = None
             return None
-        if branch.state is None and last is not None:
-            branch.state = _state_after(read, last)
-        session = self._opened(read, budget)
-        chosen = session.fit(read.messages, idle=idle)
-        if len(branch.forms) > _MOST_FORMS:
-            self._forget_windows()
-        if not _is_same(chosen.messages, read.messages):
-            self.body = read.with_messages(chosen.messages if read.marks is None else chosen.marked())
-            pairs = zip(chosen.positions, chosen.messages, strict=True)
-            own = {id(message) for message in read.messages}
-            turn.window = [at if at is not None and id(one) in own else self.number(at, one) for at, one in pairs]
-        self._before, branch.state = branch.state, session.to_json()
+        if turn.action == "retry" and last is not None:
+            if last.action == "original":  # it would fail again
+                turn.action = "original"
+                return None
+            if self.choice is not None and self.choice.marks == (read.marks, read.marked):
+                return None
+            turn.action = "looked"
+        state = self.branch.state
+        looked = None if state is not None or last is None else (last.count, last.usage)
+        return Task(budget, state, looked, idle)
+
+    def is_large(self, read: ReadRequest, task: Task, place: Place) -> bool:
+        """Return whether a session must read so much that other conversations would have to wait for it."""
+        knows = self.session is not None and self._parameters == _parameters(read, task.budget)
+        return (place.added if knows else self.size) > LARGE
+
+    def choose(self, read: ReadRequest, task: Task) -> ChosenWindow:
+        """Let the branch's session choose the messages of a request; open it if any of its parameters changed."""
+        parameters = _parameters(read, task.budget)
+        if self.session is None or self._parameters != parameters:
+            self.session, self._parameters = session_for(read, task), parameters
+        return chosen_by(self.session, read, task.idle)
+
+    def govern(self, turn: WatchedTurn, read: ReadRequest, choice: ChosenWindow | None) -> bytes | None:
+        """Return the body to send for a choice, or again for the newest one; None for the client's own."""
+        if choice is not None:
+            self._before, self.branch.state, self.choice = self.branch.state, choice.state, choice
+            turn.action, turn.changes = choice.action, choice.changes
+            if len(self.branch.forms) > _MOST_FORMS:
+                self._forget_windows()
+        if self.choice is None:
+            return None
         self.active = True
-        turn.action, turn.tokens, turn.bill = chosen.action, chosen.total_tokens, chosen.bill
-        turn.explain = chosen.explain()
-        turn.changes = [(change.positions, str(change)) for change in chosen.changes]
-        return self.body
+        turn.tokens, turn.bill, turn.explain = self.choice.tokens, self.choice.bill, self.choice.explain
+        if self.choice.window is None:
+            return None
+        turn.window = [one if isinstance(one, int) else self.number(*one) for one in self.choice.window]
+        return read.with_messages(self.choice.window)
 
     def withdraw(self, turn: WatchedTurn, note: str, *, refused: bool) -> None:
         """Forget a request that was not sent after all, or could not be made."""
         if self.active:
             self.branch.state = self._before
-        self.session = self.body = None
+        self.session = self.choice = None
         self.active = False
         self.refusals += refused
         turn.action, turn.window, turn.bill, turn.explain, turn.changes = "original", None, None, "", []
         turn.notes.append(note)
 
-    def observe(self, turn: WatchedTurn) -> None:
+    def observe(self, turn: WatchedTurn, read: ReadRequest, budget: int) -> None:
         """Settle the bill of a governed request with the provider's usage."""
         self.refusals = 0
-        if self.session is not None and turn.usage:
-            estimate, turn.bill = turn.bill, self.session.observe(turn.usage) or turn.bill
-            self.branch.state = self.session.to_json()
-            self._learn(estimate, turn.bill)
+        if turn.usage:
+            session = self.session or session_for(read, Task(budget, self.branch.state))
+            turn.bill = session.observe(turn.usage) or turn.bill
+            self.branch.state = session.to_json()
 
-    def settle(self, turn: WatchedTurn, read: ReadRequest, previous: Sequence[bytes], idle: float | None) -> None:
-        """Compute the bill of sending everything: the turn's own, or the one that a governed turn is compared with.
+    def settle(self, turn: WatchedTurn, read: ReadRequest, place: Place, idle: float | None) -> None:
+        """Compute the bill of a turn, and that of sending everything if another request was sent, now or before."""
+        prices, sizes, last = prices_of(read), self.sizes(read), self._settled
+        whole, seen = sizes.opening + sum(sizes.messages), set(place.previous)
+        added = [size for size, digest in zip(sizes.messages, read.digests, strict=True) if digest not in seen]
+        new = sum(added) if place.previous else whole
+        is_warm = place.prefix is not None and not (idle is not None and idle > prices.ttl)
+        same = sizes.opening + sum(sizes.messages[: place.prefix]) if is_warm else 0
+        own = turn.bill or _bill(prices, sent=whole, read=prices.cached(same), new=new)
+        if turn.bill is None or turn.window is None:
+            turn.tokens = whole
+        if turn.usage and not own.settled:
+            own = _settled(own, turn.usage, prices)
+        turn.bill = own
+        held = sizes.opening + sum(sizes.messages[: common_run(place.previous, read.digests)])
+        if last is not None and is_warm:
+            self._learn(prices, turn, last, same / max(held, 1))
+        theirs, (ours, before) = self._in_full(turn, own, whole, held), self._whole
+        self._whole, self._settled = (whole, theirs), turn
+        if turn.window is not None or (last is not None and last.window is not None):
+            density = before / ours if ours else theirs / whole
+            again = prices.cached(round(same * density)) * self.learned.served
+            fresh = (theirs - held * density) * new / max(whole - held, 1)
+            turn.appended = _bill(prices, sent=round(theirs), read=round(again), new=round(fresh))
 
-        Args:
-            turn: The turn; its bill is None unless a session chose its request.
-            read: The client's request.
-            previous: Digests of the messages of the request before it.
-            idle: Seconds since that request.
+    def _in_full(self, turn: WatchedTurn, own: Bill, whole: int, held: int) -> float:
+        """Return the provider's tokens for the client's own request, of which ours are known.
+
+        Its beginning was counted with the request before; only what was added is estimated.
         """
-        prices, digests = prices_of(read), read.digests
+        if turn.window is None:
+            return own.sent
+        rate, (ours, theirs) = own.sent / max(turn.tokens, 1), self._whole
+        if not ours:
+            return rate * whole
+        return theirs * held / ours + (self.learned.rate or rate) * (whole - held)
+
+    def _learn(self, prices: Prices, turn: WatchedTurn, last: WatchedTurn, marked: float) -> None:
+        """Learn from a turn that appends to the last one; `marked` is the share that the client asked to cache."""
+        bill, before, learned, is_own = turn.bill, last.bill, self.learned, turn.window is None is last.window
+        if bill is None or before is None or not (bill.settled and before.settled):
+            return
+        if turn.action != "append" and not (is_own and turn.action == "looked"):
+            return
+        learned.cacheable += prices.cached(round(before.sent * marked) if is_own else before.sent)
+        learned.read += bill.read
+        if turn.tokens > last.tokens and bill.sent > before.sent:
+            learned.ours += turn.tokens - last.tokens
+            learned.theirs += bill.sent - before.sent
+
+    def sizes(self, read: ReadRequest) -> Sizes:
+        """Return the tokens of a request, each message counted once."""
         known, provider = self._sizes, read.call.provider
         self._sizes = {
             digest: known.get(digest) or message_tokens(read_message(message, provider))
-            for digest, message in zip(digests, read.messages, strict=True)
+            for digest, message in zip(read.digests, read.messages, strict=True)
         }
-        opening = self._tokens_of_opening(read)
-        sizes = [self._sizes[digest] for digest in digests]
-        sent, seen = opening + sum(sizes), set(previous)
-        new = sum(size for digest, size in zip(digests, sizes, strict=True) if digest not in seen)
-        forgotten = not previous or (idle is not None and idle > prices.ttl)
-        same = 0 if forgotten else opening + sum(sizes[: common_run(previous, digests)])
-        bill = estimated(prices, same=same, sent=sent, new=new if previous else sent)
-        own = bill if turn.window is None or turn.bill is None else turn.bill
-        if own is bill:
-            turn.tokens = sent
-        if turn.usage and not own.settled:
-            estimate, own = own, settle(State(pending=own), turn.usage, prices)[1] or own
-            self._learn(estimate, own)
-        if turn.window is not None:
-            turn.appended = _scaled(bill, prices, own.sent / max(turn.tokens, 1), self._served)
-        turn.bill = own
+        if self._opening_tokens is None or self._opening_tokens[0] != read.opening:
+            self._opening_tokens = read.opening, session_for(read, Task(_EVERYTHING)).fit([]).total_tokens
+        return Sizes(self._opening_tokens[1], [self._sizes[digest] for digest in read.digests])
 
-    def _learn(self, estimate: Bill | None, bill: Bill | None) -> None:
-        """Learn from a settled bill how much of the tokens that could be cached the provider's cache serves."""
-        if estimate is not None and bill is not None and estimate.read:
-            self._served = min(1.0, bill.read / bill.sent * estimate.sent / estimate.read)
+    def remember(self, read: ReadRequest, sizes: Sizes) -> None:
+        """Keep the tokens that another process counted."""
+        self._opening_tokens = read.opening, sizes.opening
+        self._sizes = dict(zip(read.digests, sizes.messages, strict=True))
 
     def number(self, position: int | None, message: Any) -> int:
         """Return the number of a message that is not the client's own, for `WatchedTurn.window`."""
@@ -176,35 +292,43 @@ class LiveBranch:
         """Return why a request is sent as it is; empty if it can be governed."""
         return read.obstacle or ("two requests in a row were refused" if self.refusals >= _MOST_REFUSALS else "")
 
-    def _opened(self, read: ReadRequest, budget: int) -> MessageSession[Any]:
-        """Return the session for a request; restore it from its state if any of its parameters changed."""
-        parameters = (budget, read.system, read.tools, read.marks)
-        if self.session is None or self._parameters != parameters:
-            self.session, self._parameters = opened(read, budget, self.branch.state), parameters
-        return self.session
 
-    def _tokens_of_opening(self, read: ReadRequest) -> int:
-        """Return the tokens of a request without messages, counted once for the same system prompt and tools."""
-        if self._opening_tokens is None or self._opening_tokens[0] != self.opening:
-            self._opening_tokens = self.opening, opened(read, _EVERYTHING, None).fit([]).total_tokens
-        return self._opening_tokens[1]
-
-
-def opened(read: ReadRequest, budget: int, state: str | None) -> MessageSession[Any]:
-    """Return a session with the parameters of a request, from a state."""
+def session_for(read: ReadRequest, task: Task) -> MessageSession[Any]:
+    """Return a session with the parameters of a request, from its state or from the request before."""
+    if task.looked is not None:
+        count, usage = task.looked
+        before = session_for(read, Task(_EVERYTHING))
+        before.fit(read.messages[:count])
+        if usage:
+            before.observe(usage)
+        task = task._replace(state=before.to_json(), looked=None)
     options: dict[str, Any] = {"provider": read.call.provider, "system": read.system, "tools": read.tools}
     options["prices"] = prices_of(read)
-    if state is None:
-        return MessageSession(budget, **options)
-    return MessageSession[Any].from_json(state, budget, **options)
+    if task.state is None:
+        return MessageSession(task.budget, **options)
+    return MessageSession[Any].from_json(task.state, task.budget, **options)
 
 
-def count_body(read: ReadRequest, budget: int, live: LiveBranch | None) -> bytes | None:
-    """Return the body of a call that counts tokens, for the request that a branch would send; None for the client's."""
-    if read.obstacle if live is None else live.obstacle(read):
-        return None
-    messages = opened(read, budget, None if live is None else live.branch.state).fit(read.messages).messages
-    return None if _is_same(messages, read.messages) else read.with_messages(messages)
+def chosen_by(session: MessageSession[Any], read: ReadRequest, idle: float | None) -> ChosenWindow:
+    """Return the messages that a session chooses for a request."""
+    turn, own = session.fit(read.messages, idle=idle), read.messages
+    window: list[int | WindowMessage] | None = None
+    if len(turn.messages) != len(own) or any(map(is_not, turn.messages, own)):
+        pairs = zip(turn.positions, turn.messages if read.marks is None else turn.marked(), strict=True)
+        window = [at if at is not None and message is own[at] else WindowMessage(at, message) for at, message in pairs]
+    changes = [(change.positions, str(change)) for change in turn.changes]
+    state, marks = session.to_json(), (read.marks, read.marked)
+    return ChosenWindow(window, state, turn.action, turn.total_tokens, turn.bill, turn.explain(), changes, marks)
+
+
+def chosen_apart(call: ModelCall, body: bytes, encoding: str, task: Task | None) -> tuple[ChosenWindow | None, Sizes]:
+    """Return what a session chooses for the body of a request, if it is asked, and the tokens of the whole request.
+
+    For a process of its own: everything that it takes and returns can be pickled.
+    """
+    read = read_request(call, body, encoding)
+    choice = None if task is None else chosen_by(session_for(read, task), read, task.idle)
+    return choice, LiveBranch(Branch(session="", title="", provider=call.provider)).sizes(read)
 
 
 def prices_of(read: ReadRequest) -> Prices:
@@ -243,20 +367,31 @@ def _text_tokens(text: str) -> int:
     return _counted[key]
 
 
-def _state_after(read: ReadRequest, last: WatchedTurn) -> str:
-    """Return the state of a session that has sent the last request, for a branch that was only looked at so far."""
-    session = opened(read, _EVERYTHING, None)
-    session.fit(read.messages[: last.count])
-    if last.usage:
-        session.observe(last.usage)
-    return session.to_json()
+def _parameters(read: ReadRequest, budget: int) -> tuple[Any, ...]:
+    """Return the budget and the parts of a request that a session is made with."""
+    return budget, read.system, read.tools, read.marks
 
 
-def _is_same(messages: list[Any], own: list[Any]) -> bool:
-    return len(messages) == len(own) and all(one is other for one, other in zip(messages, own, strict=True))
+def _bill(prices: Prices, *, sent: int, read: int, new: int, settled: bool = False) -> Bill:
+    """Return the bill of a request of which the cache serves `read` tokens, as long as they are not new."""
+    new = min(new, sent)
+    read = min(read, sent - new) if not settled else read
+    price = prices.read * read + prices.write * (sent - read)
+    return Bill(sent=sent, read=read, rewritten=max(0, sent - read - new), new=new, price=price, settled=settled)
 
 
-def _scaled(bill: Bill, prices: Prices, ratio: float, served: float) -> Bill:
-    """Return a bill in the provider's tokens; `served` is the share of its cached tokens that are read."""
-    sent, read, new = (round(tokens * ratio) for tokens in (bill.sent, bill.read * served, bill.new))
-    return estimated(replace(prices, minimum=0, step=1), same=read, sent=sent, new=new)
+def _settled(estimate: Bill, usage: dict[str, Any], prices: Prices) -> Bill:
+    """Return the bill of a request with the provider's own counts; the estimate if there are none."""
+    told = _meter().copy().observe(usage)
+    if told is None:
+        return estimate
+    new = min(round(estimate.new * told.sent / max(estimate.sent, 1)), told.sent - told.read)
+    return _bill(prices, sent=told.sent, read=told.read, new=new, settled=True)
+
+
+@cache
+def _meter() -> MessageSession[Any]:
+    """Return a session that reads the usage of any provider."""
+    session = MessageSession[Any](_EVERYTHING, provider="openai")
+    session.fit([{"role": "user", "content": "Hello"}])
+    return session

@@ -83,6 +83,18 @@ def is_signed(headers: Headers) -> bool:
     return any(name == b"authorization" and value.startswith(b"AWS4-") for name, value in headers)
 
 
+def foreign_site(headers: Headers) -> str:
+    """Return the origin of the web page that sends a request, if it is not this server's; empty for other clients.
+
+    >>> foreign_site([(b"host", b"127.0.0.1:80"), (b"origin", b"https://evil.example")])
+    'https://evil.example'
+    """
+    origin, host = single(headers, b"origin"), single(headers, b"host")
+    if origin:
+        return "" if origin == f"http://{host}" else origin
+    return "another site" if single(headers, b"sec-fetch-site") == "cross-site" else ""
+
+
 def is_local(host: str, *, names: Iterable[str], any_address: bool) -> bool:
     """Return whether a Host header names this machine; a name that is only resolved to it may be a hostile site's.
 

@@ -22,6 +22,7 @@ from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.watch._conversations import Store
 from cupel.watch._recordings import MOST_BYTES, Recordings
 from cupel.watch._serving import listening
+from cupel.watch._verdict import suggested_budget, summary, verdict
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -35,6 +36,9 @@ _UPSTREAMS: Final = {
     "ANTHROPIC_BASE_URL": ("/anthropic", "https://api.anthropic.com"),
 }
 """For each variable that points clients at a provider, the prefix under which it is forwarded, and the default."""
+_SIGNALLED: Final = 128
+"""The exit code of a program that a signal ends is larger than the signal's number by this."""
+_MOST_NAMED: Final = 3
 _SWITCH: Final = 0.0005
 """Seconds after which the observer's threads let the proxy go on; by default, answers would wait for up to 5 ms."""
 SERVER: Final[dict[str, Any]] = {
@@ -61,6 +65,7 @@ class WatchOptions:
         host: The address to listen on.
         port: The port; 0 takes a free one.
         allow_hosts: Names that a Host header may have, besides this machine's own addresses.
+        allow_origins: Origins of web pages whose calls are forwarded, such as `http://localhost:3000`.
         folder: Where conversations are recorded; None records nothing.
         most_bytes: Bytes that all recordings may take.
         command: A program to start with the base URLs set, and its arguments; the proxy ends with it.
@@ -71,6 +76,7 @@ class WatchOptions:
     host: str = "127.0.0.1"
     port: int = 0
     allow_hosts: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
     folder: Path | None = Path("windows")
     most_bytes: int = MOST_BYTES
     command: tuple[str, ...] = ()
@@ -131,31 +137,58 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     with listening(options.host, options.port) as listener:
         watcher = Watcher(store, recordings)
         hosts = (options.host, *options.allow_hosts)
-        app = WatchApp(watcher, upstreams, hosts=hosts, any_address=not options.is_loopback)
+        origins = options.allow_origins
+        app = WatchApp(watcher, upstreams, hosts=hosts, any_address=not options.is_loopback, origins=origins)
         config = uvicorn.Config(app, lifespan="on", **SERVER)
         variables = options.variables(listener.getsockname()[1])
         if not options.is_loopback:
-            say(f"warning: anybody who reaches {options.host} can use this proxy and read every conversation")
+            say(f"warning: anybody who reaches {options.host} can use this proxy")
         say(f"{'looking at' if options.budget is None else 'governing'} the calls to {store.upstream}")
-        say(f"see them at {_origin(variables)}{PAGE}/")
+        say(f"see them at {_origin(variables)}{PAGE}/?token={app.token}")
         for name, value in variables.items() if not options.command else ():
             say(f"export {name}={value}")
         watcher.warm_up()
         try:
-            return asyncio.run(_serve(config, store, listener, options.command, {**os.environ, **variables}))
+            with _ended_by(signal.SIGTERM):
+                return asyncio.run(_serve(config, store, listener, options.command, {**os.environ, **variables}))
         finally:
             watcher.close()
-            say(_summary(watcher, options.folder))
+            for line in _summary(watcher, options.folder):
+                say(line)
 
 
-def _summary(watcher: Watcher, folder: Path | None) -> str:
-    """Return a line on everything that was seen."""
-    total = watcher.total
+@contextmanager
+def _ended_by(number: signal.Signals) -> Generator[None, None, None]:
+    """End as with Ctrl-C, with the summary, when a signal arrives."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(_SIGNALLED + number)
+
+    before = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _summary(watcher: Watcher, folder: Path | None) -> list[str]:
+    """Return lines on everything that was seen; the last one says what governing changed, and what was not read."""
+    total, in_full = watcher.total, watcher.in_full
     about = "" if total.settled else "about "
     cached = f"{total.read / total.sent:.0%} of them cached" if total.sent else "none of them answered"
     recorded = "" if folder is None else f", recorded in {folder}"
-    failed = f"; {watcher.failures:,} not read or not governed: {watcher.reason}" if watcher.failures else ""
-    return f"{plural(watcher.seen, 'call')} seen: {about}{total.sent:,} tokens, {cached}{recorded}{failed}"
+    failed = f"; {watcher.failures:,} not governed: {watcher.reason}" if watcher.failures else ""
+    lines = [f"{plural(watcher.seen, 'call')} seen: {about}{total.sent:,} tokens, {cached}{recorded}{failed}"]
+    budget = watcher.store.budget
+    if budget is not None and total.price > in_full.price:
+        found = suggested_budget(watcher.store.live, budget)
+        advice = "no budget was found" if found is None else f"a budget of about {found:,} is one"
+        lines.append(f"{verdict(total, in_full)}; {advice} at which it would not")
+    unread = watcher.unread.most_common()
+    named = ", ".join(f"{count:,} × {name}" for name, count in unread[:_MOST_NAMED])
+    more = f" and {len(unread) - _MOST_NAMED:,} more" if len(unread) > _MOST_NAMED else ""
+    not_read = f"{plural(watcher.unread.total(), 'call')} not read{f': {named}{more}' if named else ''}"
+    return [*lines, f"{summary(watcher.changed, total, in_full)}; {not_read}"]
 
 
 def _origin(variables: Mapping[str, str]) -> str:
@@ -184,7 +217,7 @@ async def _serve(
         code = await child.wait()
         server.should_exit = True
         await serving
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else _SIGNALLED - code
 
 
 @contextmanager
@@ -213,10 +246,10 @@ def prepared(command: Sequence[str], environment: Mapping[str, str]) -> tuple[li
     found["OPENAI_API_BASE"] = found.get("OPENAI_BASE_URL", "")  # LiteLLM's name, which aider reads
     for name in ("no_proxy", "NO_PROXY"):
         found[name] = ",".join(filter(None, (found.get(name), "127.0.0.1", "localhost")))
+    # Claude Code turns it off for another base URL; it may be started by npx or a script.
+    found.setdefault("ENABLE_TOOL_SEARCH", "true")
     arguments, program = list(command), Path(command[0]).stem
-    if program == "claude":
-        found.setdefault("ENABLE_TOOL_SEARCH", "true")  # Claude Code turns it off for another base URL
-    elif program == "codex":
+    if program == "codex":
         if not found.get("OPENAI_API_KEY"):
             msg = "codex cannot be watched with a ChatGPT login: set OPENAI_API_KEY, so that it uses the API"
             raise ConfigurationError(msg)

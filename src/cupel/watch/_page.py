@@ -20,6 +20,7 @@ from cupel.messages import MessageInfo, read_message, to_items
 from cupel.model import ContextBudget
 from cupel.page import ConversationTexts, LivePage, Variant, render_page
 from cupel.watch._govern import message_tokens
+from cupel.watch._verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -34,6 +35,8 @@ _MOST_BYTES: Final = 4_000_000
 """The longest question of a page."""
 _WINDOWS: Final = 4
 """The pages of single turns that are kept for their questions."""
+_TURNS: Final = 200
+"""Turns of a long conversation that are shown at once."""
 _GLANCE: Final = 0.1
 """Seconds between two looks for changes."""
 _SAFE: Final = {
@@ -104,7 +107,10 @@ def page_routes(store: Store) -> list[BaseRoute]:
         branch = store.branch(request.query_params.get("session", ""))
         if branch is None:
             return json_response({"error": "this conversation is not in memory any more"}, 404)
-        return json_response(await run_in_threadpool(turns_payload, store, branch))
+        wanted = request.query_params.get("turn", "")
+        return json_response(
+            await run_in_threadpool(turns_payload, store, branch, int(wanted) if wanted.isdecimal() else None)
+        )
 
     async def page_of(request: Request) -> LivePage | None:
         key = str(request.path_params["session"]), int(request.path_params["turn"])
@@ -170,9 +176,15 @@ def _branch_row(branch: Branch) -> dict[str, Any]:
     }
 
 
-def turns_payload(store: Store, branch: Branch) -> dict[str, Any]:
-    """Return a branch turn by turn: each request with its cost and, if governed, the cost of sending everything."""
-    messages, turns = branch.asked, list(branch.turns)
+def turns_payload(store: Store, branch: Branch, wanted: int | None = None) -> dict[str, Any]:
+    """Return one page of a branch: each request with its cost and, if governed, the cost of sending everything.
+
+    The page is the one with turn number `wanted`, counted from 1; by default the newest.
+    """
+    every = list(branch.turns)
+    first = (min(max(wanted or len(every), 1), len(every)) - 1) // _TURNS * _TURNS
+    turns = every[first : first + _TURNS]
+    messages = branch.asked[: max(turn.count for turn in turns)]
     opening = [info for info in (_opening(branch.system), _opening(branch.tools)) if info is not None]
 
     def read(message: Any) -> MessageInfo:
@@ -197,7 +209,9 @@ def turns_payload(store: Store, branch: Branch) -> dict[str, Any]:
         "steps": [turn.count for turn in turns],
     }
     window = f"window/{quote(branch.session, safe='')}"
-    return {"budget": store.budget, "strategies": list(strategies), "conversations": [talk], "window": window}
+    story = {"budget": store.budget, "strategies": list(strategies), "conversations": [talk], "window": window}
+    told = verdict(branch.total, branch.appended) if any(turn.appended for turn in every) else ""
+    return {**story, "first": first, "turns": len(every), "verdict": told}
 
 
 def _request(branch: Branch, turn: WatchedTurn, texts: ConversationTexts) -> list[int]:

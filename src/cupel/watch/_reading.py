@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import msgspec
 from cupel._internal.digests import message_digest
 from cupel._internal.documents import is_list, is_object
 from cupel.messages import Provider
+from cupel.watch._branches import WindowMessage
 
 MAX_BODY: Final = 64_000_000
 """Bytes of a body, unpacked, that are read; a longer one is only forwarded."""
@@ -52,15 +54,47 @@ _CALLS: Final = {
 }
 
 
+_BELOW_VERSION: Final = ("/messages", "/messages/count_tokens")
+"""Paths of clients whose base URL for Anthropic ends in `/v1`."""
+_PATH: Final = re.compile(
+    r"(/(messages|completions?|responses|chat|generate|converse|invoke)(-[a-z-]+)?|enerateContent)$"
+)
+_BODY: Final = re.compile(rb'"(messages|contents|prompt)"\s*:')
+
+
 def call_of(method: str, path: str) -> ModelCall | None:
-    """Return the kind of a call, by its path; None for everything that is only forwarded.
+    """Return the kind of a call, by its path below the upstream; None for everything that is only forwarded.
 
     >>> call_of("POST", "/openai/chat/completions").provider, call_of("POST", "/v1/embeddings")
     ('openai', None)
     """
     if method != "POST":
         return None
-    return next((call for ending, call in _CALLS.items() if path.endswith(ending)), None)
+    full = f"/v1{path}" if path in _BELOW_VERSION else path
+    return next((call for ending, call in _CALLS.items() if full.endswith(ending)), None)
+
+
+def path_at(base: str, path: str) -> str:
+    """Return the path of a call at an upstream, with its version once: clients differ in whether their base URL has it.
+
+    >>> path_at("/v1", "/v1/messages"), path_at("/", "/messages"), path_at("/gateway", "")
+    ('/v1/messages', '/v1/messages', '/gateway')
+    """
+    base = base.rstrip("/")
+    if base.endswith("/v1") and f"{path}/".startswith("/v1/"):
+        path = path[3:]
+    elif path in _BELOW_VERSION and not base.endswith("/v1"):
+        path = f"/v1{path}"
+    return f"{base}{path}" or "/"
+
+
+def looks_like_call(method: str, path: str, beginning: bytes) -> bool:
+    """Return whether a request asks a model for something, as its path or the beginning of its body tells.
+
+    >>> looks_like_call("POST", "/v1beta/models/m:generateContent", b""), looks_like_call("POST", "/v1/files", b"{}")
+    (True, False)
+    """
+    return method == "POST" and bool(_PATH.search(path) or (b'"model"' in beginning and _BODY.search(beginning)))
 
 
 class UnreadableError(ValueError):
@@ -107,10 +141,21 @@ class ReadRequest:
         """Return a field, decoded; None if there is none."""
         return msgspec.json.decode(self.fields[name]) if name in self.fields else None
 
-    def with_messages(self, messages: Sequence[Any]) -> bytes:
+    @property
+    def reach(self) -> int:
+        """How many messages a cache may hold: those up to the last mark, or all where callers set none."""
+        if self.call.provider != "anthropic" or "cache_control" in self.fields:
+            return len(self.messages)
+        return max(self.marked, default=-1) + 1
+
+    @property
+    def marked(self) -> list[int]:
+        """The positions of messages with a cache mark."""
+        return [at for at, raw in enumerate(self.raw) if _MARK in bytes(raw)]
+
+    def with_messages(self, window: Sequence[int | WindowMessage]) -> bytes:
         """Return the body with other messages; the client's own, and all other fields, keep their bytes."""
-        own = {id(message): raw for message, raw in zip(self.messages, self.raw, strict=True)}
-        chosen = [own.get(id(message), message) for message in messages]
+        chosen = [self.raw[one] if isinstance(one, int) else one.message for one in window]
         return msgspec.json.encode({**self.fields, self.call.messages: chosen})
 
 

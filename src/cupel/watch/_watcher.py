@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
 from queue import PriorityQueue
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from cupel.errors import CupelError
+from cupel.errors import CupelError, SelectionError
 from cupel.messages import MessageSession
 from cupel.sessions import Bill
+from cupel.watch._apart import apart
 from cupel.watch._conversations import Place, Store
-from cupel.watch._govern import count_body
+from cupel.watch._govern import LARGE, ChosenWindow, Sizes, Task, chosen_apart, chosen_by, session_for
 from cupel.watch._headers import harmless, secrets_of, single
 from cupel.watch._reading import ModelCall, ReadRequest, UnreadableError, read_answer, read_request
 
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 10.0
 """Seconds after which a request is sent as it is, because governing takes too long."""
+_PATIENCE_WITH_LARGE: Final = 30.0
 _REFUSED: Final = 400
 _LONGEST: Final = 500
+T = TypeVar("T")
 _log = logging.getLogger("cupel.watch")
 
 
@@ -39,6 +43,7 @@ class Exchange:
     call: ModelCall
     body: bytes
     headers: Headers
+    path: str = ""
     query: bytes = b""
     governs: bool = False
     """Whether its messages may be replaced."""
@@ -55,23 +60,33 @@ class Exchange:
     place: Place | None = None
     idle: float | None = None
     """Seconds since the request before it."""
+    sizes: Sizes | None = None
+    """Its tokens, if another process counted them."""
+    counted: bool = False
+    """Whether another process has been asked to count them."""
 
 
 class Worker:
     """A thread that does the most urgent of its jobs first."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._jobs: PriorityQueue[tuple[int, int, Callable[[], object] | None]] = PriorityQueue()
         self._numbers = count()
-        self._thread = Thread(target=self._run, name="cupel-watch")
+        self._thread = Thread(target=self._run, name=name)
         self._thread.start()
 
     def submit(self, job: Callable[[], object] | None, *, later: int = 0) -> None:
         """Add a job; None ends the thread."""
         self._jobs.put((later, next(self._numbers), job))
 
+    def finish(self) -> None:
+        """Wait until all jobs are done that wait now, and those that they add."""
+        done = Event()
+        self.submit(done.set, later=2)
+        done.wait()
+
     def close(self) -> None:
-        """Wait until all jobs are done."""
+        """Wait until all jobs are done, and end the thread."""
         self.submit(None, later=2)
         self._thread.join()
 
@@ -86,14 +101,23 @@ class Watcher:
     def __init__(self, store: Store, recordings: Recordings | None = None) -> None:
         self.store = store
         self._recordings = recordings
-        self._worker = Worker()
+        self._worker = Worker("cupel-watch")
+        self._counting = Worker("cupel-watch-large")
+        """Waits for the processes that count large requests."""
+        self._closed = False
         self._open: set[Exchange] = set()
         self.seen = 0
         """Calls that were answered."""
         self.total = Bill()
         """The bill of these calls."""
+        self.in_full = Bill()
+        """The bill of the same calls, had every request been sent as the client wrote it; in parts an estimate."""
+        self.changed = 0
+        """Requests whose messages were replaced."""
+        self.unread: Counter[str] = Counter()
+        """Model calls that were not read, by method and path."""
         self.failures, self.reason = 0, ""
-        """Calls that were not read, or not governed, and why the last of them was not."""
+        """Other calls that were not observed or not governed, and why the last of them was not."""
         for live in () if recordings is None else recordings.load(store.memory):
             store.touch(live)
 
@@ -114,25 +138,40 @@ class Watcher:
 
     async def govern(self, exchange: Exchange) -> bytes | None:
         """Return the body to send in place of the client's; None for the client's own, also after any failure."""
-        chosen: Future[bytes | None] = Future()
-
-        def choose(exchange: Exchange) -> None:
-            if not chosen.set_running_or_notify_cancel():  # the original was sent meanwhile
-                self._begin(exchange)
-                return
-            try:
-                chosen.set_result(self._govern(exchange))
-            except Exception as error:  # noqa: BLE001  (governing never breaks a call)
-                chosen.set_exception(error)
-
-        self._submit(exchange, choose)
+        patience = _PATIENCE if len(exchange.body) <= LARGE else _PATIENCE_WITH_LARGE
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(chosen), _PATIENCE)
-        except Exception as error:  # noqa: BLE001
-            late = f"it took longer than {_PATIENCE:g} seconds"
+            return await asyncio.wait_for(self._choose(exchange), patience)
+        except Exception as error:  # noqa: BLE001  (governing never breaks a call)
+            late = f"it took longer than {patience:g} seconds"
             said = late if isinstance(error, TimeoutError) else _said(error)
             self.withdraw(exchange, f"governing failed, the original request was sent: {said}")
             return None
+
+    async def _choose(self, exchange: Exchange) -> bytes | None:
+        """Return the body to send, chosen in the thread or, for a large request, in a process of its own."""
+        found = await self._result(exchange, self._govern)
+        if not isinstance(found, Task):
+            return found
+        choice, exchange.sizes = await asyncio.to_thread(_apart, exchange, found)
+        exchange.counted = True
+        return await self._result(exchange, lambda exchange: self._adopt(exchange, choice))
+
+    def _result(self, exchange: Exchange, job: Callable[[Exchange], T]) -> asyncio.Future[T]:
+        """Do a job in the thread and return its result; only read the request if nobody waits for it any more."""
+        result: Future[T] = Future()
+
+        def work(exchange: Exchange) -> None:
+            if not result.set_running_or_notify_cancel():  # the original was sent meanwhile
+                if exchange.read is None:
+                    self._begin(exchange)
+                return
+            try:
+                result.set_result(job(exchange))
+            except Exception as error:  # noqa: BLE001
+                result.set_exception(error)
+
+        self._submit(exchange, work)
+        return asyncio.wrap_future(result)
 
     def withdraw(self, exchange: Exchange, note: str, *, refused: bool = False) -> None:
         """Note that the original request was sent after all."""
@@ -148,28 +187,41 @@ class Watcher:
 
     def close(self) -> None:
         """Finish everything that was seen."""
+        if self._closed:
+            return
+        self._closed = True
+        self._worker.finish()
+        self._counting.close()
         self._worker.close()
         if self._recordings is not None:
             self._recordings.close()
 
-    def _submit(self, exchange: Exchange, job: Callable[[Exchange], object], *, later: int = 0) -> None:
+    def _submit(
+        self, exchange: Exchange, job: Callable[[Exchange], object], *, later: int = 0, worker: Worker | None = None
+    ) -> None:
         def safe() -> None:
             try:
                 job(exchange)
             except Exception as error:  # noqa: BLE001  (a failure of the observer stays here)
-                self._failed(_said(error))
-                exchange.notes.append(f"not observed: {self.reason}")
+                self._failed(exchange, _said(error))
+                exchange.notes.append(f"not observed: {_said(error)}")
                 self._open.discard(exchange)
 
         self._open.add(exchange)
-        self._worker.submit(safe, later=later)
+        (worker or self._worker).submit(safe, later=later)
 
-    def _failed(self, reason: str) -> None:
-        self.failures, self.reason = self.failures + 1, reason
+    def _failed(self, exchange: Exchange, reason: str) -> None:
+        if exchange.read is not None:  # it is counted as not read
+            self.failures, self.reason = self.failures + 1, reason
         _log.warning("a call is not observed or not governed: %s", reason)
 
     def _begin(self, exchange: Exchange) -> ReadRequest:
-        exchange.read = read = read_request(exchange.call, exchange.body, single(exchange.headers, b"content-encoding"))
+        try:
+            read = read_request(exchange.call, exchange.body, single(exchange.headers, b"content-encoding"))
+        except Exception:
+            self.unread[f"POST {exchange.path}"] += 1
+            raise
+        exchange.read = read
         if not exchange.call.counts:
             exchange.place = place = self.store.place(read, len(exchange.body), exchange.at)
             turns = place.live.branch.turns
@@ -180,20 +232,44 @@ class Watcher:
             self.store.changes += 1
         return read
 
-    def _govern(self, exchange: Exchange) -> bytes | None:
+    def _govern(self, exchange: Exchange) -> bytes | Task | None:
+        """Return the body to send, None for the client's own, or the task of another process."""
         read, budget, place = self._begin(exchange), self.store.budget, exchange.place
         if budget is None:
             return None
-        if place is None:
+        if place is None:  # it counts the tokens of a request
             match = self.store.find(read)
-            return count_body(read, budget, None if match is None else match.live)
-        body = place.live.govern(place.turn, read, budget, exchange.idle)
-        if not place.live.active and place.turn.notes:
-            self._failed(place.turn.notes[-1])
+            if read.obstacle if match is None else match.live.obstacle(read):
+                return None
+            task = Task(budget, None if match is None else match.live.branch.state)
+            if len(exchange.body) > LARGE:
+                return task
+            choice = chosen_by(session_for(read, task), read, None)
+            return None if choice.window is None else read.with_messages(choice.window)
+        live, turn = place.live, place.turn
+        asked = live.task(turn, read, budget, exchange.idle)
+        if asked is not None and live.is_large(read, asked, place):
+            return asked
+        body = live.govern(turn, read, None if asked is None else live.choose(read, asked))
+        if not live.active and turn.notes:
+            self._failed(exchange, turn.notes[-1])
         return body
 
+    def _adopt(self, exchange: Exchange, choice: ChosenWindow | None) -> bytes | None:
+        """Return the body for the choice of another process."""
+        read, place = exchange.read, exchange.place
+        if read is None or choice is None:
+            return None
+        if place is None:
+            return None if choice.window is None else read.with_messages(choice.window)
+        if place.turn is not place.live.branch.turns[-1]:
+            msg = "the next request of its conversation came before it was chosen"
+            raise SelectionError(msg)
+        place.live.session = None  # it has not seen this turn
+        return place.live.govern(place.turn, read, choice)
+
     def _withdraw(self, exchange: Exchange, note: str, *, refused: bool) -> None:
-        self._failed(note)
+        self._failed(exchange, note)
         if exchange.place is not None:
             exchange.place.live.withdraw(exchange.place.turn, note, refused=refused)
 
@@ -201,7 +277,7 @@ class Watcher:
         if exchange.place is None:
             self._open.discard(exchange)
             return
-        live, turn, _ = exchange.place
+        live, turn, read, budget = exchange.place.live, exchange.place.turn, exchange.read, self.store.budget
         headers = exchange.answer_headers
         turn.status, turn.seconds, turn.headers = exchange.status, exchange.seconds, turn.headers | harmless(headers)
         if exchange.status >= _REFUSED:
@@ -215,8 +291,8 @@ class Watcher:
                 )
                 if newest:
                     live.branch.messages, live.branch.answered = [*live.branch.asked, *answer], len(answer)
-                if newest and live.active:
-                    live.observe(turn)
+                if newest and live.active and read is not None and budget is not None:
+                    live.observe(turn, read, budget)
             except (UnreadableError, CupelError, TypeError) as error:
                 turn.notes.append(f"the answer is not read: {error}")
         live.unwritten += 1
@@ -226,18 +302,39 @@ class Watcher:
         place, read = exchange.place, exchange.read
         if place is None or read is None:
             return
-        live, turn, previous = place
+        live, turn, is_answered = place.live, place.turn, exchange.status < _REFUSED
+        if is_answered and not exchange.counted and place.added > LARGE:
+            self._submit(exchange, self._count, worker=self._counting)
+            return
         try:
-            if exchange.status < _REFUSED:
-                live.settle(turn, read, previous, exchange.idle)
+            if exchange.sizes is not None:
+                live.remember(read, exchange.sizes)
+            if is_answered and (exchange.sizes is not None or not exchange.counted):
+                live.settle(turn, read, place, exchange.idle)
                 self.total += turn.bill or Bill()
+                self.in_full += turn.appended or turn.bill or Bill()
         except (CupelError, TypeError) as error:
             turn.notes.append(f"no bill: {error}")
         self._open.discard(exchange)
         live.unwritten -= 1
+        self.changed += turn.window is not None
         if self._recordings is not None and not live.unwritten:
             self._recordings.write(live.branch)
         self.store.changes += 1
+
+    def _count(self, exchange: Exchange) -> None:
+        """Count a large request in a process of its own."""
+        try:
+            _, exchange.sizes = _apart(exchange, None)
+        except Exception as error:  # noqa: BLE001  (without a bill, it is recorded all the same)
+            exchange.notes.append(f"no bill: {_said(error)}")
+        exchange.counted = True
+        self._submit(exchange, self._keep, later=1)
+
+
+def _apart(exchange: Exchange, task: Task | None) -> tuple[ChosenWindow | None, Sizes]:
+    encoding = single(exchange.headers, b"content-encoding")
+    return apart(chosen_apart, exchange.call, exchange.body, encoding, task)
 
 
 def _said(error: BaseException) -> str:

@@ -1,5 +1,7 @@
 """The watcher's page in the browser while a conversation runs."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
@@ -22,7 +24,7 @@ def watch(browser):
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(f"thrown: {error}"))
-        page.goto(f"{proxy.url}/_cupel/")
+        page.goto(f"{proxy.url}/_cupel/?token={proxy.token}")
         until(page, "document.getElementById('watch-note').textContent !== ''")
         return page
 
@@ -138,3 +140,63 @@ def test_looks(watch, width, scheme):
         faults = axe.Axe().run(page).response["violations"]
         serious = [fault for fault in faults if fault["impact"] in {"serious", "critical"}]
         assert [(fault["id"], node["target"]) for fault in serious for node in fault["nodes"]] == []
+
+
+def test_the_token_leaves_the_address(watch):
+    with running(reply_to) as upstream, proxied(upstream.url) as proxy:
+        page = watch(proxy)
+        assert "token" not in page.url
+        page.reload()
+        until(page, "document.getElementById('watch-note').textContent.includes('none yet')")
+
+
+def test_a_phone_shows_price_and_cache_without_scrolling_sideways(watch):
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        messages = history("openai", 12, "A long opening that has to be broken into several lines of the table.")
+        httpx.post(
+            proxy.url + PATHS["openai"], json=body("openai", messages, model="a-model-with-a-long-name-2026-11-18")
+        )
+        proxy.turns(1)
+        page = watch(proxy, width=390)
+        until(page, "document.querySelectorAll('#watch-rows tr').length === 1")
+        right = "[...document.querySelectorAll('.watched th, .watched td')].filter((one) => one.offsetParent)"
+        edges = page.evaluate(f"{right}.map((one) => [one.textContent, one.getBoundingClientRect().right])")
+        assert {"Cached", "Price", "Sending everything"} <= {text for text, _ in edges}
+        assert max(edge for _, edge in edges) <= 390
+
+
+def test_long_conversations_come_page_by_page(watch, monkeypatch):
+    monkeypatch.setattr("cupel.watch._page._TURNS", 4)
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for count in range(10):
+            send(proxy, count)
+        proxy.turns(10)
+        title = "document.getElementById('turn-title').textContent"
+        page = watch(proxy)
+        until(page, f"{title} === 'Turn 10 of 10'")
+        assert page.is_hidden("#turns-later")
+        page.click("#turns-earlier")
+        until(page, f"{title} === 'Turn 8 of 10'")
+        page.click("#turn-previous")
+        until(page, f"{title} === 'Turn 7 of 10'")
+        assert page.get_attribute("#turn-window a", "href").endswith("/6/")
+        send(proxy, 10)
+        until(page, f"{title} === 'Turn 7 of 11'")
+        page.reload()
+        until(page, f"{title} === 'Turn 7 of 11'")
+        page.click("#turns-later")
+        until(page, f"{title} === 'Turn 9 of 11'")
+
+
+def test_where_governing_cost_more_the_page_says_so(watch):
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
+        for count in range(8, 14):
+            send(proxy, count)
+        proxy.turns(6)
+        turn = proxy.branches[0].turns[-1]
+        turn.appended = replace(turn.appended, price=0.0)
+        for one in proxy.branches[0].turns[:-1]:
+            one.appended = turn.appended
+        page = watch(proxy)
+        until(page, "document.getElementById('strategies-note').textContent.includes('% more than sending everything')")
+        assert "cost more than sending everything" in page.inner_text("#watch-rows")

@@ -6,6 +6,7 @@ let strips = [];
 
 const talkNow = () => story.conversations[shownTurn.talk];
 const turnsNow = () => talkNow().strategies[shownTurn.strategy];
+const turnNumber = () => (story.first ?? 0) + shownTurn.turn + 1; // a long watched conversation comes page by page
 
 function setTurn(changes) {
   Object.assign(shownTurn, { limit: PAGE }, changes);
@@ -79,10 +80,10 @@ function drawTurn() {
   drawStrategies();
   $("talk").value = String(shownTurn.talk);
   $("turn").value = String(shownTurn.turn + 1);
-  $("turn").setAttribute("aria-valuetext", `turn ${shownTurn.turn + 1} of ${turnsNow().length}`);
+  $("turn").setAttribute("aria-valuetext", `turn ${turnNumber()} of ${story.turns ?? turnsNow().length}`);
   $("turn-previous").disabled = shownTurn.turn === 0;
   $("turn-next").disabled = shownTurn.turn === turnsNow().length - 1;
-  $("turn-title").textContent = `Turn ${number(shownTurn.turn + 1)} of ${number(turnsNow().length)}`;
+  $("turn-title").textContent = `Turn ${number(turnNumber())} of ${number(story.turns ?? turnsNow().length)}`;
   writeText($("turn-note"), `${strategy}, after ${plural(talkNow().steps[shownTurn.turn], "message")} of ${number(turn.history)} tokens`);
   $("turn-readouts").replaceChildren(...(turn.request ? readouts(turn) : []));
   const words = turn.request ? turnWords(turn) : [`Nothing could be sent: ${turn.failure}`];
@@ -92,8 +93,8 @@ function drawTurn() {
   drawChanges(turn, request);
   drawRequest(request);
   const said = turn.request ? `${number(turn.sent)} tokens sent, ${number(turn.read)} from the cache` : "nothing sent";
-  $("turn-announce").textContent = `${strategy}, turn ${shownTurn.turn + 1}: ${said}.`;
-  address.write({ ...(story.conversations.length > 1 && { talk: talkNow().name }), strategy, turn: shownTurn.turn + 1 });
+  $("turn-announce").textContent = `${strategy}, turn ${turnNumber()}: ${said}.`;
+  address.write({ ...(story.conversations.length > 1 && { talk: talkNow().name }), strategy, turn: turnNumber() });
 }
 
 function readouts(turn) {
@@ -121,7 +122,7 @@ function turnWords(turn) {
 
 // A link to the page of one window, where the turns come from a watched conversation.
 function drawWindowLink() {
-  $("turn-window").replaceChildren(...(story.window ? [make("a", { href: `${story.window}/${shownTurn.turn}/`, text: "Try other budgets and policies" })] : []));
+  $("turn-window").replaceChildren(...(story.window ? [make("a", { href: `${story.window}/${turnNumber() - 1}/`, text: "Try other budgets and policies" })] : []));
 }
 
 // ---- starting -------------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 // Watched conversations: the list, and the chosen one as it goes on. The server tells of every change, and is then asked.
 
-const watching = { rows: [], shown: null, busy: false, stale: false };
+const watching = { rows: [], shown: null, wanted: null, busy: false, stale: false };
+
+history.replaceState(null, "", location.pathname + location.hash); // without the token: a cookie has it now
 
 const isGoverned = data.turns.budget !== null; // otherwise nothing is dropped
 
@@ -35,13 +37,20 @@ async function readStory() {
   $("turns-view").hidden = !chosen;
   if (!chosen) return;
   const isNew = chosen.session !== watching.shown;
-  const atEnd = isNew || shownTurn.turn >= turnsNow().length - 1;
-  story = await fetched(`turns?${new URLSearchParams({ session: chosen.session })}`);
+  const atEnd = !isNew && turnNumber() >= story.turns;
+  const wanted = watching.wanted ?? (isNew ? Number(address.read().get("turn")) : atEnd ? 0 : turnNumber());
+  watching.wanted = null;
+  story = await fetched(`turns?${new URLSearchParams({ session: chosen.session, ...(wanted && { turn: wanted }) })}`);
   watching.shown = chosen.session;
   drawTerms();
-  const wanted = Number(address.read().get("turn"));
+  if (story.verdict) $("strategies-note").textContent += `; ${story.verdict}`;
   if (isNew) shownTurn.strategy = story.strategies.length - 1;
-  setTurn({ talk: 0, turn: isNew && wanted ? wanted - 1 : atEnd ? Infinity : shownTurn.turn, limit: shownTurn.limit });
+  const after = story.first + story.conversations[0].steps.length;
+  for (const [id, turn, isThere] of [["turns-earlier", story.first, story.first > 0], ["turns-later", after + 1, after < story.turns]]) {
+    $(id).hidden = !isThere;
+    $(id).onclick = () => { watching.wanted = turn; refresh(); };
+  }
+  setTurn({ talk: 0, turn: wanted ? wanted - 1 - story.first : Infinity, limit: shownTurn.limit });
 }
 
 function choose(row) {
@@ -58,7 +67,7 @@ function drawWatched() {
       const open = written("button", { type: "button", class: "row link", "aria-current": row.session === watching.shown ? "true" : null, onclick: () => choose(row) }, title);
       const cells = [number(row.turns), number(row.sent), shareOf(row.read, row.sent), `${row.estimated ? "about " : ""}${rounded(row.price)}`, ...(isGoverned ? [rounded(row.appended)] : [])];
       return make("tr", { class: row.session === watching.shown ? "current" : "" },
-        make("td", {}, open, ...(row.waiting ? [make("span", { class: "badge", text: "answering" })] : [])),
+        make("td", {}, open, ...(row.waiting ? [make("span", { class: "badge", text: "answering" })] : []), ...(isGoverned && row.price > row.appended ? [make("span", { class: "badge", text: "cost more than sending everything" })] : [])),
         written("td", {}, row.model),
         ...cells.map((text) => make("td", { class: "num", text })),
       );

@@ -1,0 +1,76 @@
+"""What governing saved or cost, in words, and the budget at which it would not have cost more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from cupel._internal.text import plural
+from cupel.errors import CupelError
+from cupel.messages import MessageSession, default_prices
+from cupel.sessions import Prices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cupel.sessions import Bill
+    from cupel.watch._govern import LiveBranch
+
+_EVERYTHING: Final = 2**50
+_GROWTH: Final = 1.25
+"""The next budget that is tried is larger by this factor."""
+_SECONDS: Final = 5.0
+"""The search for a budget ends after this time."""
+
+
+def verdict(spent: Bill, in_full: Bill) -> str:
+    """Return how the price of governing compares with that of sending everything."""
+    difference = spent.price - in_full.price
+    share = abs(difference) / max(in_full.price, 1.0)
+    if not difference:
+        return "governing cost as much as sending everything would have"
+    percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"  # noqa: PLR2004
+    return f"governing cost {percent} {'more' if difference > 0 else 'less'} than sending everything would have"
+
+
+def summary(changed: int, spent: Bill, in_full: Bill) -> str:
+    """Return how many requests were changed, and the tokens and the price that this saved or lost."""
+    tokens, price = in_full.sent - spent.sent, in_full.price - spent.price
+    said = f"{abs(tokens):,} tokens {'saved' if tokens >= 0 else 'lost'}"
+    said += f", a price of {abs(price):,.0f} uncached tokens {'saved' if price >= 0 else 'lost'}"
+    return f"{plural(changed, 'request')} changed: {said}"
+
+
+def suggested_budget(lives: Iterable[LiveBranch], budget: int) -> int | None:
+    """Return a larger budget that would not have cost more than sending everything; None if none was found in time.
+
+    The conversations are sent again to sessions with other budgets, by our count and at the prices of the cache that
+    the provider turned out to have.
+    """
+    governed = [live for live in lives if any(turn.window is not None for turn in live.branch.turns)]
+    largest = max((turn.appended.sent for live in governed for turn in live.branch.turns if turn.appended), default=0)
+    until = monotonic() + _SECONDS
+    try:
+        in_full = sum(_price(live, _EVERYTHING, until) for live in governed)
+        while (budget := round(budget * _GROWTH)) < largest:
+            if sum(_price(live, budget, until) for live in governed) <= in_full:
+                return budget
+    except (CupelError, TypeError, TimeoutError):
+        pass
+    return None
+
+
+def _price(live: LiveBranch, budget: int, until: float) -> float:
+    """Return the price of a conversation under a budget in the provider's tokens."""
+    branch, served = live.branch, live.learned.served
+    prices = default_prices(branch.provider) if live.reach else Prices(read=1.0, write=1.0, marks=0)
+    prices = replace(prices, read=served * prices.read + (1 - served) * prices.write)
+    options: dict[str, Any] = {"provider": branch.provider, "system": branch.system, "tools": branch.tools}
+    session = MessageSession[Any](max(1, round(budget / (live.learned.rate or 1.0))), prices=prices, **options)
+    for turn in branch.turns:
+        if monotonic() > until:
+            raise TimeoutError
+        if turn.action != "retry":
+            session.fit(branch.messages[: turn.count])
+    return session.total.price
