@@ -107,7 +107,7 @@ test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node, Claude Code, Codex
 	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q -n 0 tests/watch/test_node.py tests/watch/test_clients.py
 
 fuzz: $(VENV)/.stamp-dev ## Search for counterexamples to the laws of the core, 20,000 examples each, differently each time
-	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/_internal/relations tests/_planning tests/policy tests/shorten tests/slicers
+	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/_internal/relations tests/policy tests/shorten tests/slicers
 
 fuzz-messages: $(VENV)/.stamp-dev ## Check 20,000 fits and 2,000 conversations of each format against the providers' rules (COUNT=20000 SEED=0)
 	CUPEL_FUZZ_COUNT=$(or $(COUNT),20000) CUPEL_FUZZ_SEED=$(or $(SEED),0) $(RUN) pytest -q -s tests/messages/test_generated_histories.py

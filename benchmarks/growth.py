@@ -31,6 +31,7 @@ from cupel import (
     RecencyScorer,
     ReflexiveScorer,
     RelevanceScorer,
+    ReuseScorer,
     ScaledScorer,
     Scorer,
     Slicer,
@@ -50,6 +51,7 @@ SCORERS: tuple[Scorer, ...] = (
     MetadataKeyScorer("cupel:priority", "high", 1.5),
     DecayScorer(FixedClock(FIRST + timedelta(days=200)), Exponential(timedelta(days=7))),
     RelevanceScorer(neighbours=0.5, stem=False, query="item 7"),  # indexed by the first pass
+    ReuseScorer(),
     EmbeddingScorer(lambda texts: [[len(text), 1.0] for text in texts], query="item 7"),
     ScaledScorer(RecencyScorer()),
     CompositeScorer([(RecencyScorer(), 2), (PriorityScorer(), 1), (KindScorer(), 1)]),

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cupel import Prices
 from cupel.demo import conversation
-from cupel.messages import MessageSession
+from cupel.messages import MessageSession, Prices
 
 BUDGET = 6_000
 
@@ -50,7 +49,7 @@ def main() -> None:
         session.observe(usage)  # settles the bill with what the provider counted
         history += [answer, *model.listen()]
         turns += 1
-        if turn.action == "repack":
+        if turn.action == "cut":
             print(f"turn {turns:>2}  {turn.bill}\n         {turn.reason}")
     print(f"\n{turns} turns  {session.total}")
 

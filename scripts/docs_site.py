@@ -52,7 +52,6 @@ NAMESPACES = (
     "cupel.tokens",
     "cupel.shorten",
     "cupel.messages",
-    "cupel.sessions",
     "cupel.testing",
     "cupel.testing.strategies",
     "cupel.batch",

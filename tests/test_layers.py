@@ -27,7 +27,7 @@ def test_every_module_stands_in_a_layer():
     root = Path(cupel.__file__).parent
     here = {path.stem for path in root.glob("[a-z]*") if path.suffix in {"", ".py"}} | {"__main__"}
     inner = {f"_internal.{path.stem}" for path in (root / "_internal").glob("[a-z]*")}
-    expected = {f"cupel.{name}" for name in here | inner | {"_planning"}}
+    expected = {f"cupel.{name}" for name in here | inner}
     assert sorted(name for layer in layers for name in layer.split(" | ")) == sorted(expected)
 
 

@@ -40,7 +40,14 @@ CONTENTS = {  # ruling 14.3
     "rag": ({"reflexive": 3, "relevance": 3, "kind": 1}, 0.0, {"inner": "u_shaped"}),
     "tool_use": ({"relevance": 8, "recency": 2, "kind": 1, "priority": 1}, 0.0, {}),
 }
+ASKED = [getattr(presets, name)() for name in CONTENTS]
+"""The presets that look for a query."""
 PRESETS = [getattr(presets, name)() for name in presets.__all__]
+PINS = [
+    {"kind": "SystemPrompt"},
+    {"kind": "Message", "metadata": {SOURCE_TYPE_KEY: "user"}, "newest": 1},
+    {"kind": "ToolOutput", "newest": 1},
+]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WORDS = ("parser", "fails", "log", "lunch", "retry", "queue")
 QUERIES = st.none() | st.sampled_from(WORDS)
@@ -61,22 +68,30 @@ def test_presets_are_what_the_page_says(function):
         "scorer": {"type": "composite", "scorers": scorers},
         "slicer": "best_first",
         "placer": placer,
-        "pins": [
-            {"kind": "SystemPrompt"},
-            {"kind": "Message", "metadata": {SOURCE_TYPE_KEY: "user"}, "newest": 1},
-            {"kind": "ToolOutput", "newest": 1},
-        ],
+        "pins": PINS,
         "overflow": "truncate",
     }
     assert cupel.policy.to_dict(replace(getattr(presets, function)(), description=None)) == document
 
 
+def test_the_default_of_conversations_is_what_the_page_says():
+    assert cupel.policy.to_dict(replace(presets.conversation(), description=None)) == {
+        "name": "conversation",
+        "scorer": "reuse",
+        "placer": "system_first",
+        "pins": PINS,
+        "deduplication": False,
+        "overflow": "truncate",
+    }
+
+
 def test_every_preset_says_whom_it_serves_what_it_keeps_and_when_it_hurts():
-    assert set(presets.__all__) == set(CONTENTS)
+    assert set(presets.__all__) == {*CONTENTS, "conversation"}
     for function in presets.__all__:
         text = getattr(presets, function).__doc__
         assert text.startswith("For ")
-        assert "It keeps ." in text
+        assert getattr(presets, function)().description == text.partition("\n")[0]
+        assert "It keeps ." in text or function == "conversation"
         assert "It hurts when" in text or "It hurts with" in text
 
 
@@ -189,9 +204,10 @@ def test_presets_need_neither_an_extra_nor_a_query(monkeypatch):
     items = [ContextItem("The parser is slow.", 5), ContextItem("Lunch is at noon.", 5)]
     for name in presets.__all__:
         pipeline = getattr(presets, name)()
-        assert len(pipeline.run(items, 5)) == 1
+        found = pipeline.run(items, 5)
+        assert len(found) == 1
         for item, query in zip(items, ("parser", "lunch"), strict=True):
-            assert pipeline.run(items, 5, query=query) == [item]
+            assert pipeline.run(items, 5, query=query) == ([item] if name in CONTENTS else found)
 
 
 def test_presets_keep_most_of_what_a_question_asks_for(tmp_path):
@@ -199,6 +215,6 @@ def test_presets_keep_most_of_what_a_question_asks_for(tmp_path):
     origin, cases = conversations("second", tmp_path)
     assert origin == "generated"
     asked = [case for case in cases if case.budget.target_tokens == 1_000][::6]
-    for policy in PRESETS:
+    for policy in ASKED:
         assert evaluate(policy, asked).kept.value >= 0.9
         assert evaluate(policy, without_queries(asked)).kept.value <= 0.3

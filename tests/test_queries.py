@@ -43,7 +43,6 @@ ELSEWHERE = {
     "cupel.page.LivePage": "its policies are bound already",
     "cupel.watch.WatchOptions": "governs conversations, whose messages are the query",
     "cupel.page.page_payload": "its policies are bound already",
-    "cupel.sessions.Session": "select has it, turn by turn",
     # Parts of a selection that come after the scores, and what describes a selection that has been made.
     "cupel.analytics.Counterfactual": "a result",
     "cupel.analytics.SweepRow": "a result",
@@ -62,7 +61,6 @@ ELSEWHERE = {
     "cupel.pipeline.effective_budget": "a budget",
     "cupel.page.notebook_html": "reads a report",
     "cupel.page.summary": "reads a report",
-    "cupel.sessions.SessionResult": "a result",
     "cupel.slicers.Chooser.__call__": "chooses by scores",
     "cupel.slicers.Chooser.span": "chooses by scores",
     "cupel.slicers.KindLimit": "a limit",

@@ -35,7 +35,6 @@ FAMILIES = [
     "cupel.presets",
     "cupel.page",
     "cupel.scorers",
-    "cupel.sessions",
     "cupel.shorten",
     "cupel.slicers",
     "cupel.testing",

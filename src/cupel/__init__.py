@@ -3,7 +3,7 @@
 Candidates and a token budget go in; an ordered selection comes out, with the reason for every item. The most used names
 are here; each family has its own namespace: `cupel.scorers`, `cupel.slicers`, `cupel.placers`,
 `cupel.diagnostics`, `cupel.policy`, `cupel.presets`, `cupel.analytics`,
-`cupel.tokens`, `cupel.shorten`, `cupel.sessions`, `cupel.testing`.
+`cupel.tokens`, `cupel.shorten`, `cupel.messages`, `cupel.testing`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cupel.diagnostics import TraceEvent as TraceEvent
     from cupel.errors import *  # whole families: their `__all__` is the only list of their names
     from cupel.messages import MessageSession as MessageSession
+    from cupel.messages import Prices as Prices
     from cupel.messages import fit as fit
     from cupel.model import *
     from cupel.pipeline import ContextResult as ContextResult
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from cupel.pipeline import PreparedSelection as PreparedSelection
     from cupel.placers import *
     from cupel.scorers import *
-    from cupel.sessions import Prices as Prices
-    from cupel.sessions import Session as Session
     from cupel.shorten import forms as forms
     from cupel.slicers import *
 
@@ -56,9 +55,8 @@ _SINGLE = {
     "Pipeline": "pipeline",
     "PipelineStage": "diagnostics",
     "PreparedSelection": "pipeline",
-    "Prices": "sessions",
+    "Prices": "messages",
     "SelectionReport": "diagnostics",
-    "Session": "sessions",
     "TraceCollector": "diagnostics",
     "TraceDetailLevel": "diagnostics",
     "TraceEvent": "diagnostics",
@@ -83,7 +81,6 @@ _NAMESPACES = frozenset(
         "policy",
         "presets",
         "scorers",
-        "sessions",
         "shorten",
         "slicers",
         "testing",

@@ -19,7 +19,7 @@ from cupel.evaluation import (
 )
 from cupel.evaluation._reader import Reader
 from cupel.evaluation._retention import retention
-from cupel.messages import MessageInfo
+from cupel.messages import Message
 
 from . import recordings
 
@@ -172,9 +172,9 @@ def test_every_looks_at_fewer_turns():
 
 def test_facts_are_words_that_were_found_and_not_given():
     history = [
-        MessageInfo("system", texts=["Ship with carrier-9."]),
-        MessageInfo("user", texts=["Find customer-77."]),
-        MessageInfo("tool", texts=["parcel PX-1001 in Hamburg"]),
+        Message("system", texts=["Ship with carrier-9."]),
+        Message("user", texts=["Find customer-77."]),
+        Message("tool", texts=["parcel PX-1001 in Hamburg"]),
     ]
     arguments = [{"a": "PX-1001", "b": ["customer-77", "carrier-9"], "c": {"d": "Hamburg", "e": "unseen-5"}, "f": 1}]
     kept = retention(arguments, history, history)
@@ -185,19 +185,19 @@ def test_facts_are_words_that_were_found_and_not_given():
 
 
 def test_a_bag_of_words_keeps_facts_but_not_their_context():
-    history = [MessageInfo("user", texts=["Find it."]), MessageInfo("tool", texts=["parcel PX-1001 in Hamburg"])]
-    bag = [MessageInfo("tool", texts=["Hamburg PX-1001 parcel"])]
+    history = [Message("user", texts=["Find it."]), Message("tool", texts=["parcel PX-1001 in Hamburg"])]
+    bag = [Message("tool", texts=["Hamburg PX-1001 parcel"])]
     found = retention(["PX-1001"], history, bag)
     assert (found.whole, found.in_context) == (True, False)
 
 
 def test_json_may_be_reformatted_if_the_key_stays_with_its_value():
     history = [
-        MessageInfo("user", texts=["Find it."]),
-        MessageInfo("tool", texts=['{"parcel": "PX-1001", "depot": "Hamburg", "n": 3}']),
+        Message("user", texts=["Find it."]),
+        Message("tool", texts=['{"parcel": "PX-1001", "depot": "Hamburg", "n": 3}']),
     ]
-    assert retention(["PX-1001"], history, [MessageInfo("tool", texts=["parcel: PX-1001"])]).in_context
-    assert not retention(["PX-1001"], history, [MessageInfo("tool", texts=["code: PX-1001 x"])]).in_context
+    assert retention(["PX-1001"], history, [Message("tool", texts=["parcel: PX-1001"])]).in_context
+    assert not retention(["PX-1001"], history, [Message("tool", texts=["code: PX-1001 x"])]).in_context
 
 
 def test_sdk_objects_are_read_as_what_they_dump():

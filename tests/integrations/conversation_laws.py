@@ -286,7 +286,7 @@ class ConversationLaws(ABC):
         assert f"ask {number('anna', 0)} for" not in str(application.requests[before:])
 
     def test_wrong_options_are_refused_at_once(self) -> None:
-        with pytest.raises(ValueError, match="worth must be finite and >= 0, got -1"):
-            self.application(worth=-1)
+        with pytest.raises(ValueError, match="keep must be from 0 to 1, got -1"):
+            self.application(keep=-1)
         with pytest.raises((TypeError, ValueError), match="prices"):  # the second is pydantic's
             self.application(prices=3)

@@ -110,7 +110,7 @@ def note(turn: Any) -> None:
 
 
 def test_options_survive_yaml():
-    options: Any = {"prices": Prices.automatic(), "worth": 2.0, "gaps": False, "query": "Why?"}
+    options: Any = {"prices": Prices.automatic(), "keep": 0.7, "gaps": False, "query": "Why?"}
     functions: Any = {"pin": is_first, "forms": shorter, "on_turn": note}
     budget = ContextBudget(8000, 4000, output_reserve=1000)
     generator = SessionChatGenerator(MockChatGenerator("Yes."), budget, presets.chat(), **options, **functions)

@@ -56,7 +56,7 @@ def test_everything_fits_into_a_large_budget():
     assert fitted.dropped == []
 
 
-@pytest.mark.parametrize("budget", range(20, 220, 5))
+@pytest.mark.parametrize("budget", range(35, 220, 5))
 def test_calls_and_results_stay_together_and_a_human_speaks_first(budget: int):
     messages = history()
     fitted = fit_messages(messages, budget, counter=COUNTER)

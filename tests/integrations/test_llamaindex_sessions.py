@@ -309,12 +309,12 @@ def test_a_message_of_others_under_the_key_of_the_session_is_refused():
 
 
 def test_a_memory_can_be_copied_and_pickled_after_use():
-    memory = SessionMemory(budget=300, prices=Prices.automatic(), worth=2.0)
+    memory = SessionMemory(budget=300, prices=Prices.automatic(), keep=0.7)
     memory.put(ChatMessage("Hi"))
     handed = memory.get()
     for again in (copy.deepcopy(memory), pickle.loads(pickle.dumps(memory))):
         assert again.get() == handed
-        assert (again.prices, again.worth) == (Prices.automatic(), 2.0)
+        assert (again.prices, again.keep) == (Prices.automatic(), 0.7)
 
 
 def test_parts_of_what_a_tool_returned_are_shortened_one_by_one():

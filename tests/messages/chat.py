@@ -7,10 +7,17 @@ from cupel.diagnostics import Filtered
 from cupel.messages import POSITIONS_KEY, fit, provider_of, to_items
 from cupel.messages._formats import FORMATS, REPLY_FRAME, Format
 from cupel.messages._formats.media import ImageRule
-from cupel.messages._memory import message_tokens
+from cupel.messages._units import Message
 from cupel.tokens import CharacterEstimate
 
 COUNTER = CharacterEstimate()
+
+
+def message_tokens(message: Message) -> int:
+    """Tokens of a message that a format has read."""
+    return message.extra + sum(map(COUNTER.count, message.texts))
+
+
 LARGE = 100_000
 OPTIONS: dict[str, Any] = {"provider": "openai", "counter": COUNTER}
 
@@ -65,4 +72,4 @@ def units(messages: list[Any], **options: Any) -> list[tuple[int, ...]]:
 def weigh(messages: list[Any]) -> int:
     """Tokens of a request as we count them, notes included."""
     infos = [FORMATS["openai"].read(message, "message", ImageRule()) for message in messages]
-    return REPLY_FRAME + sum(message_tokens(info, COUNTER) for info in infos)
+    return REPLY_FRAME + sum(map(message_tokens, infos))

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.messages.validators import anthropic, bedrock, gemini, openai, responses
 from tests.messages.validators.anthropic import blocks_of
+from tests.messages.validators.loops import lost_thinking
 from tests.messages.validators.responses import ANSWERED, from_model, programs_kept_whole, reasoning_kept_together
 
 __all__ = [
@@ -29,16 +30,25 @@ VALIDATORS = {
     "openai": openai.violations,
     "openai-responses": responses.violations,
 }
+KINDS = {"anthropic": anthropic.kinds, "bedrock": bedrock.kinds}
 
 
-def violations(provider: str, messages: list[Message], original: list[Message] | None = None) -> list[str]:
+def violations(
+    provider: str, messages: list[Message], original: list[Message] | None = None, thinking: str = "bound"
+) -> list[str]:
     """Everything wrong with a request, empty if the provider would take it.
 
-    `original` is the history that the request was cut from, where a rule depends on it.
+    `original` is the history that the request was cut from, where a rule depends on it. With `thinking="loop"` a
+    running tool loop that began with thinking must still begin with it.
     """
     if not messages:
         return ["a request needs at least one message"]
-    return list(VALIDATORS[provider](messages, messages if original is None else original))
+    original = messages if original is None else original
+    loops = KINDS.get(provider) if thinking == "loop" else None
+    lost = [] if loops is None else lost_thinking(messages, original, loops)
+    if thinking == "loop" and provider == "bedrock":
+        lost += bedrock.lost_reasoning(messages, original)
+    return [*VALIDATORS[provider](messages, original), *lost]
 
 
 def unseen(provider: str, messages: list[Message]) -> list[Message]:

@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from cupel.messages import Turn
 from cupel.messages._formats import FORMATS, REPLY_FRAME
 from cupel.messages._formats.media import ImageRule
-from cupel.messages._memory import message_tokens
 from cupel.tokens import CharacterEstimate
+from tests.messages.chat import message_tokens
 from tests.messages.provider_rules import Message, alternation, has_results, has_words, is_models, unseen, violations
+from tests.messages.validators.bound import BoundThinking, thinks, without_thinking
 
 COUNTER = CharacterEstimate()
 TOOLS = {"bedrock": [{"toolSpec": {"name": "search", "inputSchema": {"json": {"type": "object"}}}}]}
 """The tools of requests, where a provider demands them."""
 USERS_SHARE, PRESENT_SHARE = 0.3, 0.5
 """The user's messages must be sent while they and system prompts, and the newest steps, take at most these shares."""
-_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted here: [^\]]*\]\n?")
+_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted(?: here: [^\]]*)?\]\n?")
+_COUNT = re.compile(r"\[cupel: (\d+) earlier step")
 _ESCAPED = re.compile(r"\\+u([0-9a-f]{4})")
 _SHORTER = re.compile(r"\[cupel: |…")
 
@@ -41,6 +44,11 @@ class Request:
     """Whether a policy decided what is in it."""
     cuts: bool = True
     """Whether outputs may be shortened."""
+    noted: bool = True
+    """Whether notes tell of what is omitted."""
+    thinking: str = "bound"
+    provided: BoundThinking | None = None
+    """The provider that wrote the thinking; of a fit, one that was sent the whole history."""
 
     @property
     def kept(self) -> set[int]:
@@ -54,12 +62,12 @@ def weigh(provider: str, messages: list[Message]) -> int:
     format_ = FORMATS[provider]
     infos = [format_.read(format_.normal(message), "message", ImageRule()) for message in messages]
     tools = format_.tool_tokens(TOOLS[provider], COUNTER) if provider in TOOLS else 0
-    return REPLY_FRAME + tools + sum(message_tokens(info, COUNTER) for info in infos)
+    return REPLY_FRAME + tools + sum(map(message_tokens, infos))
 
 
 def not_accepted(request: Request) -> str | None:
     """The provider takes the request."""
-    problems = violations(request.provider, request.made.messages, request.history)
+    problems = violations(request.provider, request.made.messages, request.history, request.thinking)
     problems += alternation(request.provider, request.made.messages) if request.alternate else []
     return problems[0] if problems else None
 
@@ -79,7 +87,40 @@ def not_whole(request: Request) -> str | None:
     """A history that fits is sent as it is."""
     if request.alternate or request.by_policy or weigh(request.provider, request.history) > request.budget:
         return None
+    if request.thinking == "bound" and isinstance(request.made, Turn):  # what was written behind a cut may be missing
+        sent, own = _without_thinking(request, request.made.messages), _without_thinking(request, request.history)
+        return "the history fits and was changed" if sent != own else None
     return "the history fits and was changed" if request.made.messages != request.history else None
+
+
+def _without_thinking(request: Request, messages: list[Message]) -> list[Message]:
+    return [without_thinking(request.provider, message) for message in messages]
+
+
+def behind_another_prefix(request: Request) -> str | None:
+    """All thinking in the request stands behind what it was written behind."""
+    if request.thinking != "bound" or not thinks(request.provider):
+        return None
+    assert request.provided is not None
+    marked = request.made.marked() if isinstance(request.made, Turn) else []
+    return next(iter([*request.provided.refused(request.made.messages), *request.provided.refused(marked)]), None)
+
+
+def untold(request: Request) -> str | None:
+    """Notes tell of every step that the request leaves out, each once."""
+    if not request.noted:
+        return None
+    start = max((at for at, message in enumerate(request.history) if _is_compaction(message)), default=0)
+    omitted = [
+        unit.positions
+        for unit in request.made.dropped
+        if request.history[unit.positions[0]].get("role") not in ("developer", "system") and unit.positions[-1] >= start
+    ]
+    if any(note.startswith("[cupel: 0 ") for note in request.made.notes):
+        return "a note tells of nothing"
+    told = sum(int(found[1]) for note in request.made.notes if (found := _COUNT.match(note)))
+    is_wrong = told < len(omitted) if start else told != len(omitted)  # older notes stay where a compaction is appended
+    return f"{len(omitted)} steps are omitted, notes tell of {told}" if is_wrong else None
 
 
 def without_the_present(request: Request) -> str | None:
@@ -141,7 +182,12 @@ def not_a_part(request: Request) -> str | None:
         if at is None and bare(message) is not None:
             return f"neither a note nor a message of the history: {message}"
         own = [request.history[one] for one in range(at or 0, ends.get(at, 0)) if one in request.kept]
-        if at is not None and not request.alternate and not derived(_joined([bare(message)]), _joined(own)):
+        if at is None or request.alternate:
+            continue
+        sent, made_of = _joined([bare(message)]), _joined(own)
+        if request.thinking == "bound" and sent == without_thinking(request.provider, sent):
+            made_of = without_thinking(request.provider, made_of)
+        if not derived(sent, made_of):
             return f"not made of message {at}: {message}"
     return None
 
@@ -218,6 +264,8 @@ CHECKS = (
     not_accepted,
     over_budget,
     not_whole,
+    behind_another_prefix,
+    untold,
     without_the_present,
     without_the_users_words,
     not_a_part,

@@ -1,129 +1,146 @@
-"""Gaps in a request: which steps are omitted, which note covers them, and where it goes."""
+"""Gaps in a request: which steps are omitted, which note tells of them, and where it goes."""
+
+from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from cupel._planning import Answer, Entry
-from cupel.messages._gaps import Gaps, PlacedNote, clipped
-from cupel.messages._history import Options, read_history
-from cupel.messages._notes import Slot, note_of, note_text
-from cupel.messages._segments import Segment, Segments
-from cupel.tokens import CharacterEstimate
-from tests.messages.chat import assistant, result, user
-
-COUNTER = CharacterEstimate()
+from cupel.messages._gaps import Gap, Last, Note, clipped, find_gaps, note_tokens, placed_again, write_notes
+from cupel.messages._history import History, read_history
+from cupel.messages._notes import OmittedStep, step_of
+from cupel.messages._reading import Options
+from tests.messages.chat import COUNTER, assistant, format_of, result, user
 
 
-def segments(*, results: bool = True) -> list[Segment]:
+def call(name: str, key: str = "1", **arguments: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return assistant("So.", tool_calls=[{"id": key, "type": "function", "function": function}])
+
+
+def talk(*, results: bool = True) -> History:
     """A question and eleven steps: calls with their results, or words of the assistant."""
-    history: list[Any] = [user("Go on.")]
+    messages: list[Any] = [user("Go on.")]
     for number in range(11):
-        function = {"name": "look", "arguments": json.dumps({"at": number})}
-        call = {"id": f"c{number}", "type": "function", "function": function}
-        step = [assistant("So.", tool_calls=[call]), result(f"c{number}")]
-        history += step if results else [assistant(str(number))]
-    read = read_history(history, Options(provider="openai"))
-    return Segments(None).split(read, range(len(history)))
+        step = [call("look", f"c{number}", at=number), result(f"c{number}")]
+        messages += step if results else [assistant(str(number))]
+    return read_history(messages, Options(provider="openai", counter=COUNTER))
 
 
-def gaps_of(*, results: bool = True, **options: Any) -> Gaps:
-    return Gaps(segments=segments(results=results), counter=COUNTER, **options)
+def gaps_of(order: list[int], *, results: bool = True, separate: bool = True, **options: Any) -> list[Gap]:
+    history = talk(results=results)
+    sent = {index: history.of(index) for index in order}
+    return find_gaps(history, sent, options.pop("last", Last()), separate=separate, **options)
 
 
-def noted(
-    order: list[int], kept: int = 0, prefix: Any = None, *, results: bool = True, **options: Any
-) -> dict[int, list[int]]:
-    """Return the gaps of a request that sends some of the segments, by the segment that the note precedes."""
-    gaps = gaps_of(results=results, **options).between(order, kept, prefix)
-    return {at: [int(one.lines[0].split()[-1]) + 1 for one in gap] for at, gap in gaps.items()}
+def noted(order: list[int], *, results: bool = True, **options: Any) -> dict[int, list[int]]:
+    """Return the numbers of the omitted steps, from 1, by the unit that their note is in, or precedes."""
+    found = gaps_of(order, results=results, **options)
+    return {
+        gap.holder // 2 if results else gap.holder: [int(step.lines[0].split()[-1]) + 1 for step in gap.steps]
+        for gap in found
+    }
 
 
 def test_a_note_goes_into_the_next_tool_result_that_is_sent() -> None:
     assert noted([0, 5, 8, 11]) == {5: [1, 2, 3, 4], 8: [6, 7], 11: [9, 10]}
+    assert all(gap.in_result for gap in gaps_of([0, 5, 8, 11]))
 
 
 def test_without_a_result_to_come_a_note_goes_before_the_next_message() -> None:
-    assert noted([0, 5, 6, 11], results=False) == {5: [1, 2, 3, 4, 7, 8, 9, 10]}
-    assert noted([0, 1, 2], results=False) == {}
-
-
-def test_a_prefix_that_is_kept_gets_no_new_note() -> None:
-    assert noted([0, 5, 8, 11], kept=3) == {11: [1, 2, 3, 4, 6, 7, 9, 10]}
-    assert noted([0, 5, 8, 11], kept=4) == {}
-    assert noted([0, 5, 6, 11], kept=3, results=False) == {11: [1, 2, 3, 4, 7, 8, 9, 10]}
-    assert noted([0, 5, 6, 11], kept=4, results=False) == {}
-
-
-def test_steps_that_a_note_of_the_prefix_covers_are_not_noted_again() -> None:
-    assert noted([0, 5, 8, 11], kept=3, prefix={5: None}) == {11: [6, 7, 9, 10]}
+    assert noted([0, 5, 6, 11], results=False) == {11: [1, 2, 3, 4, 7, 8, 9, 10]}
+    (gap,) = gaps_of([0, 5, 6, 11], results=False)
+    assert not gap.in_result
 
 
 def test_a_note_is_no_message_where_none_may_be() -> None:
     assert noted([0, 5, 6, 11], results=False, separate=False) == {}
 
 
-def test_archived_steps_are_omitted_before_the_segment_that_they_precede() -> None:
-    gaps = gaps_of()
-    archive = [one.trace for one in gaps.segments[1:3]]
-    with_archive = Gaps(segments=gaps.segments, counter=COUNTER, archived={5: archive})
-    assert with_archive.omitted(4, 5) == archive
-    assert with_archive.omitted(3, 5) == [gaps.segments[4].trace, *archive]
-    assert with_archive.omitted(5, 6) == []
+def test_only_steps_from_a_position_on_are_told_of() -> None:
+    assert noted([0, 5, 8, 11], start=11) == {8: [6, 7], 11: [9, 10]}
+
+
+def test_what_earlier_notes_told_of_and_was_not_read_is_counted() -> None:
+    note = Note(9, 6, {"look": 4, "bash": 2}, (), in_result=True)
+    gaps = gaps_of([0, 5, 8, 11], last=Last({0: None, 9: None, 10: None}, {10: note}))
+    assert [(gap.count, gap.older) for gap in gaps] == [(6, 2), (2, 0), (2, 0)]
+    assert gaps[0].names == Counter(bash=2)
+    assert gaps[0].before == (note,)
+
+
+def test_an_earlier_note_whose_steps_are_all_read_leaves_no_gap() -> None:
+    note = Note(9, 4, {"look": 4}, (), in_result=True)
+    order = [*range(12)]
+    limits = dict.fromkeys([0, *range(9, 23)])
+    assert gaps_of(order, last=Last(limits, {10: note})) == []
 
 
 def test_a_system_message_is_no_step() -> None:
-    history = [user("Go on."), assistant("1"), {"role": "system", "content": "Be brief."}, assistant("2"), user("And?")]
-    read = read_history(history, Options(provider="openai"))
-    split = Segments(None).split(read, range(len(history)))
-    assert "system" in {one.role for one in split}
-    lines = [one.lines[0] for one in Gaps(segments=split, counter=COUNTER).omitted(0, len(split) - 1)]
-    assert lines == ["assistant: 1", "assistant: 2"]
+    messages = [user("Go on."), assistant("1"), {"role": "system", "content": "x"}, assistant("2"), user("And?")]
+    history = read_history(messages, Options(provider="openai", counter=COUNTER, system_messages="compete"))
+    (gap,) = find_gaps(history, {0: history.of(0), 4: history.of(4)}, Last(), separate=True)
+    assert [step.lines[0] for step in gap.steps] == ["assistant: 1", "assistant: 2"]
 
 
-@pytest.fixture
-def gap() -> Any:
-    return tuple(one.trace for one in segments()[1:5])
+def made(*calls: dict[str, Any]) -> tuple[OmittedStep, ...]:
+    return tuple(step_of((2 * at,), [one], format_of(one), COUNTER) for at, one in enumerate(calls))
 
 
-def entry(gap: Any, **fields: int) -> Entry:
-    noted = COUNTER.count(note_of(gap, 2) + "\n")
-    return Entry("k", "", 10, **{"noted": noted, "steps": 4, "lines": 2, **fields})
+def test_notes_name_every_step_where_there_is_room() -> None:
+    gap = Gap(holder=9, steps=made(call("look", at="log"), call("bash", command="ls")))
+    text = "[cupel: 2 earlier steps omitted here: look log; bash ls]"
+    assert write_notes([gap], COUNTER, 1000) == [(gap, text, 2)]
 
 
-def test_the_note_of_the_last_request_is_written_again(gap: Any) -> None:
-    recalled = gaps_of().recalled(5, gap, entry(gap))
-    assert recalled is not None
-    assert (recalled.text, recalled.lines, recalled.gap) == (note_of(gap, 2), 2, gap)
+def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
+    steps = made(*(call("read", path=f"src/module_{n}.py") for n in range(40)), call("bash", command="make"))
+    ((_, note, _),) = write_notes([Gap(holder=99, steps=steps)], COUNTER, 60)
+    assert COUNTER.count(note) <= 60
+    assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
+    assert note.endswith("read src/module_39.py; bash make]")
 
 
-@pytest.mark.parametrize("fields", [{"steps": 5}, {"steps": 3}, {"noted": 7}, {"lines": 5}])
-def test_a_note_on_other_steps_is_not_recalled(gap: Any, fields: dict[str, int]) -> None:
-    assert gaps_of().recalled(5, gap, entry(gap, **fields)) is None
+def test_the_newest_gap_has_lines_before_older_ones() -> None:
+    steps = made(*(call("read", path=f"src/some_module_{n}.py") for n in range(6)))
+    notes = write_notes([Gap(holder=3, steps=steps[:3]), Gap(holder=9, steps=steps[3:])], COUNTER, 48)
+    assert [lines for _, _, lines in notes] == [0, 3]
 
 
-def test_the_callers_words_are_recalled(gap: Any) -> None:
-    text = note_text(4, "three modules were read")
-    answers = (Answer(gap[0].key, gap[-1].key, "three modules were read"),)
-    found = gaps_of(answers=answers).recalled(5, gap, entry(gap, noted=COUNTER.count(text + "\n")))
-    assert found is not None
-    assert found.text == text
+def test_notes_keep_to_their_limit_and_tell_of_every_step() -> None:
+    steps = made(*(call(f"tool_{n}", path="x" * 50) for n in range(12)))
+    gaps = [Gap(holder=at, steps=steps[at : at + 3], older=at) for at in range(0, 12, 3)]
+    for limit in range(10, 300, 7):
+        notes = write_notes(gaps, COUNTER, limit)
+        assert sum(COUNTER.count(text) for _, text, _ in notes) <= limit
+        assert sum(int(text.split()[1]) for _, text, _ in notes) == 12 + 3 + 6 + 9
+        assert notes[-1][0].holder == 9, "the oldest share the note of the next"
 
 
-def test_steps_that_an_earlier_answer_covers_are_not_given_to_the_caller_again(gap: Any) -> None:
-    keys = [one.key for one in gap]
-    outside = segments()[7].key
-    answers = (Answer(keys[0], keys[2], "the first three"), Answer(keys[3], outside, "others"))
-    assert gaps_of(answers=answers).previous(gap) == ([4], ["the first three"])
+def test_the_last_note_that_is_left_gives_a_number() -> None:
+    ((_, text, lines),) = write_notes([Gap(holder=3, older=12)], COUNTER, 0)
+    assert (text, lines) == ("[cupel: 12 earlier steps omitted]", 0)
 
 
-def test_the_tokens_of_a_note_are_those_that_it_adds(gap: Any) -> None:
+@pytest.mark.parametrize("lines", [0, 1, 2])
+def test_a_note_is_written_again_from_the_steps_with_a_line(lines: int) -> None:
+    gap = Gap(holder=9, steps=made(call("look", at="log"), call("bash", command="ls")), older=3, names=Counter(look=3))
+    text = gap.text(lines)
+    placed = gap.noted(text, lines, COUNTER)
+    assert placed.note.steps == 5
+    assert placed.note.names == {"bash": 1, "look": 4}
+    assert placed.note.lines == ((0,), (2,))[2 - lines :]
+    assert placed_again(text, placed.note, COUNTER) == placed
+    assert placed_again(text + " and more words", placed.note, COUNTER) is None
+
+
+def test_the_tokens_of_a_note_are_those_that_it_adds() -> None:
     note = "[cupel: x" + 18 * "y" + "]"
     assert COUNTER.count(note) == 7
-    assert COUNTER.count(f"{note}\n") == 8
-    for in_result, tokens in ((True, 8), (False, 7 + 4)):
-        assert gaps_of().tokens(PlacedNote(note, 0, Slot(3, in_result), gap)) == tokens
+    assert note_tokens(note, COUNTER, in_result=True) == COUNTER.count(f"{note}\n") == 8
+    assert note_tokens(note, COUNTER, in_result=False) == 7 + 4
 
 
 @pytest.mark.parametrize(("limit", "text"), [(100, "a b c d e"), (2, "a b c…"), (0, "…")])

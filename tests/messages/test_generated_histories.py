@@ -21,6 +21,7 @@ from tests.messages.generators import anthropic, bedrock, gemini, openai, respon
 from tests.messages.generators.chance import Chance
 from tests.messages.provider_rules import Message, has_words, is_models, violations
 from tests.messages.request_checks import CHECKS, COUNTER, TOOLS, Request, weigh
+from tests.messages.validators.bound import BoundThinking
 
 FITS = int(os.environ.get("CUPEL_FUZZ_COUNT", "80"))
 CONVERSATIONS = FITS // 10
@@ -88,6 +89,7 @@ def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
                 "notes": chance.happens(0.9),
                 "alternate": alternates(provider, chance),
                 "tools": TOOLS.get(provider),
+                "thinking": chance.choice(("bound", "bound", "loop")),
             }
             fits += 1
             try:
@@ -104,10 +106,21 @@ def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
                 alternate=options["alternate"],
                 by_policy=options["policy"] is not None,
                 cuts=options["forms"] is not False,
+                noted=options["notes"],
+                thinking=options["thinking"],
+                provided=wrote(provider, history, alternate=options["alternate"]),
             )
             found += [f"seed {seed}, fit {number}, {budget} tokens: {problem}" for problem in problems(request)]
     print(f"{provider}: {fits} fits, {raised} too small, {len(found)} problems")
     assert found == []
+
+
+def wrote(provider: Any, history: list[Message], *, alternate: bool) -> BoundThinking:
+    """Return a provider that was sent the history before each answer in it, merged where roles must alternate."""
+    model = BoundThinking(provider)
+    whole = fit(history, 10**9, provider=provider, tools=TOOLS.get(provider), alternate=True) if alternate else None
+    model.write([], history if whole is None else whole.messages)
+    return model
 
 
 def broken(chance: Chance, history: list[Message]) -> list[Message]:
@@ -154,8 +167,11 @@ class Conversation:
         self.chance, self.history = history_of(provider, seed)
         self.alternate = alternates(provider, self.chance)
         self.budget = weigh(provider, self.history) * self.chance.randint(10, 110) // 100
+        self.thinking = self.chance.choice(("bound", "bound", "loop"))
         self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "alternate": self.alternate}
-        self.options["tools"] = TOOLS.get(provider)
+        self.options |= {"tools": TOOLS.get(provider), "thinking": self.thinking}
+        self.model = BoundThinking(provider, TOOLS.get(provider))
+        self.written = 0
         self.session = MessageSession[Any](self.budget, **self.options)
         self.seen = 0
         self.last: list[Message] = []
@@ -165,37 +181,50 @@ class Conversation:
         for end in range(1, len(self.history) + 1):
             history = self.history[:end]
             asks = not is_models(self.provider, history[-1]) and violations(self.provider, history) == []
-            if asks and self.chance.happens(0.8):
+            # what a model thinks is bound to the request that it answers, so there must be one before each answer
+            if asks and (self.thinking == "bound" or self.chance.happens(0.8)):
                 yield from (f"turn at {end}: {problem}" for problem in self.turn(history))
 
     def turn(self, history: list[Message]) -> Iterator[str]:
         self.turns += 1
         before = copy.deepcopy(history)
         if self.chance.happens(0.1):
+            self.budget = self.budget * self.chance.choice((80, 100, 100, 130)) // 100
             self.session = MessageSession[Any].from_json(self.session.to_json(), self.budget, **self.options)
+        self.model.write(self.last, history[self.written :])
         try:
             turn = self.session.fit(history)
         except PinnedMessagesExceedBudgetError:
             if (once := self.once(history)) is not None:
                 yield f"a session raises where a fit does not: {once.total_tokens}"
             return
-        request = Request(self.provider, history, before, self.budget, turn, alternate=self.alternate)
+        request = Request(
+            self.provider,
+            history,
+            before,
+            self.budget,
+            turn,
+            alternate=self.alternate,
+            thinking=self.thinking,
+            provided=self.model,
+        )
         yield from problems(request)
         if lost := [at for at in self.new_words(history) if at not in request.kept]:
             once = self.once(history)
             lost = [at for at in lost if once is not None and at in once.positions]
             yield from [f"new words are lost: {lost}"] if lost else []
-        if marked := violations(self.provider, turn.marked(), history):
+        if marked := violations(self.provider, turn.marked(), history, self.thinking):
             yield f"with breakpoints: {marked[0]}"
         if turn.messages == self.last:
             yield "the last request once more"
-        self.seen, self.last = len(history), turn.messages
+        self.seen = self.written = len(history)
+        self.last = turn.messages
         if self.chance.happens(0.5):
             self.session.observe({"prompt_tokens": turn.total_tokens})
 
     def once(self, history: list[Message]) -> Any:
         try:
-            return fit(history, self.budget, forms=True, **self.options)
+            return fit(history, self.budget, **self.options)
         except PinnedMessagesExceedBudgetError:
             return None
 

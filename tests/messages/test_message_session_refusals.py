@@ -10,7 +10,7 @@ import pytest
 from cupel import ConfigurationError, SelectionError
 from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError
 from tests.messages.chat import OPTIONS
-from tests.sessions.simulated import Message
+from tests.messages.simulated import Message
 
 
 def test_a_user_message_larger_than_the_budget_is_an_error_that_names_it() -> None:
@@ -45,11 +45,14 @@ def test_usage_that_makes_no_sense_is_refused(usage: Any, error: type[Exception]
         ('{"version":99}', "version 99"),
         ("[]", "to_json"),
         ("not json", "to_json"),
-        ('{"version":1,"last":[["k","",-5]]}', "to_json"),
-        ('{"version":1,"expiry":2}', "to_json"),
-        ('{"version":1,"before":{"price":1e400}}', "to_json"),
-        ('{"version":1,"before":{"sent":1' + "0" * 400 + "}}", "to_json"),
-        ('{"version":1,"unknown":0}', "to_json"),
+        ('{"version":1,"expiry":0.5,"last":[["k","",5]]}', "version 1, this is version 2: begin a new session"),
+        ("{}", "to_json"),
+        ('{"version":2,"last":[[0,"",-5]]}', "to_json"),
+        ('{"version":2,"last":[[-1,"",5]]}', "to_json"),
+        ('{"version":2,"whole":-1}', "to_json"),
+        ('{"version":2,"before":{"price":1e400}}', "to_json"),
+        ('{"version":2,"before":{"sent":1' + "0" * 400 + "}}", "to_json"),
+        ('{"version":2,"unknown":0}', "to_json"),
         ("\ud800", "to_json"),
     ],
 )
@@ -65,13 +68,14 @@ def test_a_state_that_is_none_is_refused(state: str, words: str) -> None:
     [
         ({"prices": 0.1}, TypeError, "prices must be a Prices"),
         ({"framework": "langchain"}, TypeError, "framework must be a Framework"),
-        ({"worth": -1}, ConfigurationError, "worth"),
-        ({"worth": float("nan")}, ConfigurationError, "worth"),
+        ({"worth": 0.7}, TypeError, "'worth': raise keep to keep more after a cut"),
+        ({"thinking": "free"}, ConfigurationError, "thinking must be 'bound' or 'loop', got 'free'"),
+        ({"keep": float("nan")}, ConfigurationError, "keep must be"),
         ({"keep": 1.5}, ConfigurationError, "keep must be from 0 to 1"),
         ({"note": "summary"}, TypeError, "note"),
         ({"observation": True}, TypeError, "observation"),
         ({"provider": "OpenAI"}, ConfigurationError, "provider must be one of"),
-        ({"forms": True}, TypeError, "forms"),
+        ({"forms": "short"}, TypeError, "forms"),
         ({"gaps": 0}, TypeError, "gaps"),
         ({"alternate": "yes"}, TypeError, "alternate"),
         ({"query": 5}, TypeError, "query"),

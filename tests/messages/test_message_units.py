@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cupel.messages import MessageInfo, PinnedMessagesExceedBudgetError, Provider, fit, has_all_pairs, to_items
+from cupel.messages import Message, PinnedMessagesExceedBudgetError, Provider, fit, has_all_pairs, to_items
 from tests.messages.chat import COUNTER, LARGE, assistant, calling, kept, result, rules, units, use, used, user
 from tests.messages.histories import THINKING
 from tests.messages.provider_rules import violations
@@ -49,9 +49,18 @@ def thinking_loop(steps: int, size: int = 40) -> list[dict[str, Any]]:
 def test_a_thinking_loop_keeps_its_first_step_and_its_newest():
     history = thinking_loop(50)
     budget = fit(history, LARGE, counter=COUNTER).total_tokens * 99 // 100
-    assert kept(history, budget) == [0, 1, 2, *range(5, 101)]
-    assert kept(history, 200) == [0, 1, 2, *range(97, 101)]
-    assert violations("anthropic", fit(history, 200, counter=COUNTER).messages, history) == []
+    assert kept(history, budget, thinking="loop")[:3] == [0, 1, 2]
+    assert kept(history, 200, thinking="loop")[:3] == [0, 1, 2]
+    fitted = fit(history, 200, counter=COUNTER, thinking="loop")
+    assert fitted.messages[1] == history[1]
+    assert fitted.positions[-4:] == (97, 98, 99, 100)
+    assert violations("anthropic", fitted.messages, history, "loop") == []
+
+
+def test_thinking_that_is_bound_does_not_hold_its_step():
+    fitted = fit(thinking_loop(50), 200, counter=COUNTER)
+    assert 1 not in fitted.positions
+    assert "thinking" not in str(fitted.messages)
 
 
 def test_an_older_loop_may_lose_its_thinking():
@@ -62,9 +71,8 @@ def test_an_older_loop_may_lose_its_thinking():
 
 def test_leaving_out_what_closes_a_loop_makes_it_run_again():
     history = [*thinking_loop(5), assistant("Done. " * 400), user("And now?")]
-    assert kept(history, 170) == [0, 1, 2, 7, 8, 9, 10, 12]
-    shorter = [*history[:5], *history[-2:]]
-    assert kept(shorter, 60) == [0, 6], "neither the answer nor the thinking fits"
+    assert kept(history, 170, thinking="loop")[:3] == [0, 1, 2]
+    assert kept(history, 170)[:2] == [0, 7], "thinking that is bound is gone anyway"
 
 
 def test_neighbours_that_a_cut_joins_do_not_push_text_before_thinking():
@@ -76,12 +84,13 @@ def test_neighbours_that_a_cut_joins_do_not_push_text_before_thinking():
         user([used("a")]),
         user("And?"),
     ]
-    assert kept(history) == [0, 1, 2, 3, 4, 5]
-    assert kept(history, 100) == [0, 3, 4, 5]
+    assert kept(history, thinking="loop") == [0, 1, 2, 3, 4, 5]
+    assert kept(history, 100, thinking="loop") == [0, 3, 4, 5]
+    assert kept(history, 100) == [0, 1, 3, 4, 5]
     with pytest.raises(
         PinnedMessagesExceedBudgetError, match=r"messages\[2\] \(needed beside another pinned message\)"
     ):
-        fit(history, 100, counter=COUNTER, pin=lambda message: message["content"] == "Hello.")
+        fit(history, 100, counter=COUNTER, thinking="loop", pin=lambda message: message["content"] == "Hello.")
 
 
 def test_turns_with_and_without_thinking_do_not_run_into_each_other():
@@ -89,8 +98,9 @@ def test_turns_with_and_without_thinking_do_not_run_into_each_other():
     before = [assistant([use("a")]), user([used("a")]), assistant("Fine.")]
     running = [assistant([THINKING, use("b")]), user([used("b")])]
     history = [user("Hi"), *before, user(""), *running]
-    assert kept(history) == [0, 5, 6]
-    assert rules(history)[1, 2] == "the running tool loop would not begin with its thinking"
+    assert kept(history) == [0, 1, 2, 3, 5, 6]
+    assert kept(history, thinking="loop") == [0, 5, 6]
+    assert rules(history, thinking="loop")[1, 2] == "the running tool loop would not begin with its thinking"
 
 
 def test_reasoning_stays_with_what_it_led_to():
@@ -110,11 +120,11 @@ def test_a_system_message_in_an_anthropic_history_stays_between_its_neighbours()
         assistant("No."),
     ]
     assert units(history, provider="anthropic") == [(0,), (1,), (2,), (3,), (4,)]
-    assert kept(history, 30, provider="anthropic") == [0, 1, 2, 3]
+    assert kept(history, 30, provider="anthropic", notes=False) == [0, 1, 2, 3]
     with pytest.raises(
         PinnedMessagesExceedBudgetError, match=r"messages\[2\] \(needed beside another pinned message\)"
     ):
-        fit(history, 20, counter=COUNTER, provider="anthropic")
+        fit(history, 20, counter=COUNTER, provider="anthropic", notes=False)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +241,7 @@ def test_pinning_protects_from_the_budget_not_from_the_rules():
 def test_nothing_sendable_gives_nothing():
     fitted = fit([result("a")], LARGE)
     assert (fitted.messages, len(fitted.dropped)) == ([], 1)
-    assert fit([], 10).messages == []
+    assert fit([], LARGE).messages == []
 
 
 def test_words_between_the_results_of_one_turn_cannot_be_sent():
@@ -240,9 +250,9 @@ def test_words_between_the_results_of_one_turn_cannot_be_sent():
     assert rules(history, provider="anthropic") == {(1, 2, 3): "words between the results of one turn"}
 
 
-CALL, USER = MessageInfo("assistant", calls=["1"]), MessageInfo("user")
-ANSWER, SECOND = MessageInfo("tool", results=["1"]), MessageInfo("tool", results=["2"])
-TWO = MessageInfo("assistant", calls=["1", "2"])
+CALL, USER = Message("assistant", calls=["1"]), Message("user")
+ANSWER, SECOND = Message("tool", results=["1"]), Message("tool", results=["2"])
+TWO = Message("assistant", calls=["1", "2"])
 
 
 @pytest.mark.parametrize(
@@ -256,8 +266,8 @@ TWO = MessageInfo("assistant", calls=["1", "2"])
         ([TWO, ANSWER, SECOND], "openai", True),
         ([TWO, ANSWER, SECOND], "anthropic", True),
         ([TWO, ANSWER, USER], "anthropic", False),
-        ([TWO, MessageInfo("tool", results=["2", "1"])], "anthropic", True),
+        ([TWO, Message("tool", results=["2", "1"])], "anthropic", True),
     ],
 )
-def test_pairs_are_judged_as_each_format_wants_them(messages: list[MessageInfo], provider: Provider, valid: bool):
+def test_pairs_are_judged_as_each_format_wants_them(messages: list[Message], provider: Provider, valid: bool):
     assert has_all_pairs(messages, provider) is valid

@@ -12,7 +12,6 @@ from cupel.messages import (
     PinnedMessagesExceedBudgetError,
     fit,
     from_items,
-    newest_first,
     to_items,
 )
 from cupel.tokens import CalibratedCounter, TiktokenCounter
@@ -32,12 +31,20 @@ CHAT = [
 
 
 def test_system_prompts_and_the_newest_user_message_stay_whatever_the_budget():
-    least = fit(CHAT, LARGE, counter=COUNTER).total_tokens - sum(
-        unit.item.tokens for unit in fit(CHAT, 17, counter=COUNTER).dropped
-    )
-    assert kept(CHAT, least) == [0, 5]
+    least = fit([CHAT[0], CHAT[5]], LARGE, counter=COUNTER).total_tokens
+    assert kept(CHAT, least, notes=False) == [0, 5]
     with pytest.raises(PinnedMessagesExceedBudgetError):
-        fit(CHAT, least - 1, counter=COUNTER)
+        fit(CHAT, least - 1, counter=COUNTER, notes=False)
+
+
+def test_a_budget_without_room_for_the_smallest_note_is_too_small():
+    least = fit([CHAT[0], CHAT[5]], LARGE, counter=COUNTER).total_tokens
+    with pytest.raises(PinnedMessagesExceedBudgetError, match="a note on what is omitted: 13"):
+        fit(CHAT, least + 12, counter=COUNTER)
+    fitted = fit(CHAT, least + 13, counter=COUNTER)
+    assert fitted.notes == ("[cupel: 4 earlier steps omitted]",)
+    assert fitted.positions == (0, None, 5)
+    assert fitted.total_tokens <= least + 13
 
 
 def test_a_predicate_pins_more():
@@ -49,26 +56,28 @@ def test_the_error_says_which_messages_and_by_how_much():
         fit(CHAT, 10, counter=COUNTER, tools=[{"name": "f"}])
     error = caught.value
     assert str(error) == (
-        "the pinned messages need 36 tokens, 26 more than the 10 available "
-        "(request: 3; tools: 20; messages[0] (system): 7; messages[5] (the newest user message): 6)"
+        "the pinned messages need 49 tokens, 39 more than the 10 available "
+        "(request: 3; tools: 20; messages[0] (system): 7; messages[5] (the newest user message): 6; "
+        "a note on what is omitted: 13)"
     )
-    assert (error.pinned_tokens, error.available_tokens, error.excess_tokens) == (36, 10, 26)
+    assert (error.pinned_tokens, error.available_tokens, error.excess_tokens) == (49, 10, 39)
     assert pickle.loads(pickle.dumps(error)).parts == error.parts
 
 
 def test_for_anthropic_the_user_speaks_first():
     history = CHAT[1:]
     assert fit(history, LARGE).provider == "anthropic"
-    assert kept(history, 20) == [4], "the assistant's reply would be first, and its question does not fit"
-    assert kept(history, 100) == [0, 3, 4], "the first question fits too"
+    assert kept(history, 20, notes=False) == [4], "the assistant's reply would be first, and its question does not fit"
+    assert kept(history, 100)[-1] == 4
+    assert fit(history, 100, counter=COUNTER).messages[0]["role"] == "user"
 
 
 def test_in_openais_format_the_assistant_speaks_first_only_if_it_did():
     greeting = [assistant("Welcome! " * 10), user("Hi"), calling("a"), result("a"), user("And?")]
     assert kept(greeting) == [0, 1, 2, 3, 4]
-    assert kept(greeting, 40) == [1, 2, 3, 4], "the calls need their question, not the greeting"
+    assert kept(greeting, 40, notes=False) == [1, 2, 3, 4], "the calls need their question, not the greeting"
     history = [user("long ago " * 50), calling("a"), result("a"), assistant("Done."), user("And?")]
-    assert kept(history, 80) == [4], "calls and answer would come first, and the question does not fit"
+    assert kept(history, 80, notes=False, forms=False) == [4], "calls and answer would come first"
 
 
 def test_a_pinned_assistant_message_brings_the_question_before_it():
@@ -95,7 +104,7 @@ def test_the_newest_come_first_and_what_does_not_fit_is_skipped():
 def test_saying_the_same_thing_twice_is_not_a_duplicate():
     history = [user("yes"), assistant("ok"), user("yes"), assistant("ok"), user("go")]
     assert kept(history) == [0, 1, 2, 3, 4]
-    assert kept(history, policy=presets.chat()) != [0, 1, 2, 3, 4], "a policy that deduplicates is obeyed"
+    assert kept(history, policy=presets.chat()) == [0, 1, 2, 3, 4], "what fits is sent, whatever the policy"
 
 
 def test_one_object_twice_is_two_messages():
@@ -110,7 +119,7 @@ def test_the_name_of_a_preset_is_no_policy():
 
 
 def test_the_default_policy_can_be_written_down():
-    assert cupel.policy.loads(cupel.policy.dumps(newest_first())) == newest_first()
+    assert cupel.policy.loads(cupel.policy.dumps(cupel.presets.conversation())) == cupel.presets.conversation()
 
 
 def test_a_reserve_and_a_margin_leave_room():
@@ -130,11 +139,12 @@ def test_the_report_accounts_for_every_unit():
     history = [*CHAT, result("orphan")]
     fitted = fit(history, 110, counter=COUNTER, tools=[{"name": "f"}])
     reasons = {entry.item.metadata.get(POSITIONS_KEY): entry.reason.name for entry in fitted.report.excluded}
-    assert reasons == dict.fromkeys([(2,), (3,)], "BudgetExceeded") | {(6,): "Filtered"}
+    assert reasons == dict.fromkeys([(1,), (2,)], "BudgetExceeded") | {(6,): "Filtered"}
     pinned = sorted(str(entry.item.kind) for entry in fitted.report.included if entry.item.pinned)
-    assert pinned == ["Message", "Message", "Request", "SystemPrompt", "ToolSchema"]
-    assert fitted.report.total_candidates == 9
-    assert type(fitted.report).from_json(fitted.report.to_json()).total_candidates == 9
+    assert pinned == ["Message", "Note", "Request", "SystemPrompt", "ToolSchema"]
+    assert sum(int(note.split()[1]) for note in fitted.notes) == 3
+    assert fitted.report.total_candidates == 10
+    assert type(fitted.report).from_json(fitted.report.to_json()).total_candidates == 10
 
 
 def test_the_report_still_knows_which_budget_would_do():

@@ -40,6 +40,7 @@ from tests.messages.provider_rules import (
     unseen,
     violations,
 )
+from tests.messages.validators.bound import without_thinking
 
 CASES = int(os.environ.get("CUPEL_FUZZ_CASES", "1500"))
 """How many fits are checked, over all providers; each history is fitted into `BUDGETS` budgets."""
@@ -90,7 +91,16 @@ class Expectation:
             return self.positions[id(message)] in pins
 
         try:
-            fitted = fit(self.messages, budget, policy, COUNTER, provider=self.provider, pin=pin, forms=self.forms)
+            fitted = fit(
+                self.messages,
+                budget,
+                policy,
+                COUNTER,
+                provider=self.provider,
+                pin=pin,
+                forms=self.forms,
+                thinking="loop",
+            )
         except PinnedMessagesExceedBudgetError as error:
             self.check_error(error, budget if isinstance(budget, int) else budget.max_tokens - budget.output_reserve)
             return
@@ -133,10 +143,17 @@ def without_notes(messages: list[Any]) -> list[Any]:
     return [bare for message in messages if (bare := cleaned(message, format_of(message))) is not None]
 
 
+def as_sent(message: Any, own: Any) -> Any:
+    """Return the caller's message, without its thinking where that is bound to another prefix and was removed."""
+    bare = without_thinking("anthropic", own)
+    return bare if bare != own and without_thinking("anthropic", message) == message else own
+
+
 def check_sources(messages: list[Any], sources: list[Any], cut: bool) -> None:
     """Every message is the caller's own, or a copy without empty lists; with `cut`, or a copy with shorter outputs."""
     assert len(messages) == len(sources)
-    for message, own in zip(messages, sources, strict=True):
+    for message, source in zip(messages, sources, strict=True):
+        own = as_sent(message, source)
         if cut and own not in (message, {**message, "tool_calls": []}):
             assert skeleton(message, ("outputs", "prose")) == skeleton(own, ("outputs", "prose"))
         else:
@@ -262,7 +279,7 @@ def skeleton(message: Any, parts: tuple[str, ...]) -> Any:
 def check_shortened(fitted: Fitted[Any], history: list[Any], parts: tuple[Any, ...]) -> None:
     kept = positions_kept(fitted, history)
     for message, position in zip(without_notes(fitted.messages), kept, strict=True):
-        own = history[position]
+        own = as_sent(message, history[position])
         if position in fitted.shortened:
             assert message != own
             assert own.get("role") not in ("system", "developer")
@@ -289,7 +306,7 @@ def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_i
     def run(messages: list[Any], share: int, forms: Any, policy: Pipeline) -> None:
         history = [longer(message) for message in messages]
         snapshot = copy.deepcopy(history)
-        options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "thinking": "loop"}
         budget = fit(history, 10**9, **options).total_tokens * share // 100
         for parts in PARTS:
             try:
@@ -341,7 +358,7 @@ class Conversation:
 
     def __init__(self, provider: Any, messages: list[Any], share: int, seed: int) -> None:
         self.provider: Any = provider
-        self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
+        self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "thinking": "loop"}
         self.messages = [self.longer(message, number) for number, message in enumerate(messages)]
         self.budget = fit(self.messages, 10**9, **self.options).total_tokens * share // 100
         self.session = MessageSession[Any](self.budget, **self.options)
@@ -364,7 +381,7 @@ class Conversation:
             self.history.append(message)
             if self.random.random() < 0.05 and len(self.history) > 4:
                 del self.history[self.random.randrange(1, len(self.history) - 2)]
-                self.seen = max(0, self.seen - 1)
+                self.seen, self.last = max(0, self.seen - 1), ()
             if self.random.random() < 0.7:
                 self.turn(copy.deepcopy(self.history))
 

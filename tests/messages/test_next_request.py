@@ -59,8 +59,11 @@ def test_results_that_the_model_has_seen_can_go():
 def test_the_newest_steps_are_held_with_outputs_that_share_the_room():
     history = [user("Look."), *(m for n in "abcde" for m in (calling(n), result(n, "word " * 2000)))]
     fitted = fit(history, 1000, counter=COUNTER)
-    assert kept(history, 1000) == [0, 7, 8, 9, 10]
-    assert fitted.shortened == (8, 10)
+    assert fitted.positions == tuple(range(11))
+    assert fitted.shortened == (2, 4, 6, 8, 10)
+    sizes = [len(message["content"]) for message in fitted.messages[2::2]]
+    assert sizes == sorted(sizes), "the newest are longest"
+    assert sum(sizes[-2:]) > 3 * sum(sizes[:3])
 
 
 @pytest.mark.parametrize("budget", range(980, 1040, 4))
@@ -95,7 +98,7 @@ def test_long_words_of_the_user_are_cut_rather_than_left_out():
     assert kept(history, 300) == [0, 2, 4]
 
 
-@pytest.mark.parametrize("budget", [200, 240])
+@pytest.mark.parametrize("budget", [210, 240])
 def test_words_and_outputs_are_both_cut_before_a_request_is_refused(budget: int):
     history = [user("Look at everything there is to see. " * 20)]
     for key in "abc":
@@ -284,7 +287,7 @@ def test_alternation_merges_questions_and_lets_answers_go():
     assert kept(history, alternate=True) == list(range(10))
     assert fit(history, LARGE, alternate=True).messages[6] == user("third\n\nfourth")
     assert kept(history, 120, alternate=True, forms=False) == [0, 1, 2, 5, 6, 7, 8, 9], "calls may go"
-    for budget in (LARGE, 150, 120, 70, 40):
+    for budget in (LARGE, 150, 120, 70, 50):
         sent = fit(history, budget, counter=COUNTER, alternate=True).messages
         assert alternation("openai", sent) == []
     assert alternation("openai", fit(history, LARGE).messages) != []
@@ -313,7 +316,8 @@ def test_a_question_that_is_typed_while_a_tool_runs_alternates():
         fit(history, LARGE, counter=COUNTER, alternate=True),
         MessageSession[Any](LARGE, counter=COUNTER, alternate=True).fit(history),
     ):
-        assert made.messages == [user("Go.\n\nHow long?"), call, output]
+        note = "[cupel: 1 earlier step omitted here: read]"  # the call that cannot be sent
+        assert made.messages == [user(f"Go.\n\n{note}\n\nHow long?"), call, output]
 
 
 def test_questions_with_a_system_message_between_them_are_merged():
@@ -348,7 +352,8 @@ def test_later_system_messages_can_expire_or_compete():
     with pytest.raises(PinnedMessagesExceedBudgetError):
         fit(history, 150, counter=COUNTER)
     competing = kept(history, 150, system_messages="compete")
-    assert (competing[0], competing[-3:]) == (0, [29, 30, 31])
+    assert (competing[0], competing[-1]) == (0, 31)
+    assert len([at for at in competing if history[at]["role"] == "system"]) < 11
     newest = kept(history, 150, system_messages=2)
     assert [at for at in newest if history[at]["role"] == "system"] == [0, 26, 29]
     assert rules(history, system_messages=0)[29,] == "a system message that newer ones have replaced"

@@ -10,11 +10,10 @@ from cupel.messages._notes import (
     OmittedStep,
     can_hold_note,
     cleaned,
-    note_of,
     note_text,
     step_of,
+    told,
     with_note,
-    write_notes,
 )
 from cupel.tokens import CharacterEstimate
 from tests.messages.chat import assistant, format_of, result, use, used, user
@@ -29,7 +28,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def steps(*calls: dict[str, Any]) -> list[OmittedStep]:
-    return [step_of(2 * number, str(number), [one], format_of(one), COUNTER) for number, one in enumerate(calls)]
+    return [step_of((2 * number,), [one], format_of(one), COUNTER) for number, one in enumerate(calls)]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def steps(*calls: dict[str, Any]) -> list[OmittedStep]:
     ],
 )
 def test_a_step_is_described_by_its_tool_and_the_beginning_of_its_arguments(message: Any, line: str) -> None:
-    assert step_of(4, "", [message, result("1")], format_of(message), COUNTER).lines == (line,)
+    assert step_of((4, 5), [message, result("1")], format_of(message), COUNTER).lines == (line,)
 
 
 def test_a_line_is_bounded_and_keeps_its_beginning() -> None:
@@ -62,7 +61,7 @@ def test_a_line_takes_at_most_thirty_tokens_however_they_are_counted() -> None:
             return len(text)
 
     message = call("write", text="x y " * 5000)
-    (line,) = step_of(0, "0", [message], format_of(message), Letters()).lines
+    (line,) = step_of((0,), [message], format_of(message), Letters()).lines
     assert line.startswith("write x y")
     assert 20 < len(line) <= 30
 
@@ -73,41 +72,23 @@ def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
     assert steps(message)[0].lines == ("sql select {",)
 
 
-def test_notes_name_every_step_where_there_is_room() -> None:
-    gap = {9: steps(call("look", at="log"), call("bash", command="ls"))}
-    assert write_notes(gap, COUNTER, 1000) == {9: (NOTE, 2)}
+def test_a_step_knows_its_positions_and_the_tokens_of_its_lines() -> None:
+    message = assistant(None, tool_calls=[*call("look", at="log")["tool_calls"], *call("bash")["tool_calls"]])
+    step = step_of((3, 4, 5), [message], format_of(message), COUNTER)
+    assert (step.positions, step.names, step.lines) == ((3, 4, 5), ("look", "bash"), ("look log", "bash"))
+    assert step.tokens == COUNTER.count("look log") + COUNTER.count("bash") + 2
 
 
-def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
-    made = steps(*(call("read", path=f"src/module_{n}.py") for n in range(40)), call("bash", command="make"))
-    note = write_notes({99: made}, COUNTER, 60)[99][0]
-    assert COUNTER.count(note) <= 60
-    assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
-    assert note.endswith("read src/module_39.py; bash make]")
-
-
-def test_counted_steps_are_listed_by_their_number() -> None:
-    made = steps(call("read", path="a"), *(call("bash", command="ls") for _ in range(3)))
-    assert note_of(made, 0) == "[cupel: 4 earlier steps omitted here: bash ×3, read]"
-
-
-def test_the_newest_gap_has_lines_before_older_ones() -> None:
-    made = steps(*(call("read", path=f"src/some_module_{n}.py") for n in range(6)))
-    notes = write_notes({3: made[:3], 9: made[3:]}, COUNTER, 48)
-    assert (notes[3][1], notes[9][1]) == (0, 3)
-
-
-def test_notes_keep_to_their_limit_however_small() -> None:
-    made = steps(*(call(f"tool_{n}", path="x" * 50) for n in range(12)))
-    gaps = {at: made[at : at + 3] for at in range(0, 12, 3)}
-    for limit in range(0, 300, 7):
-        notes = write_notes(gaps, COUNTER, limit)
-        assert sum(COUNTER.count(note) for note, _ in notes.values()) <= limit
-        assert list(notes) == list(gaps)[len(gaps) - len(notes) :], "the newest notes stay"
+def test_counted_steps_are_listed_by_their_number_before_those_with_a_line() -> None:
+    made = steps(call("look", at="log"))
+    assert told({"read": 1, "bash": 3}, made) == "bash ×3, read; look log"
+    assert told({}, made) == "look log"
+    assert told({}, ()) == ""
 
 
 def test_the_words_of_a_note_cannot_end_it() -> None:
     assert note_text(1, "a]\n[b") == "[cupel: 1 earlier step omitted here: a) (b]"
+    assert note_text(12) == "[cupel: 12 earlier steps omitted]"
 
 
 RESULTS: list[dict[str, Any]] = [

@@ -1,12 +1,13 @@
-"""The part of a history that every request contains: which segments it holds, and in which forms."""
+"""The part of a history that every cut request contains: which units it holds, and in which forms."""
 
 from typing import Any
 
 import pytest
 
-from cupel.messages._history import Options, read_history
-from cupel.messages._present import Present
-from cupel.messages._segments import WHOLE, Segments
+from cupel.messages._forms import Forms
+from cupel.messages._history import read_history
+from cupel.messages._present import Held, Present
+from cupel.messages._reading import Options
 from tests.messages.chat import COUNTER, assistant, calling, result, use, used, user
 
 OUTPUT = "word " * 80
@@ -15,9 +16,7 @@ OUTPUT = "word " * 80
 
 def present(history: list[Any], room: int, *, excess: int = 10**6, **options: Any) -> Present:
     read = read_history(history, Options(counter=COUNTER))
-    source = Segments(None)
-    segments = source.split(read, range(len(history)))
-    return Present(history=read, source=source, segments=segments, room=room, excess=excess, **options)
+    return Present(history=read, forms=Forms(read, None), room=room, excess=excess, **options)
 
 
 def step(key: str, output: str = OUTPUT) -> list[Any]:
@@ -25,43 +24,54 @@ def step(key: str, output: str = OUTPUT) -> list[Any]:
 
 
 FIVE = [user("Look."), *(message for key in "abcde" for message in step(key))]
-"""A question is the first segment, the steps are the next five."""
+"""A question is the first unit, the steps are the next five."""
 
 
-def test_the_newest_three_steps_and_the_words_of_the_user_are_wanted() -> None:
-    assert present(FIVE, 10_000).wanted() == {0, 3, 4, 5}
+def first(one: Present) -> Held:
+    return next(one.levels())
 
 
-@pytest.mark.parametrize(("room", "wanted"), [(900, {0, 3, 4, 5}), (700, {0, 4, 5}), (100, {0, 4, 5})])
-def test_three_steps_that_take_more_than_two_fifths_of_the_room_are_two(room: int, wanted: set[int]) -> None:
-    assert present(FIVE, room, excess=0).wanted() == wanted
+def test_the_newest_three_steps_and_the_words_of_the_user_are_held() -> None:
+    assert first(present(FIVE, 10_000)) == {0: None, 3: None, 4: None, 5: None}
 
 
-def test_new_words_of_the_assistant_are_wanted() -> None:
+@pytest.mark.parametrize(("room", "held"), [(900, {0, 3, 4, 5}), (700, {0, 4, 5}), (300, {0, 4, 5})])
+def test_three_steps_that_take_more_than_two_fifths_of_the_room_are_two(room: int, held: set[int]) -> None:
+    assert set(first(present(FIVE, room, excess=0))) == held
+
+
+def test_words_of_the_assistant_compete() -> None:
     history = [*FIVE, assistant("Seen."), user("And?"), assistant("Now."), user("Go on.")]
-    assert present(history, 10_000).wanted() == {0, 3, 4, 5, 7, 9}
-    assert present(history, 10_000, new=range(8, 10)).wanted() == {0, 3, 4, 5, 7, 8, 9}
+    assert set(first(present(history, 10_000))) == {0, 3, 4, 5, 7, 9}
 
 
-def test_without_gaps_the_newest_segment_is_wanted_but_not_the_older_words_of_the_user() -> None:
-    history = [*FIVE, assistant("Seen."), user("And?")]
-    assert present(history, 10_000, gaps=False, new=range(6, 8)).wanted() == {3, 4, 5, 7}
+def test_without_gaps_older_words_of_the_user_are_not_held() -> None:
+    history = [user("Look."), assistant("Where?"), user("There."), *FIVE[5:], assistant("Seen."), user("And?")]
+    assert set(first(present(history, 10_000))) == {0, 2, 3, 4, 5, 7}
+    assert set(first(present(history, 10_000, gaps=False))) == {2, 3, 4, 5, 7}, "the steps need a question before them"
 
 
-def test_a_form_that_the_request_keeps_stays_as_it_was() -> None:
-    at = present(FIVE, 10_000)
-    assert at.form(5) == WHOLE
-    assert present(FIVE, 10_000, sent={at.segments[5].key: "20"}).form(5) == "20"
+def test_a_single_output_takes_a_quarter_of_the_room_or_what_fills_the_share_that_is_kept() -> None:
+    assert present(FIVE, 400).base(5) is None
+    assert present(FIVE, 200).base(5) == 50
+    assert present(FIVE, 200, excess=30).base(5) == 70
+    assert present(FIVE, 200, excess=0).base(5) is None
 
 
-def test_a_single_output_takes_a_quarter_of_the_room() -> None:
-    assert present(FIVE, 400).form(5) == WHOLE
-    assert present(FIVE, 200).form(5) == "50"
+def test_the_outputs_of_one_step_share_two_fifths_of_the_room() -> None:
+    history = [user("Look."), calling("a", "b"), result("a", OUTPUT), result("b", OUTPUT)]
+    one = present(history, 300)
+    assert one.base(1) == 60
+    assert one.tokens(1, 60) < one.tokens(1, None)
+
+
+def test_words_of_the_user_are_not_cut_on_arrival() -> None:
+    assert present([user("word " * 800), *FIVE], 300).base(0) is None
 
 
 def test_fewer_steps_are_held_the_less_room_there_is() -> None:
     def steps(room: int) -> list[int]:
-        return [at for at in next(present(FIVE, room).levels()) if at]
+        return [at for at in first(present(FIVE, room)) if at]
 
     assert [steps(room) for room in (1200, 130, 70, 40)] == [[3, 4, 5], [4, 5], [4, 5], [5]]
 
@@ -77,61 +87,50 @@ def three_steps(question: str, spoken: str) -> list[Any]:
     return history
 
 
-def test_a_step_with_words_of_the_user_is_held_longer_than_newer_ones() -> None:
-    assert [at for at in next(present(three_steps("Look.", "a"), 120).levels()) if at] == [1, 3]
-
-
-def test_of_several_steps_with_words_of_the_user_the_newer_ones_are_held() -> None:
-    one = present(three_steps("Look at everything. " * 10, "abc"), 180)
-    assert [at for at in next(one.levels()) if at] == [2, 3]
-
-
 @pytest.mark.parametrize("room", [200, 220, 240, 260])
 def test_words_and_outputs_that_must_be_sent_are_both_cut_where_that_is_the_last_resort(room: int) -> None:
     one = present(three_steps("Look at everything there is to see. " * 20, "b"), room)
     assert list(one.levels()) == []
-    (held,) = one.least()
-    assert [at for at, form in held.items() if form] == [0, 2, 3]
-    assert sum(one.tokens(at, form) for at, form in held.items()) <= room
+    held = next(one.least())
+    assert [at for at, limit in held.items() if limit] == [0, 2, 3]
+    assert sum(one.tokens(at, limit) for at, limit in held.items()) <= room
 
 
-def test_new_words_of_the_user_are_stronger_than_old_ones_and_the_newest_are_strongest() -> None:
+def test_the_newest_words_of_the_user_are_strongest_then_the_next_two_then_the_first() -> None:
     history = [user(text) for text in ("One.", "Two, which is longer.", "Three.", "Four.", "Five.")]
-    users = [*range(5)]
-    assert present(history, 100)._weakest_first(users) == [1, 2, 3, 0, 4]
-    assert present(history, 100, new=range(2, 5))._weakest_first(users) == [1, 0, 2, 3, 4]
+    assert present(history, 100)._weakest_first([*range(5)]) == [1, 0, 2, 3, 4]
+
+
+def test_the_oldest_words_leave_where_the_user_takes_more_than_two_fifths_but_the_first_and_newest_stay() -> None:
+    history = [message for number in range(20) for message in (user(f"{number} " * 90), assistant("Fine."))]
+    words = [2 * number for number in range(20)]
+    one = present([*history, user("Go on.")], 1000)
+    held = [at for at in first(one) if one.forms.has_words(at)]
+    assert held[0] == 0
+    assert held[-3:] == [36, 38, 40]
+    assert set(held) < {*words, 40}
+    assert held[1:] == [at for at in [*words, 40] if at >= held[1]], "the oldest leave first"
 
 
 def test_a_form_becomes_whole_where_the_room_suffices() -> None:
     one = present(FIVE, 200)
-    short = one.source.shortened(one.segments[5], one.history, 20)
-    missing = one.tokens(5, WHOLE) - one.tokens(5, short)
-    assert one.lengthened(5, short, missing) == WHOLE
-    longer = one.lengthened(5, short, missing // 2)
-    assert 0 < one.tokens(5, longer) - one.tokens(5, short) <= missing // 2
-    assert one.lengthened(5, short, 19) == short
+    missing = one.tokens(5, None) - one.tokens(5, 20)
+    assert one.lengthened(5, 20, missing) is None
+    longer = one.lengthened(5, 20, missing // 2)
+    assert longer is not None
+    assert 0 < one.tokens(5, longer) - one.tokens(5, 20) <= missing // 2
+    assert one.lengthened(5, 20, 19) == 20
+    assert one.lengthened(5, None, 10**6) is None
 
 
 def test_words_of_the_user_that_were_cut_become_whole_where_the_room_suffices() -> None:
     one = present([user("word " * 400), *FIVE[1:]], 300)
-    short = one.source.shortened(one.segments[0], one.history, 100)
-    assert one.tokens(0, short) < one.segments[0].tokens
-    assert one.lengthened(0, short, 1000) == WHOLE
-    assert one.lengthened(0, short, 100) == short
+    assert one.tokens(0, 100) < one.tokens(0, None)
+    assert one.lengthened(0, 100, 1000) is None
 
 
-def test_an_output_that_was_cut_before_is_not_lengthened_to_be_cut() -> None:
-    plain = present(FIVE, 160)
-    short = plain.source.shortened(plain.segments[4], plain.history, 10)
-    one = Present(
-        history=plain.history,
-        source=plain.source,
-        segments=plain.segments,
-        room=110,
-        excess=10**6,
-        sent={plain.segments[4].key: short, plain.segments[5].key: WHOLE},
-    )
-    held = one.held({4, 5}, cut=True)
-    assert held is not None
-    assert held[4] == short
-    assert held[5] != WHOLE
+def test_a_form_is_the_same_whatever_came_after_the_message() -> None:
+    history = [user("Where is value_7?"), calling("a"), result("a", "\n".join(f"value_{n} = {n}" for n in range(200)))]
+    alone = present(history, 300)
+    later = present([*history, user("And value_150?"), *step("b")], 300)
+    assert alone.forms.messages(1, 60)[1].view == later.forms.messages(1, 60)[1].view

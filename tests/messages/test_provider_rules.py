@@ -186,12 +186,12 @@ def test_a_cut_is_judged_against_the_history_it_was_made_from():
     thinking = {"role": "assistant", "content": [THOUGHT, {**USE["content"][0], "id": "b"}]}
     answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b"}]}
     history = [USER, thinking, answer, USE, USED]
-    assert violations("anthropic", [USER, USE, USED], history) == [
+    assert violations("anthropic", [USER, USE, USED], history, "loop") == [
         "the final assistant turn must start with a thinking block"
     ]
     merged = [USER, SAID, thinking, answer, USER]
-    assert violations("anthropic", merged, [USER, SAID, USER, thinking, answer, USER][:2] + merged[2:]) == []
-    assert violations("anthropic", merged, [USER, SAID, dict(USER), thinking, answer, USER]) == [
+    assert violations("anthropic", merged, [USER, SAID, USER, thinking, answer, USER][:2] + merged[2:], "loop") == []
+    assert violations("anthropic", merged, [USER, SAID, dict(USER), thinking, answer, USER], "loop") == [
         "the final assistant turn must start with a thinking block"
     ]
     assert violations("anthropic", [USER, SAID], [USER, SAID, USER]) == [
@@ -203,7 +203,7 @@ def test_a_cut_is_judged_against_the_history_it_was_made_from():
     signed = [ASKED, CALLED, RESPONSE]
     assert violations("gemini", [ASKED, parts("model", {"functionCall": {"name": "f", "args": {}}}), RESPONSE], signed)
     thoughtful = [SPOKEN, converse("assistant", REASONED, *TOOL_USE["content"]), TOOL_RESULT]
-    assert violations("bedrock", [SPOKEN, TOOL_USE, TOOL_RESULT], thoughtful) == [
+    assert violations("bedrock", [SPOKEN, TOOL_USE, TOOL_RESULT], thoughtful, "loop") == [
         "1: the call a lost the reasoning before it"
     ]
     whole = [USER, PROGRAM, BY_PROGRAM, OUTPUT, PROGRAM_OUTPUT]

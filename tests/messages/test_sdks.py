@@ -85,7 +85,7 @@ def test_chat_completion_objects_are_taken_and_given_back():
     whole = fit(messages, 1000)
     assert whole.messages == [messages[0], as_sent(called), messages[2], as_sent(answered), messages[4]]
     assert whole.messages[0] is messages[0]
-    small = fit(messages, 40, counter=COUNTER)
+    small = fit(messages, 40, counter=COUNTER, notes=False)
     assert small.provider == "openai"
     assert small.messages == [messages[0], as_sent(answered), messages[4]]
     assert small.dropped[0].messages[0] is called
@@ -164,7 +164,7 @@ def test_response_items_are_taken_and_given_back():
     items = [{"role": "user", "content": "Weather?"}, reasoning, call, output, said, {"role": "user", "content": "Hm?"}]
     sent = [items[0], as_sent(reasoning), as_sent(call), output, as_sent(said), items[-1]]
     assert fit(items, 1000).messages == sent
-    small = fit(items, 30, counter=COUNTER)
+    small = fit(items, 30, counter=COUNTER, notes=False)
     assert small.provider == "openai-responses"
     assert small.messages == [sent[0], sent[4], sent[5]]
 

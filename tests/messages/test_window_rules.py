@@ -9,12 +9,12 @@ import re
 import pytest
 
 from cupel import Prices
-from cupel.diagnostics import BudgetExceeded, NotWorthItsPlace
+from cupel.diagnostics import BudgetExceeded
 from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, Turn
 from cupel.messages._notes import cleaned
 from tests.messages.chat import COUNTER, OPTIONS, assistant, format_of, result, use, used, user, weigh
 from tests.messages.provider_rules import violations
-from tests.sessions.simulated import Message
+from tests.messages.simulated import Message
 
 NOTE = re.compile(r"\[cupel: (\d+) earlier steps? omitted here: [^\]]*\]")
 
@@ -88,7 +88,7 @@ def test_a_giant_output_is_cut_to_a_quarter_when_it_arrives_and_stays_so() -> No
     history += step(12, lines=3000)
     turn = session.fit(history)
     giant = turn.messages[-1]
-    assert COUNTER.count(giant["content"]) <= 1000
+    assert COUNTER.count(giant["content"]) <= 1100, "or what fills the share that is kept"
     assert turn.shortened[-1] == len(history) - 1
     assert turn.total_tokens > 2000, "it does not flush the window"
     assert before.total_tokens < 4000
@@ -100,9 +100,9 @@ def test_a_giant_output_is_cut_to_a_quarter_when_it_arrives_and_stays_so() -> No
 def test_a_single_output_may_fill_the_window_up_to_what_a_cut_keeps() -> None:
     history = [user("Find the bug."), *step(0, lines=3000)]
     turn = MessageSession[Message](4000, **OPTIONS).fit(history)
-    assert 1500 < turn.total_tokens <= 2100
+    assert 2000 < turn.total_tokens <= 3000
     whole = MessageSession[Message](4000, keep=0.9, **OPTIONS).fit(history)
-    assert 3000 < whole.total_tokens <= 3700
+    assert 3500 < whole.total_tokens <= 4000
 
 
 def test_what_was_cut_once_can_be_cut_again() -> None:
@@ -282,10 +282,10 @@ def test_steps_are_left_out_before_the_words_of_the_assistant() -> None:
 @pytest.mark.parametrize("keep", [0.5, 0.7, 0.9])
 def test_after_a_cut_at_least_the_share_keep_is_in_use(keep: float) -> None:
     history = [user("Find the bug."), *steps(0, 80, lines=6)]
-    session = MessageSession[Message](3000, keep=keep, worth=0.01, **OPTIONS)
+    session = MessageSession[Message](3000, keep=keep, **OPTIONS)
     turns = [turn for turn in walk(session, history) if turn.dropped]
-    assert any(turn.action == "repack" for turn in turns)
-    assert min(turn.total_tokens for turn in turns) >= keep * 3000 - 100
+    assert any(turn.action == "cut" for turn in turns)
+    assert min(turn.total_tokens for turn in turns) >= keep * (3000 - 300) - 100, "notes take at most a tenth"
 
 
 def test_reasons_are_true() -> None:
@@ -293,15 +293,13 @@ def test_reasons_are_true() -> None:
     for turn in walk(MessageSession[Message](3000, **OPTIONS), history):
         for dropped in turn.dropped:
             reason = dropped.reason
-            if isinstance(reason, BudgetExceeded):
-                assert reason.item_tokens > reason.available_tokens
-            else:
-                assert isinstance(reason, NotWorthItsPlace)
+            assert isinstance(reason, BudgetExceeded)
+            assert reason.item_tokens > reason.available_tokens
 
 
 def test_a_turn_explains_itself() -> None:
     history = [user("Find the bug."), *steps(0, 60)]
-    turn = next(turn for turn in walk(MessageSession[Message](3000, **OPTIONS), history) if turn.action == "repack")
+    turn = next(turn for turn in walk(MessageSession[Message](3000, **OPTIONS), history) if turn.action == "cut")
     assert "\n" not in str(turn)
     assert len(str(turn)) < 120
     assert f"{turn.total_tokens:,} of 3,000 tokens" in str(turn)

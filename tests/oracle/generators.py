@@ -37,6 +37,8 @@ KINDS = [
     "kit",
     "\u212ait",
     "Document",
+    "TOOLOUTPUT",
+    "ToolOutput",
     "SystemPrompt",
     "systemprompt",
 ]
@@ -78,12 +80,20 @@ def _timestamps() -> st.SearchStrategy[datetime]:
     return st.builds(lambda zone, offset: (NOW + timedelta(minutes=offset)).astimezone(zone), zones, minutes)
 
 
+def reuses() -> st.SearchStrategy[dict[str, Any] | None]:
+    """What `fit` and sessions write about a step; they leave out nothing, others may."""
+    repeated = st.sampled_from([0, 0.0, 0.25, 1, 1.0])
+    optional = {"uses": st.sampled_from([0, 1, 2, 9]), "repeated": repeated, "more": st.just("ignored")}
+    return st.none() | st.fixed_dictionaries({"age": st.sampled_from([1, 2, 3, 4, 9, 10**9])}, optional=optional)
+
+
 def _metadata() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {},
         optional={
             "cupel:trust": st.sampled_from(TRUST),
             "stage": st.sampled_from(["final", "Final", "3", 3, 3.0, None]),
+            "cupel:reuse": reuses(),
         },
     )
 
@@ -99,6 +109,7 @@ def _rows(tokens: st.SearchStrategy[int]) -> st.SearchStrategy[dict[str, Any]]:
             "timestamp": _timestamps(),
             "future_relevance_hint": st.sampled_from(SCORES) | st.floats(0, 1),
             "pinned": st.sampled_from([False, False, False, True]),
+            "original_tokens": st.sampled_from([0, 5, 100]),
         },
     )
 

@@ -72,6 +72,10 @@ def _leaf_scorers() -> st.SearchStrategy[dict[str, Any]]:
         ),
         st.just({"type": "relevance", "optional": True, "stem": False}),
         st.fixed_dictionaries(
+            {"type": st.just("reuse")},
+            optional={"calls": st.sampled_from([1, 8, 10**400]), "words": st.sampled_from([0.3, 4.0, 1e308])},
+        ),
+        st.fixed_dictionaries(
             {
                 "type": st.just("decay"),
                 "now": st.just(NOW.isoformat()),

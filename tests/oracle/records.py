@@ -32,6 +32,7 @@ class Item:
     timestamp: datetime | None = None
     future_relevance_hint: float | None = None
     pinned: bool = False
+    original_tokens: int | None = None
 
 
 @dataclass(frozen=True)

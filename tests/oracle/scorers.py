@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.oracle.records import Item, fold
 from tests.oracle.relevance import relevance as _relevance
+from tests.oracle.reuse import reuse as _reuse
 
 Spec = Mapping[str, Any]
 
@@ -204,6 +205,7 @@ SCORERS = {
     "tag": _tag,
     "frequency": _frequency,
     "reflexive": _reflexive,
+    "reuse": _reuse,
     "composite": _composite,
     "scaled": _scaled,
     "metadata_trust": _metadata_trust,

@@ -140,10 +140,11 @@ def _items(rows: Sequence[Doc]) -> list[Item]:
         if "same_as" in row:
             items.append(items[row["same_as"]])
             continue
-        fields = {key: value for key, value in row.items() if key not in {"score", "futureRelevanceHint"}}
+        spelled = {"originalTokens": "original_tokens", "futureRelevanceHint": "future_relevance_hint"}
+        fields = {spelled.get(key, key): value for key, value in row.items() if key != "score"}
         if isinstance(fields.get("timestamp"), datetime):
             fields["timestamp"] = fields["timestamp"].astimezone(UTC)
-        items.append(Item(**fields, future_relevance_hint=row.get("futureRelevanceHint")))
+        items.append(Item(**fields))
     return items
 
 

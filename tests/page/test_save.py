@@ -20,7 +20,6 @@ from cupel.demo import conversation, session_items, session_policy
 from cupel.errors import SelectionError
 from cupel.messages import MessageSession, fit
 from cupel.page import Variant, notebook_html, page_payload
-from cupel.sessions import Session
 from cupel.tokens import CharacterEstimate
 
 HOSTILE = "</td><script>alert(1)</script>\u202e\x1b[2J"
@@ -71,13 +70,19 @@ def test_a_report_without_its_run_is_shown_as_it_is(tmp_path):
     assert (policy["pinned"], page["slider"]) == ([0], {"stops": [7]})
 
 
-def test_the_report_of_a_sessions_turn_has_a_page(tmp_path):
+def test_the_page_of_a_sessions_turn_has_the_run_that_cut_its_request(tmp_path):
     session = MessageSession(8000, provider="openai", counter=CharacterEstimate())
     turn = session.fit(conversation()[:120])
     turn.report.save_page(tmp_path / "page.html", title="A turn")
     page = data_of(tmp_path / "page.html")
-    assert page["slider"]["stops"] == [turn.total_tokens]
-    assert len(page["items"]) == len(turn.report.included) + len(turn.report.excluded)
+    (policy,), stops = page["policies"], page["slider"]["stops"]
+    assert (page["title"], page["budget"]["max"]) == ("A turn", 8000)
+    assert stops == sorted(stops)
+    assert (stops[0], stops[-1]) == (0, 8000)
+    assert page["budget"]["target"] in stops
+    assert len(policy["answers"]) == len(stops) > 50
+    texts = {item["content"] for item in page["items"]}
+    assert {entry.item.content for entry in turn.report.included} - texts == set(turn.notes)
 
 
 def test_other_policies_need_a_run(tmp_path):
@@ -179,10 +184,3 @@ def test_requests_and_turns_show_themselves_in_a_notebook():
     assert len(turn.changes) > 8
     assert str(turn.changes[0]) in shown
     assert f"and {len(turn.changes) - 8} more" in shown
-
-
-def test_a_session_of_items_shows_bill_and_window():
-    session = Session(session_policy(), 3000)
-    shown = elements(session.select(session_items())._repr_html_()).text
-    assert "tokens sent for" in shown
-    assert "In the window, in order" in shown

@@ -16,7 +16,6 @@ from cupel import (
     PipelineConfigError,
     RecencyScorer,
     RelevanceScorer,
-    Session,
 )
 from cupel.diagnostics import InclusionReason
 
@@ -114,16 +113,3 @@ def test_a_rule_pins_the_whole_group():
     assert {item.content for item in pipeline.run(pool, 24)} == {"call", "result", "the whole plan"}
     short = replace(plan[0], pinned=True)
     assert pipeline.pinned([call, result, short, plan[1], other]) == {0, 1, 2}
-
-
-def test_a_session_holds_what_rules_pin():
-    items = [
-        ContextItem("an old result", 40, kind="ToolOutput", timestamp=NOON),
-        *(ContextItem(f"word {n}", 20, timestamp=NOON + timedelta(minutes=n + 1)) for n in range(9)),
-    ]
-    without = Session(Pipeline(scorer=RecencyScorer()), 100)
-    assert items[0] not in without.select(items).items
-    session = Session(Pipeline(scorer=RecencyScorer(), pins=[PinRule.newest_tool_result()]), 100)
-    result = session.select(items)
-    assert items[0] in result.items
-    assert next(entry.reason for entry in result.report.included if entry.item is items[0]) is InclusionReason.PINNED

@@ -86,11 +86,18 @@ def test_another_slicer_takes_over_what_a_query_prepared():
 
 
 def test_a_history_is_fitted_to_a_query():
+    facts = ("The deploy key is in the vault.", "Lunch is at noon.", "Rain all day.")
     history = [
-        {"role": "user", "content": "The deploy key is in the vault."},
-        {"role": "user", "content": "Nice weather today."},
-        {"role": "user", "content": "So, where was that key?"},
+        {"role": role, "content": content}
+        for fact in facts
+        for role, content in (("user", "And?"), ("assistant", f"{fact} {'So much for that. ' * 15}"))
     ]
-    policy = Pipeline(scorer=RelevanceScorer(), slicer=BestFirstSlice())
-    fitted = fit(history, 31, policy, query="where is the deploy key?")
-    assert fitted.messages == [history[0], history[2]]
+
+    def answers(question, query=None):
+        """The assistant's messages that stay; there is room for one of them."""
+        fitted = fit([*history, {"role": "user", "content": question}], 150, PIPELINE, query=query)
+        return [message for message in fitted.messages if message["role"] == "assistant"]
+
+    assert answers("So, where was it?", "where is the deploy key?") == history[1:2]
+    assert answers("So, where was it?", "when is lunch?") == history[3:4]
+    assert answers("When is lunch?") == history[3:4]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cupel.messages
 import cupel.policy
 from cupel import BestFirstSlice, ContextBudget, ContextItem, GreedySlice, Pipeline, ReflexiveScorer, slicers
 from cupel.analytics import counterfactual, find_min_budget_for
@@ -19,7 +18,7 @@ def pool(pairs):
 
 
 def test_it_is_public_and_a_document():
-    assert cupel.messages.BestFirstSlice is slicers.BestFirstSlice is BestFirstSlice
+    assert slicers.BestFirstSlice is BestFirstSlice
     assert cupel.policy.to_dict(Pipeline(scorer=ReflexiveScorer(), slicer=BestFirstSlice())) == {
         "scorer": "reflexive",
         "slicer": "best_first",

@@ -6,7 +6,7 @@ from random import Random
 import httpx
 import pytest
 
-from cupel.sessions import Bill
+from cupel.messages import Bill
 from cupel.watch._launch import _summary
 from cupel.watch._verdict import suggested_budget, summary, verdict
 from tests.watch.agent import PATHS, PROVIDERS, body, history, output, reply_to, says, step

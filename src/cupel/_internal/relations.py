@@ -252,7 +252,7 @@ def useful_forms(forms: Iterable[Form]) -> list[Form]:
     return [rising[corner] for corner in hull([form.tokens for form in rising], [form.value for form in rising])]
 
 
-_Entry: TypeAlias = "tuple[ContextItem, Relation]"
+_ItemRelation: TypeAlias = "tuple[ContextItem, Relation]"
 
 
 def read_relations(
@@ -277,9 +277,9 @@ def read_relations(
     return assemble(_entities(entries, others, scores, contents), contents)
 
 
-def _check_agreement(entries: list[_Entry]) -> None:
+def _check_agreement(entries: list[_ItemRelation]) -> None:
     """Raise if the forms of one entity differ in their kind or group."""
-    first: dict[str, _Entry] = {}
+    first: dict[str, _ItemRelation] = {}
     for item, relation in entries:
         if relation.id is None:
             continue
@@ -293,7 +293,7 @@ def _check_agreement(entries: list[_Entry]) -> None:
                 )
 
 
-def _pinned_contents(fixed: list[_Entry]) -> dict[str, str]:
+def _pinned_contents(fixed: list[_ItemRelation]) -> dict[str, str]:
     """Return the pinned content of each entity; raise if two forms of one are pinned."""
     contents: dict[str, str] = {}
     for item, relation in fixed:
@@ -307,7 +307,7 @@ def _pinned_contents(fixed: list[_Entry]) -> dict[str, str]:
     return contents
 
 
-def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pinned: Mapping[str, str]) -> None:
+def _check_pinned_groups(entries: list[_ItemRelation], pinned_count: int, pinned: Mapping[str, str]) -> None:
     """Raise if a group is pinned in part; an entity with a pinned form is pinned."""
     first: dict[str, tuple[bool, ContextItem]] = {}
     for place, (item, relation) in enumerate(entries):
@@ -325,7 +325,7 @@ def _check_pinned_groups(entries: list[_Entry], pinned_count: int, pinned: Mappi
 
 
 def _entities(
-    entries: list[_Entry], others: list[_Entry], scores: Sequence[float], pinned: Mapping[str, str]
+    entries: list[_ItemRelation], others: list[_ItemRelation], scores: Sequence[float], pinned: Mapping[str, str]
 ) -> list[Entity]:
     """Collect the forms of each entity, in the order of first positions; those that cannot be chosen come last."""
     members: list[tuple[Relation, list[int], list[Form]]] = []

@@ -57,13 +57,13 @@ def run_local(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Shar
         yield from map(job.run, shards)
         return
     queue = ShardQueue(shards)
-    staff: list[_Worker] = []
+    staff: list[_BatchWorker] = []
     failures = 0
     try:
         resource_tracker.ensure_running()  # before the first process starts it with interrupts unblocked
         with interrupts_held():  # inherited by the processes
             while len(staff) < workers:
-                staff.append(_Worker(job, len(staff)))
+                staff.append(_BatchWorker(job, len(staff)))
         while busy := [worker for worker in staff if worker.work(queue)]:
             ready = wait([worker.pipe for worker in busy])
             for worker in busy:
@@ -78,7 +78,7 @@ def run_local(job: Job, shards: Sequence[Shard], workers: int) -> Generator[Shar
                     _check_why(failures, has_begun=any(one.has_begun for one in staff))
                     queue.put_back(worker.shards)
                     with interrupts_held():
-                        staff[worker.place] = _Worker(job, worker.place)
+                        staff[worker.place] = _BatchWorker(job, worker.place)
     finally:
         with interrupts_held():
             for worker in staff:
@@ -114,7 +114,7 @@ def _check_why(failures: int, *, has_begun: bool) -> None:
         raise BatchError(f"worker processes died {_ATTEMPTS} times on the same shards, perhaps for want of memory")
 
 
-class _Worker:
+class _BatchWorker:
     """A process that receives shards through a pipe and answers them in order."""
 
     def __init__(self, job: Job, place: int) -> None:

@@ -48,9 +48,9 @@ from cupel.evaluation import (
     replay,
     tune,
 )
+from cupel.messages import Prices
 from cupel.page import Variant, render_page
 from cupel.pipeline import Pipeline
-from cupel.sessions import Prices
 from cupel.tokens import TokenCounter
 
 
@@ -172,7 +172,7 @@ _STRATEGIES: Final = {
     "everything": ("everything", "the whole history; requests over the window would be refused"),
     "tail": ("tail", "the newest messages, whatever the others say"),
     "fit": ("fit every turn", "a new selection on every turn, which loses the cache"),
-    "session": ("session", "the last request with the new messages, cut when that pays"),
+    "session": ("session", "the last request with the new messages, cut when it is full"),
 }
 """How to fill a window: the name of each strategy in tables and on pages, and its meaning."""
 _FIGURES: Final = {
@@ -213,11 +213,10 @@ def _configure_replay(parser: Parser) -> None:
         "premium; default: as the provider of the first conversation does",
     )
     parser.add_argument(
-        "--worth",
-        type=finite_number,
-        default=1.0,
-        metavar="X",
-        help="raise it to keep more at a higher cost; default: 1",
+        "--keep",
+        type=share,
+        metavar="SHARE",
+        help="how much of the free room a session fills when it cuts a request; default: 50%%",
     )
     parser.add_argument(
         "--strategy",
@@ -245,7 +244,7 @@ def _configure_replay(parser: Parser) -> None:
     )
     add_max_unpacked(parser)
     add_quiet(parser)
-    add_policy(parser, several=True, default="the newest messages first")
+    add_policy(parser, several=True, default="conversation")
     add_format(parser)
 
 
@@ -256,7 +255,7 @@ def _replay(args: argparse.Namespace) -> int:
     read = [recording for name in args.sessions for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
     recordings = read[: args.limit]
     prices = None if args.prices is None else _PRICES[args.prices]()
-    strategies = window_strategies(policies, args.strategy or _STRATEGIES, prices=prices, worth=args.worth)
+    strategies = window_strategies(policies, args.strategy or _STRATEGIES, prices=prices, keep=args.keep)
     try:
         with progress_bar("replaying", "turns", quiet=args.quiet) as show:
             found = replay(recordings, strategies, args.budget, prices=prices, every=args.every, on_progress=show)
@@ -284,15 +283,15 @@ def window_strategies(
     *,
     counter: TokenCounter | None = None,
     prices: Prices | None = None,
-    worth: float = 1.0,
+    keep: float | None = None,
 ) -> dict[str, WindowStrategy]:
     """Return the named strategies: `fit` and `session` for each policy, or with their own defaults if there is none."""
     labelled: dict[str, Pipeline | None] = {f" {one.name}": one.policy for one in policies}
     labelled = labelled or {"": None}
-    options = {"counter": counter}
+    options = {"counter": counter} | ({} if keep is None else {"keep": keep})
     found: dict[str, WindowStrategy] = {"everything": EverythingStrategy(), "tail": TailStrategy(counter=counter)}
     found |= {f"fit{label}": FitStrategy(policy, counter) for label, policy in labelled.items()}
-    found |= {f"session{label}": SessionStrategy(policy, prices, worth, options) for label, policy in labelled.items()}
+    found |= {f"session{label}": SessionStrategy(policy, prices, options) for label, policy in labelled.items()}
     return {label: strategy for label, strategy in found.items() if label.partition(" ")[0] in names}
 
 

@@ -52,7 +52,7 @@ from cupel.model import ContextBudget
 from cupel.page import LivePage, page_payload, reason_name, render_page, summary
 from cupel.tokens import default_counter
 
-_Page = TypeVar("_Page")
+_Written = TypeVar("_Written")
 _MOST_MESSAGES: Final = 2_000
 """The most messages for which a page shows the turns: every turn is a separate selection."""
 
@@ -116,7 +116,7 @@ def _serve(args: argparse.Namespace) -> int:
     return 0
 
 
-def _computed(args: argparse.Namespace, compute: Callable[..., _Page]) -> tuple[_Page, dict[str, Any]]:
+def _computed(args: argparse.Namespace, compute: Callable[..., _Written]) -> tuple[_Written, dict[str, Any]]:
     """Compute the page of the items and, if they are a conversation, its turns."""
     policies = policies_to_compare(args.policy or ["chat"], args.overrides, args.query)
     budget = read_budget(args)

@@ -17,7 +17,7 @@ from cupel._internal.documents import ITEM, MESSAGES_KEYS, ChatRequest, chat_req
 from cupel._internal.files import MAX_UNPACKED
 from cupel._internal.text import plural
 from cupel.cli._output import say
-from cupel.cli._records import Fault, FileRecord, Found, records_of
+from cupel.cli._records import Fault, FileRecord, ReadRecord, records_of
 from cupel.errors import ConfigurationError, CupelError, InvalidItemError
 from cupel.model import ContextItem
 from cupel.tokens import CharacterEstimate, TiktokenCounter, TokenCounter, default_counter
@@ -193,7 +193,7 @@ def read_items(
     """
     result = Input()
     records = records_of(sources, input_format, max_unpacked)
-    leading: list[Found] = []
+    leading: list[ReadRecord] = []
     kind = None
     while kind is None and (record := next(records, None)) is not None:
         leading.append(record)
@@ -222,7 +222,9 @@ def _refuse_choice(conversation: str | None, there: str) -> None:
         raise ConfigurationError(f"--conversation {shown(conversation)}: ITEMS has {there}; leave the option out")
 
 
-def _read_all(records: Iterable[Found], read: Callable[[FileRecord], T], result: Input, *, skip_bad: bool) -> list[T]:
+def _read_all(
+    records: Iterable[ReadRecord], read: Callable[[FileRecord], T], result: Input, *, skip_bad: bool
+) -> list[T]:
     """Read every record; raise if one is bad and may not be skipped."""
     taken: list[T] = []
     faults: list[Fault] = []

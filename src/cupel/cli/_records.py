@@ -44,10 +44,10 @@ class Fault:
     message: str
 
 
-Found = FileRecord | Fault
+ReadRecord = FileRecord | Fault
 
 
-def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
+def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[ReadRecord]:
     """Read one record from each line that is not blank."""
     for number, line in enumerate(lines, 1):
         if line.isspace() or not line:
@@ -59,7 +59,7 @@ def read_jsonl(name: str, lines: Iterable[str]) -> Iterator[Found]:
             yield Fault(where, _json_message(error))
 
 
-def read_json(name: str, text: str) -> Iterator[Found]:
+def read_json(name: str, text: str) -> Iterator[ReadRecord]:
     """Read a list of items or messages, or an object: one with the list under `items`, a conversation, or an item."""
     try:
         document = strict_decoder().decode(text)
@@ -81,7 +81,7 @@ def read_json(name: str, text: str) -> Iterator[Found]:
         yield FileRecord(f"{name}: [{number}]", value)
 
 
-def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
+def read_csv(name: str, lines: Iterable[str]) -> Iterator[ReadRecord]:
     """Read one item from each row under a header line with the field names."""
     rows = csv.reader(lines, strict=True)
     try:
@@ -103,7 +103,7 @@ def read_csv(name: str, lines: Iterable[str]) -> Iterator[Found]:
         yield Fault(f"{name}:{rows.line_num}", f"not CSV: {error}")
 
 
-def read_parquet(name: str, path: Path) -> Iterator[Found]:
+def read_parquet(name: str, path: Path) -> Iterator[ReadRecord]:
     """Read one item from each row, a batch at a time."""
     try:
         arrow: Any = import_module("pyarrow")
@@ -120,7 +120,7 @@ def read_parquet(name: str, path: Path) -> Iterator[Found]:
         yield Fault(name, f"not Parquet: {error}")
 
 
-def read_text(name: str, stream: TextIO) -> Iterator[Found]:
+def read_text(name: str, stream: TextIO) -> Iterator[ReadRecord]:
     """Read a whole file as one document."""
     content = stream.read()
     if content:
@@ -137,7 +137,7 @@ _LARGE: Final = 4_000_000
 """Bytes from which reading shows a progress bar."""
 
 
-def records_of(sources: Sequence[str], input_format: str, max_unpacked: int) -> Iterator[Found]:
+def records_of(sources: Sequence[str], input_format: str, max_unpacked: int) -> Iterator[ReadRecord]:
     """Yield the records of every source, in order."""
     for source in sources:
         if source == "-":
@@ -170,7 +170,7 @@ def _paths(source: str) -> tuple[list[Path], bool]:
     return files, False
 
 
-def _file(path: Path, input_format: str, max_unpacked: int) -> Iterator[Found]:
+def _file(path: Path, input_format: str, max_unpacked: int) -> Iterator[ReadRecord]:
     named = path.with_suffix("") if is_packed(path.name) else path
     chosen = SUFFIXES.get(named.suffix.lower(), "text") if input_format == "auto" else input_format
     if chosen == "parquet":
@@ -195,7 +195,7 @@ def _opened(path: Path, max_unpacked: int) -> BinaryIO:
     return cast("BinaryIO", bar)
 
 
-def _standard_input(input_format: str) -> Iterator[Found]:
+def _standard_input(input_format: str) -> Iterator[ReadRecord]:
     if input_format == "parquet":
         yield Fault("-", "Parquet cannot be read from standard input; give a file")
         return
@@ -206,7 +206,7 @@ def _standard_input(input_format: str) -> Iterator[Found]:
         stream.detach()
 
 
-def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
+def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[ReadRecord]:
     try:
         if chosen == "jsonl":
             yield from read_jsonl(name, stream)
@@ -222,7 +222,7 @@ def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[Found]:
         yield Fault(name, f"not UTF-8 text: {error.reason} at byte {error.start}")
 
 
-def _guessed(name: str, text: str) -> Iterator[Found]:
+def _guessed(name: str, text: str) -> Iterator[ReadRecord]:
     """Tell JSON lines from one JSON document: at least half of the lines are records, of which the first may be bad."""
     lines = [line for line in text.split("\n") if line.strip()]
     is_lines = False

@@ -24,7 +24,7 @@ def explain_all(report: SelectionReport) -> str:
         f"{len(report.included)} of {report.total_candidates} items are in, with {used} of the "
         f"{report.total_tokens_considered} tokens considered."
     )
-    account = _Account(report)
+    account = _ReasonCount(report)
     lines = [head, *map(account.of, report)]
     lines.extend(
         f"Short of {short.kind}: {short.required_count} required, {short.satisfied_count} found."
@@ -41,7 +41,7 @@ def explain_all(report: SelectionReport) -> str:
 def explain_item(report: SelectionReport, item: ContextItem) -> str:
     """Return the decision on one item, with the smallest budget that would include it."""
     entry = report.why(item)
-    text = _Account(report).of(entry)
+    text = _ReasonCount(report).of(entry)
     if report.origin is None or isinstance(entry.reason, Filtered):  # by a rule that the pipeline cannot evaluate
         return text
     gone = isinstance(entry.reason, (Deduplicated, NegativeTokens))  # before any budget counts
@@ -59,7 +59,7 @@ def _remedy(report: SelectionReport, item: ContextItem) -> str:
     return f"{enough}." if found.exact else f"{enough}; fewer may do."
 
 
-class _Account:
+class _ReasonCount:
     """Facts about a whole report that each line needs, looked up once."""
 
     __slots__ = ("_scores", "_stages")

@@ -179,16 +179,6 @@ class Filtered(ExclusionReason, frozen=True):
     filter_name: str
 
 
-class NotWorthItsPlace(ExclusionReason, frozen=True):
-    """A session left the item out although it would fit: a token of it is worth less than keeping it costs a turn."""
-
-    title = "not worth its place"
-    templates = (Template("keeping a token costs {cost} a turn and is worth {worth}"),)
-
-    worth: float
-    cost: float
-
-
 class CountCapExceeded(ExclusionReason, frozen=True):
     """The kind has as many items as its count quota or limit allows."""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.evaluation._replay import Replay, ReplayedTurn
-    from cupel.sessions import Prices
+    from cupel.messages import Prices
 
 
 def turns_payload(replay: Replay) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from cupel._internal.counter import count_tokens
 from cupel._internal.digests import message_digest
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
-from cupel.messages import MessageInfo, Provider, fit, read_message
+from cupel.messages import Message, Provider, fit, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
@@ -41,24 +41,24 @@ class Reader:
         self._counter = counter_or_default(counter)
         self.messages = [self._read(message, f"messages[{at}]") for at, message in enumerate(recording.messages)]
         texts = _opening(recording)
-        self.opening = [MessageInfo("system", texts=texts)] if texts else []
+        self.opening = [Message("system", texts=texts)] if texts else []
         """The system prompt and the tools of every request, as one message."""
         self.opening_tokens = _opening_tokens(recording, counter)
         """Tokens of a request besides its messages."""
         self._known = {id(m): info for m, info in zip(recording.messages, self.messages, strict=True)}
 
-    def read(self, message: Any) -> MessageInfo:
+    def read(self, message: Any) -> Message:
         """Read a message of the recording, or one that was made from it."""
         known = self._known.get(id(message))
         return self._read(message, "a message of the request") if known is None else known
 
-    def _read(self, message: Any, path: str) -> MessageInfo:
+    def _read(self, message: Any, path: str) -> Message:
         try:
             return read_message(message, self.provider, path=path)
         except (InvalidItemError, TypeError) as error:
             raise EvaluationError(f"cannot be read as {self.provider}: {error}") from None
 
-    def cost(self, message: MessageInfo) -> int:
+    def cost(self, message: Message) -> int:
         """Count the tokens of a message as `fit` does."""
         return message.extra + sum(count_tokens(self._counter, text) for text in message.texts if text)
 

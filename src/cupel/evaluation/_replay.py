@@ -20,15 +20,14 @@ from cupel.evaluation._reader import Reader
 from cupel.evaluation._recordings import Recording
 from cupel.evaluation._retention import Retention, retention
 from cupel.evaluation._strategies import SentRequest, request_of
-from cupel.messages import default_prices, has_all_pairs
+from cupel.messages import Prices, default_prices, has_all_pairs
 from cupel.page import write_page
-from cupel.sessions import Prices
 
 if TYPE_CHECKING:
     import os
 
     from cupel.evaluation._strategies import Fill, WindowStrategy
-    from cupel.messages import MessageInfo
+    from cupel.messages import Message
     from cupel.tokens import TokenCounter
 
 
@@ -292,7 +291,7 @@ def _turns(reader: Reader, fill: Fill, budget: int, prices: Prices, measured: It
 def _priced(
     turn: ReplayedTurn,
     reader: Reader,
-    said: Sequence[MessageInfo],
+    said: Sequence[Message],
     budget: int,
     prices: Prices,
     *,

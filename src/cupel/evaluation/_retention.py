@@ -19,7 +19,7 @@ from cupel._internal.documents import is_list, is_object
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cupel.messages import MessageInfo
+    from cupel.messages import Message
 
 _FACT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./@-]{4,}")
 _WORD: Final = re.compile(r"[A-Za-z0-9_./@-]+")
@@ -43,9 +43,7 @@ class Retention:
         return self.kept == self.facts
 
 
-def retention(
-    arguments: Sequence[Any], history: Sequence[MessageInfo], window: Sequence[MessageInfo]
-) -> Retention | None:
+def retention(arguments: Sequence[Any], history: Sequence[Message], window: Sequence[Message]) -> Retention | None:
     """Compare the arguments of calls with the history before them and with the window; None if they hold no facts."""
     task = next((at for at, message in enumerate(history) if message.role == "user"), 0)
     facts = _facts(arguments, history, task)
@@ -61,11 +59,11 @@ def retention(
     return Retention(len(facts), sum(fact in held for fact in facts), len(names), in_context)
 
 
-def _texts(message: MessageInfo) -> list[str]:
+def _texts(message: Message) -> list[str]:
     return message.texts if message.role == "assistant" else [text.rstrip("\n") for text in message.texts]
 
 
-def _facts(arguments: Sequence[Any], history: Sequence[MessageInfo], task: int) -> list[str]:
+def _facts(arguments: Sequence[Any], history: Sequence[Message], task: int) -> list[str]:
     leaves = [leaf for _, leaf in _leaves(list(arguments)) if leaf is not None and not isinstance(leaf, bool)]
     said = sorted({fact for leaf in leaves for fact in _FACT.findall(str(leaf))})
     if not said:

@@ -16,13 +16,13 @@ from cupel.messages import Turn as SessionTurn
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from cupel.messages import Prices
     from cupel.pipeline import Pipeline
-    from cupel.sessions import Prices
     from cupel.tokens import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ChangeNote:
     """Why a request changes some messages of the last one: they were evicted, shortened or restored."""
 
     positions: tuple[int, ...]
@@ -37,7 +37,7 @@ class SentRequest:
     positions: tuple[int | None, ...]
     """The position of each message in the recording; None for a message that the strategy added."""
     reason: str = ""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ChangeNote, ...] = ()
 
 
 def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], before: SentRequest | None) -> SentRequest:
@@ -47,17 +47,17 @@ def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], befo
         messages = tuple(as_list("the result of a strategy", filled, "a list of messages, or a Fitted"))
         return SentRequest(messages, tuple(places.get(id(message)) for message in messages))
     if isinstance(filled, SessionTurn):
-        notes = tuple(Note(change.positions, str(change)) for change in filled.changes)
+        notes = tuple(ChangeNote(change.positions, str(change)) for change in filled.changes)
         return SentRequest(tuple(filled.messages), filled.positions, filled.reason, notes)
     last: frozenset[int | None] = frozenset() if before is None else frozenset(before.positions)
     return SentRequest(tuple(filled.messages), filled.positions, notes=tuple(_evicted(filled, last)))
 
 
-def _evicted(fitted: Fitted[Any], last: Collection[int | None]) -> Iterator[Note]:
+def _evicted(fitted: Fitted[Any], last: Collection[int | None]) -> Iterator[ChangeNote]:
     """Yield the reason of each unit of the last request that this one leaves out."""
     for unit in fitted.dropped:
         if any(at in last for at in unit.positions):
-            yield Note(unit.positions, unit.reason.say())
+            yield ChangeNote(unit.positions, unit.reason.say())
 
 
 Fill: TypeAlias = Callable[[list[Any]], Sequence[Any] | Fitted[Any]]
@@ -147,13 +147,12 @@ class SessionStrategy:
 
     policy: Pipeline | None = None
     prices: Prices | None = None
-    worth: float = 1.0
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further options of `MessageSession`."""
 
     def __call__(self, recording: Recording, budget: int) -> Fill:
         """Start a conversation."""
         known = {"provider": recording.provider, "system": recording.system, "tools": recording.tools}
-        given: dict[str, Any] = {"prices": self.prices, "worth": self.worth, **known, **self.options}
+        given: dict[str, Any] = {"prices": self.prices, **known, **self.options}
         session: MessageSession[Any] = MessageSession(budget, self.policy, **given)
         return session.fit

@@ -30,7 +30,7 @@ _LOOKED_UP: Final = 100
 """The most prefixes that are looked up in the store, the longest first: a turn adds few messages."""
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+class _StoredState(msgspec.Struct, forbid_unknown_fields=True):
     """The state after a request, and the key of the request before it."""
 
     state: str
@@ -104,18 +104,18 @@ class Conversations(Generic[M]):
         if request.obsolete is not None:
             self._store.pop(request.obsolete, None)
 
-    def _read(self, key: str) -> _Entry | None:
+    def _read(self, key: str) -> _StoredState | None:
         text = self._store.get(key)
         if text is None:
             return None
         try:
-            return msgspec.json.decode(as_text(f"store[{key!r}]", text), type=_Entry)
+            return msgspec.json.decode(as_text(f"store[{key!r}]", text), type=_StoredState)
         except msgspec.DecodeError as error:
             msg = f"store[{key!r}] is not a state that cupel stored: {error}; delete it to begin a new session"
             raise ConfigurationError(msg) from error
 
     def _write(self, key: str, conversation: OpenSession[M], previous: str | None) -> None:
-        entry = _Entry(self._sessions.close(conversation), previous)
+        entry = _StoredState(self._sessions.close(conversation), previous)
         self._store[key] = msgspec.json.encode(entry).decode()
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeV
 from cupel._internal.checks import as_text, shown
 from cupel.errors import ConfigurationError, SelectionError
 from cupel.integrations._adapters import Recent
-from cupel.messages import Framework, MessageSession, Provider, SystemMessages, Turn
-from cupel.sessions import Prices
+from cupel.messages import Framework, MessageSession, Prices, Provider, SystemMessages, Thinking, Turn
 
 if TYPE_CHECKING:
     from cupel.model import ContextBudget
@@ -34,7 +33,6 @@ class SessionOptions(TypedDict, total=False):
     """The options of `MessageSession` that hold for every conversation of an adapter."""
 
     prices: Prices | None
-    worth: float
     keep: float
     note: Callable[[list[Any], str | None], Any] | None
     observation: Callable[[Any], bool] | None
@@ -46,6 +44,7 @@ class SessionOptions(TypedDict, total=False):
     alternate: bool
     gaps: bool
     system_messages: SystemMessages
+    thinking: Thinking
     on_turn: Callable[[Turn[Any]], object] | None
     """Called with each turn, to see its bill and its changes."""
 

@@ -20,10 +20,9 @@ from cupel._internal.documents import BUDGET
 from cupel.errors import MissingExtraError
 from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
-from cupel.messages import FitOptions, Fitted, Framework
+from cupel.messages import FitOptions, Fitted, Framework, Prices
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
-from cupel.sessions import Prices
 from cupel.tokens import TokenCounter
 
 try:
@@ -115,8 +114,22 @@ def _with_text(content: Any, following: Iterator[str]) -> Any:
     return TextContent(next(following)) if isinstance(content, TextContent) and content.text else content
 
 
+def _without_thinking(message: ChatMessage) -> ChatMessage:
+    """Return a copy of a message without its reasoning; the message, if it has none."""
+    if not message.reasonings:
+        return message
+    texts, calls = message.texts, message.tool_calls
+    return ChatMessage.from_assistant(
+        "\n\n".join(texts) or None, meta=message.meta, name=message.name, tool_calls=calls or None
+    )
+
+
 HAYSTACK: Framework[ChatMessage] = Framework(
-    ChatMessage, _views, lambda tool: tool.tool_spec, with_outputs=_with_outputs
+    ChatMessage,
+    _views,
+    lambda tool: tool.tool_spec,
+    with_outputs=_with_outputs,
+    without_thinking=_without_thinking,
 )
 
 

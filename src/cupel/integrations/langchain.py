@@ -100,6 +100,8 @@ _EMPTY = {"type": "text", "text": ""}
 _CALL_PARTS = frozenset(
     ("function_call", "input_json_delta", "invalid_tool_call", "tool_call", "tool_call_chunk", "tool_use")
 )
+_THINKING = frozenset(("redacted_thinking", "reasoning_content", "thinking"))
+"""Blocks of Claude's thinking, by Anthropic and by Bedrock."""
 _NATIVE = {"reasoning": "thinking", "reasoning_content": "thinking", "server_tool_call": "server_tool_use"}
 
 
@@ -150,8 +152,20 @@ def _with_text(part: Any, following: Iterator[str]) -> Any:
     return {**part, "text": next(following)} if shown else part
 
 
+def _without_thinking(message: BaseMessage) -> BaseMessage:
+    """Return a copy of a message without Claude's thinking; the message, if it has none."""
+    if isinstance(message.content, str):
+        return message
+    kept = [part for part in message.content if _kind(part) not in _THINKING]
+    return message if len(kept) == len(message.content) else message.model_copy(update={"content": kept})
+
+
 LANGCHAIN: Framework[BaseMessage] = Framework(
-    BaseMessage, lambda messages: map(_view, messages), convert_to_openai_tool, with_outputs=_with_outputs
+    BaseMessage,
+    lambda messages: map(_view, messages),
+    convert_to_openai_tool,
+    with_outputs=_with_outputs,
+    without_thinking=_without_thinking,
 )
 
 

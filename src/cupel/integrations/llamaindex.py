@@ -20,8 +20,7 @@ from cupel._internal.digests import message_digest
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._adapters import CallIds, select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions
-from cupel.messages import Framework
-from cupel.sessions import Prices
+from cupel.messages import Framework, Prices
 from cupel.tokens import counter_or_default
 
 try:
@@ -99,8 +98,18 @@ def _with_outputs(message: ChatMessage, texts: Sequence[str]) -> ChatMessage:
     return message.model_copy(update={"blocks": blocks})
 
 
+def _without_thinking(message: ChatMessage) -> ChatMessage:
+    """Return a copy of a message without its blocks of thinking; the message, if it has none."""
+    kept = [block for block in message.blocks if block.block_type != "thinking"]
+    return message if len(kept) == len(message.blocks) else message.model_copy(update={"blocks": kept})
+
+
 LLAMAINDEX: Framework[ChatMessage] = Framework(
-    ChatMessage, _views, lambda tool: tool.metadata.to_openai_tool(), with_outputs=_with_outputs
+    ChatMessage,
+    _views,
+    lambda tool: tool.metadata.to_openai_tool(),
+    with_outputs=_with_outputs,
+    without_thinking=_without_thinking,
 )
 
 
@@ -177,7 +186,7 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
     """
 
     budget: int = Field(description="Tokens that a request may take.")
-    policy: Any = Field(default=None, exclude=True, description="A cupel pipeline; None for newest first.")
+    policy: Any = Field(default=None, exclude=True, description="A cupel pipeline; None for presets.conversation().")
     counter: Any = Field(default=None, exclude=True, description="A cupel token counter; None for the default one.")
     tools: Any = Field(default=None, exclude=True, description="Tools that are sent along and counted.")
     pin: Any = Field(default=None, exclude=True, description="A function that is true of messages to keep always.")
@@ -185,8 +194,7 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
     system_messages: Any = Field(default="keep", description="What becomes of system messages after the first ones.")
     system: str | None = Field(default=None, description="A prompt that an agent or engine adds, to be counted.")
     prices: Prices | None = Field(default=None, description="How the provider caches; None for its default.")
-    worth: float = Field(default=1.0, description="Raise it to keep more context at a higher cost.")
-    keep: float = Field(default=0.5, description="The share of the budget that is in use after a cut.")
+    keep: float = Field(default=0.5, description="The share of the free room that a cut fills.")
     forms: Any = Field(default=None, exclude=True, description="False to shorten no tool output, or a shortener.")
     note: Any = Field(default=None, exclude=True, description="A function that writes the note on omitted messages.")
     query: str | None = Field(default=None, description="What a policy's scorer looks for.")

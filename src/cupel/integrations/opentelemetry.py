@@ -27,16 +27,15 @@ except ImportError:
     raise MissingExtraError("opentelemetry-api", "otel") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence, Sized
+    from collections.abc import Generator, Sequence
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import Histogram, Meter, MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
     from cupel.diagnostics import ExclusionReason, SelectionReport, StageSnapshot
-    from cupel.messages import Turn
+    from cupel.messages import Bill, Turn
     from cupel.model import ContextBudget
-    from cupel.sessions import Bill, SessionResult
 
 __all__ = ["SCOPE_NAME", "CupelVerbosity", "OpenTelemetryTraceCollector", "TurnRecorder"]
 
@@ -166,11 +165,11 @@ class OpenTelemetryTraceCollector(TraceCollector):
             )
         if not root.is_recording() and measured is None:
             return NullTraceCollector()
-        return _Run(self.verbosity, self._tracer, root, measured)
+        return _RunSpans(self.verbosity, self._tracer, root, measured)
 
 
 @dataclass(frozen=True)
-class _Run(TraceCollector):
+class _RunSpans(TraceCollector):
     """One observed run. Its span starts with it, because only then the sampler decides whether to record it."""
 
     verbosity: CupelVerbosity
@@ -238,19 +237,16 @@ class TurnRecorder:
         self._tokens = meter.create_counter("cupel.session.tokens", "{token}", "Tokens sent: read, rewritten and new")
         self._price = meter.create_counter("cupel.session.price", "{token}", "Their price, in uncached input tokens")
 
-    def record(self, turn: Turn[Any] | SessionResult, settled: Bill | None = None) -> None:
+    def record(self, turn: Turn[Any], settled: Bill | None = None) -> None:
         """Record a turn; `settled` is the bill that `observe` returned for it, in place of the estimate."""
         bill = turn.bill if settled is None else settled
         span = trace.get_current_span()
         with _never_failing():
             if span.is_recording():
                 numbers = {f"cupel.bill.{name}": getattr(bill, name) for name in _BILL}
-                shortened: Sized | None = getattr(turn, "shortened", None)  # of messages, not of items
-                if shortened is not None:
-                    omitted: int = getattr(turn, "omitted", 0)
-                    numbers |= {"cupel.turn.omitted": omitted, "cupel.turn.shortened": len(shortened)}
-                    if omitted or shortened:
-                        numbers[_COMPACTED] = True
+                numbers |= {"cupel.turn.omitted": turn.omitted, "cupel.turn.shortened": len(turn.shortened)}
+                if turn.omitted or turn.shortened:
+                    numbers[_COMPACTED] = True
                 span.set_attributes({"cupel.turn.action": turn.action, **numbers})
                 for change in turn.changes:
                     about: dict[str, Any] = {

@@ -223,7 +223,13 @@ def _with_output(part: Any, following: Iterator[str]) -> Any:
             return part
 
 
+def _without_thinking(message: ModelMessage) -> ModelMessage:
+    """Return a copy of an answer without its thinking; the message, if it has none."""
+    kept = [part for part in message.parts if part.part_kind != "thinking"]
+    return message if len(kept) == len(message.parts) else replace(message, parts=kept)
+
+
 PYDANTIC_AI: Framework[ModelMessage] = Framework(
-    (ModelRequest, ModelResponse), _views, _schema, "anthropic", _with_outputs
+    (ModelRequest, ModelResponse), _views, _schema, "anthropic", _with_outputs, _without_thinking
 )
 _PLACE = f"metadata[{STATE_KEY!r}] of a request"

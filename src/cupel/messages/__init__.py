@@ -5,36 +5,40 @@ the call it led to, or the conversation from its system prompt. `to_items` and `
 `MessageSession` fits a history turn after turn and preserves the provider's prompt cache.
 """
 
-from cupel.messages._fit import fit, newest_first
+from cupel.messages._fit import fit
 from cupel.messages._formats import Part, Provider, has_all_pairs, provider_of, read_message
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY
 from cupel.messages._items import from_items, to_items
+from cupel.messages._prices import Action, Bill, Change, Prices
+from cupel.messages._reading import Thinking
 from cupel.messages._results import Dropped, Fitted, PinnedMessagesExceedBudgetError, Turn
 from cupel.messages._rules import SystemMessages
 from cupel.messages._session import MessageSession, default_prices
-from cupel.messages._units import MessageInfo
-from cupel.slicers import BestFirstSlice
+from cupel.messages._units import Message
 
 __all__ = [
     "POSITIONS_KEY",
-    "BestFirstSlice",
+    "Action",
+    "Bill",
+    "Change",
     "Dropped",
     "FitOptions",
     "Fitted",
     "Framework",
-    "MessageInfo",
+    "Message",
     "MessageSession",
     "Part",
     "PinnedMessagesExceedBudgetError",
+    "Prices",
     "Provider",
     "SystemMessages",
+    "Thinking",
     "Turn",
     "default_prices",
     "fit",
     "from_items",
     "has_all_pairs",
-    "newest_first",
     "provider_of",
     "read_message",
     "to_items",

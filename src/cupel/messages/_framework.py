@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unp
 
 from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError
-from cupel.messages._fit import fit_history
+from cupel.messages._fit import fit_once
 from cupel.messages._formats import FORMATS, FRAMEWORK
-from cupel.messages._history import Options, read_history
-from cupel.messages._memory import PLACEHOLDER
+from cupel.messages._reading import Options
 
 if TYPE_CHECKING:
     from cupel.messages._formats import Format
+    from cupel.messages._reading import Thinking
     from cupel.messages._results import Fitted
     from cupel.messages._rules import SystemMessages
     from cupel.model import ContextBudget
@@ -34,6 +34,7 @@ class FitOptions(TypedDict, Generic[M], total=False):
     query: str | None
     forms: Shortener | bool | None
     notes: bool
+    thinking: Thinking
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,9 @@ class Framework(Generic[M]):
     """Whose rules the translated messages are held to."""
     with_outputs: Callable[[M, Sequence[str]], M] | None = None
     """Returns a copy of a message with its tool results replaced by these texts; without it, nothing is shortened."""
+    without_thinking: Callable[[M], M] | None = None
+    """Returns a copy of a message without the thinking that its provider binds to what came before; itself, if there is
+    none."""
 
     def fit(
         self,
@@ -86,25 +90,31 @@ class Framework(Generic[M]):
             msg = "forms must be False: this framework's messages cannot be shortened, for lack of with_outputs"
             raise ConfigurationError(msg)
         info = Options(counter=counter, system=system, tools=self.schemas(tools), framework=self, **named)
-        return fit_history(read_history(list(messages), info), budget, policy, query=query, forms=forms, notes=notes)
+        return fit_once(list(messages), info, budget, policy, query=query, forms=forms, notes=notes)
 
     @property
     def rules(self) -> Format:
         """The rules that the translated messages are held to."""
         return FRAMEWORK if self.format == "any" else FORMATS[self.format]
 
-    def translated(self, history: Sequence[M]) -> list[Mapping[str, Any]]:
-        """Return the messages of a history as plain dicts; placeholders of archived messages are no messages."""
-        own = [message for message in history if message is not PLACEHOLDER]
-        for position, message in enumerate(own):
+    def translated(self, messages: Sequence[M], positions: Sequence[int]) -> list[Mapping[str, Any]]:
+        """Return some messages of a history as plain dicts."""
+        for position, message in zip(positions, messages, strict=True):
             if not isinstance(message, self.message):
                 raise wrong_type(f"messages[{position}]", "a message of the framework", message)
-        translated = list(self.views(own))
-        if len(translated) != len(own):
-            msg = f"views must translate every message, got {len(translated)} for {len(own)} messages"
+        translated = list(self.views(messages))
+        if len(translated) != len(messages):
+            msg = f"views must translate every message, got {len(translated)} for {len(messages)} messages"
             raise ConfigurationError(msg)
-        views = iter(translated)
-        return [PLACEHOLDER if message is PLACEHOLDER else next(views) for message in history]
+        return translated
+
+    def view(self, message: M) -> Mapping[str, Any]:
+        """Return one message as a plain dict."""
+        return next(iter(self.views([message])))
+
+    def bare(self, message: M) -> M:
+        """Return a copy of a message without its thinking; the message, if it has none."""
+        return message if self.without_thinking is None else self.without_thinking(message)
 
     def shortened(self, message: M, texts: Sequence[str]) -> M:
         """Return a copy of a message with other outputs; where there is no way to write one, the message."""

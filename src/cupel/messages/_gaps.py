@@ -1,122 +1,276 @@
-"""Gaps in a request, and the notes on them: where each note goes, and which steps it covers."""
+"""Gaps in a request, and the notes on them: every omitted step is in a note, with a line of its own or counted."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from cupel.messages._notes import OmittedStep, note_of, note_text, write_notes
+import msgspec
+
+from cupel._internal.checks import MOST_TOKENS
+from cupel.messages._notes import OmittedStep, can_hold_note, note_text, step_of, told
 from cupel.messages._present import MESSAGE_FRAME
+from cupel.messages._reading import ONLY_A_NOTE
 
 if TYPE_CHECKING:
-    from cupel._planning import Answer, Entry
-    from cupel.messages._notes import Slot
-    from cupel.messages._segments import Segment
+    from collections.abc import Iterable
+
+    from cupel.messages._history import History
+    from cupel.messages._units import Message
     from cupel.tokens import TokenCounter
 
-Gap = tuple[OmittedStep, ...]
-"""Omitted steps that share a note."""
+NOTES_SHARE: Final = 10
+"""All notes of a request together take at most this fraction (one tenth) of the budget."""
+ANSWER_SHARE: Final = 20
+"""A note that the caller writes takes at most this fraction (one twentieth) of the budget."""
+
+_LARGE = 9_999
+Amount = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
-class PlacedNote(NamedTuple):
-    """A note in a request."""
+class Note(msgspec.Struct, frozen=True, array_like=True):
+    """A note of the last request, without its text: how many steps it tells of, and where those with a line are."""
 
-    text: str
-    lines: int
-    """How many of its steps have their own line."""
-    slot: Slot
-    gap: Gap
-    """The steps that it covers."""
+    tokens: Amount
+    steps: Amount
+    names: dict[str, Amount]
+    """How often it tells of each tool, or of a message of a role."""
+    lines: tuple[tuple[Amount, ...], ...]
+    """The positions of the steps that have a line, oldest first."""
+    in_result: bool
+    """Whether it is part of a tool result, rather than a message of its own."""
     words: str = ""
-    """The words that the caller wrote for it now."""
+    """The words that the caller wrote."""
+
+
+class Last(NamedTuple):
+    """The last request, as far as the next one depends on it."""
+
+    limits: Mapping[int, int | None] = MappingProxyType({})
+    """The limits of its messages' texts, by position; None for whole texts."""
+    notes: Mapping[int, Note] = MappingProxyType({})
+    """Its notes, by the positions of the messages that they were in, or preceded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaps:
-    """Finds the segments that a request omits, and writes the notes on them."""
+class Gap:
+    """Omitted steps that share a note."""
 
-    segments: Sequence[Segment]
-    counter: TokenCounter
-    archived: Mapping[int, Sequence[OmittedStep]] = field(default_factory=dict[int, Sequence[OmittedStep]])
-    """Archived segments, by the segment that they precede."""
-    answers: tuple[Answer, ...] = ()
-    """Notes that the caller wrote for the last request."""
-    separate: bool = True
-    """Whether a note may be a separate message, where no tool result follows it."""
+    holder: int
+    """The position of the message that the note goes into, or precedes."""
+    in_result: bool = False
+    steps: tuple[OmittedStep, ...] = ()
+    """Those that were read, oldest first."""
+    older: int = 0
+    """The number of steps before them that were not."""
+    names: Counter[str] = field(default_factory=Counter[str])
+    """How often these called each tool."""
+    before: tuple[Note, ...] = ()
+    """The notes of the last request that told of some of them."""
 
-    def omitted(self, before: int, at: int) -> list[OmittedStep]:
-        """Return the segments between two neighbours in a request that a note tells of."""
-        found: list[OmittedStep] = []
-        for one in range(before + 1, at + 1):
-            found += self.archived.get(one, ())
-            segment = self.segments[one]
-            if one < at and segment.role != "system":
-                found.append(segment.trace)
-        return found
+    @property
+    def count(self) -> int:
+        """The number of omitted steps."""
+        return self.older + len(self.steps)
 
-    def between(
-        self, order: Sequence[int], kept: int = 0, prefix: Mapping[int, PlacedNote] | None = None
-    ) -> dict[int, Gap]:
-        """Return the omitted segments that have no note yet, by the segment that their note will precede.
+    def joined(self, later: Gap) -> Gap:
+        """Return this gap and a later one as one, told of at the later one's place."""
+        return replace(
+            later,
+            steps=(*self.steps, *later.steps),
+            older=self.older + later.older,
+            names=self.names + later.names,
+            before=self.before + later.before,
+        )
 
-        Args:
-            order: the segments of the request.
-            kept: how many of them are sent as they were in the last request.
-            prefix: the notes that these have.
-        """
-        gaps: dict[int, Gap] = {}
-        before, pending, place = -1, list[OmittedStep](), -1
-        for number, at in enumerate(order):
-            omitted = self.omitted(before, at)
-            before = at
-            if omitted and (not pending or number <= kept):
-                place = at
-            pending += omitted
-            if at in (prefix or ()):
-                pending = []
-            elif pending and number >= kept and self.segments[at].holder is not None:
-                gaps[at], pending = tuple(pending), []
-        if pending and self.separate and place in order[kept:]:
-            gaps[place] = tuple(pending)
-        return gaps
+    def newest(self, count: int) -> tuple[OmittedStep, ...]:
+        """Return the newest of the steps that were read."""
+        return self.steps[len(self.steps) - count :]
 
-    def recalled(self, at: int, gap: Sequence[OmittedStep], entry: Entry) -> PlacedNote | None:
-        """Return the note that an entry of the last request had; None if the history no longer has these steps."""
-        if len(gap) != entry.steps or entry.lines > entry.steps:
-            return None
-        ends = gap[0].key, gap[-1].key
-        answer = next((one for one in self.answers if (one.first, one.last) == ends), None)
-        text = note_of(gap, entry.lines) if answer is None else note_text(len(gap), answer.text)
-        placed = PlacedNote(text, entry.lines, self.segments[at].slot, tuple(gap))
-        return placed if self.tokens(placed) == entry.noted else None
+    def counted(self, lines: int) -> Counter[str]:
+        """Return how often the steps that have no line called each tool."""
+        older = self.steps[: len(self.steps) - lines]
+        return self.names + Counter(name for step in older for name in step.names)
 
-    def previous(self, gap: Gap) -> tuple[list[int], list[str]]:
-        """Return the segments of a gap that no earlier answer covers, and the answers that cover the others."""
-        places = {one.key: number for number, one in enumerate(gap)}
-        covered, texts = set[int](), list[str]()
-        for answer in self.answers:
-            if answer.first in places and answer.last in places:
-                covered.update(range(places[answer.first], places[answer.last] + 1))
-                texts.append(answer.text)
-        fresh = {one.key for number, one in enumerate(gap) if number not in covered}
-        return [at for at, segment in enumerate(self.segments) if segment.key in fresh], texts
+    def text(self, lines: int) -> str:
+        """Return the note: the newest steps line by line, the older ones counted."""
+        return note_text(self.count, told(self.counted(lines), self.newest(lines)))
 
-    def answered(self, at: int, gap: Gap, text: str, limit: int) -> PlacedNote | None:
-        """Return the note with the words that the caller wrote, within a limit of tokens; None if there are none."""
-        said = clipped(text, limit, self.counter)
-        return PlacedNote(note_text(len(gap), said), 0, self.segments[at].slot, gap, said) if said else None
+    def noted(self, text: str, lines: int, counter: TokenCounter, words: str = "") -> PlacedNote:
+        """Return the note in its place."""
+        places = tuple(step.positions for step in self.newest(lines))
+        names = dict(sorted(self.counted(0).items()))
+        tokens = note_tokens(text, counter, in_result=self.in_result)
+        return PlacedNote(text, Note(tokens, self.count, names, places, self.in_result, words))
 
-    def written(self, gaps: Mapping[int, Gap], limit: int) -> dict[int, PlacedNote]:
-        """Return the notes on gaps, by the segment that they precede, within a limit of tokens for all of them."""
-        notes = write_notes(gaps, self.counter, limit) if limit > 0 else {}
-        return {at: PlacedNote(*note, self.segments[at].slot, gaps[at]) for at, note in notes.items()}
 
-    def tokens(self, placed: PlacedNote) -> int:
-        """Return the tokens that a note adds to a request."""
-        if placed.slot.in_result:
-            return self.counter.count(f"{placed.text}\n")  # the line break before the result
-        return self.counter.count(placed.text) + MESSAGE_FRAME
+@dataclass(frozen=True, slots=True)
+class PlacedNote:
+    """A note in a request."""
+
+    text: str
+    note: Note
+    """Everything about it that the next turn needs."""
+
+
+def note_tokens(text: str, counter: TokenCounter, *, in_result: bool) -> int:
+    """Return the tokens that a note adds: the line break before the result, or the frame of a separate message."""
+    return counter.count(f"{text}\n") if in_result else counter.count(text) + MESSAGE_FRAME
+
+
+def placed_again(text: str, note: Note, counter: TokenCounter) -> PlacedNote | None:
+    """Return a note with its text; None if it is not the one that was sent."""
+    return PlacedNote(text, note) if note_tokens(text, counter, in_result=note.in_result) == note.tokens else None
+
+
+def find_gaps(
+    history: History, sent: Mapping[int, Sequence[Message]], last: Last, *, separate: bool, start: int = 0
+) -> list[Gap]:
+    """Return the omitted steps of a history in groups that share a note, oldest first.
+
+    A note goes into the next tool result that is sent; neighbouring gaps without one between them share the note of the
+    later. Where no result follows, it goes before the first message after the last omitted step. Messages at the end
+    that cannot be sent, such as a call without its result, are no earlier steps: alone, they have no note.
+
+    Args:
+        history: what was read of the history.
+        sent: the messages of the units that are sent, by unit.
+        last: the last request.
+        separate: whether a note may be a separate message.
+        start: the position from which on steps are told of.
+    """
+    untold = _untold(history, last)
+    gaps: list[Gap] = []
+    pending: Gap | None = None
+    place, newest, is_open = -1, -1, False
+    for index in range(len(history.units)):
+        places = history.places(index)
+        if not history.is_read(index) or places[0] < start:
+            continue
+        for holder in [holder for holder in untold if holder <= places[-1]]:
+            pending, is_open = _joined(pending, untold.pop(holder)), True
+        if index not in sent:
+            if is_noted(history, index):
+                pending, is_open = _joined(pending, Gap(holder=-1, steps=(step_in(history, index),))), True
+            continue
+        newest = sent[index][0].at if sent[index] else newest
+        if pending is None or not pending.count:
+            continue
+        place, is_open = (newest if is_open else place), False
+        result = note_holder(history, sent[index])
+        if result is not None:
+            gaps.append(replace(pending, holder=result, in_result=True))
+            pending, place = None, -1
+    if pending is not None and pending.count:
+        result = None if place >= 0 else _later_result(history, sent, pending)
+        if result is not None:
+            gaps.append(replace(pending, holder=result, in_result=True))
+        elif separate and place >= 0:
+            gaps.append(replace(pending, holder=place))
+    return gaps
+
+
+def _later_result(history: History, sent: Mapping[int, Sequence[Message]], gap: Gap) -> int | None:
+    """Return the first result after a gap that answers a call before it."""
+    if not gap.steps:
+        return None
+    first = gap.steps[0].positions[0]
+    return note_holder(history, sorted((m for one in sent.values() for m in one if m.at > first), key=lambda m: m.at))
+
+
+def _joined(pending: Gap | None, gap: Gap) -> Gap:
+    return gap if pending is None else pending.joined(gap)
+
+
+def is_noted(history: History, index: int) -> bool:
+    """Return whether a note tells of a unit that is left out: not of system messages, or what was compacted."""
+    unit = history.units[index]
+    return unit.role != "system" and not unit.is_stale and unit.rejection != ONLY_A_NOTE
+
+
+def step_in(history: History, index: int) -> OmittedStep:
+    """Return what a note says of a unit."""
+    messages, places = history.of(index), history.places(index)
+    key = "step", places
+    made = messages[0].made
+    if key not in made:
+        made[key] = step_of(places, [one.view for one in messages], history.format, history.counter)
+    step: OmittedStep = made[key]
+    return step
+
+
+def note_holder(history: History, messages: Iterable[Message]) -> int | None:
+    """Return the position of the first of some messages that a note can go into."""
+    holds = (one.at for one in messages if one.is_output or can_hold_note(one.view, history.format))
+    return next(holds, None)
+
+
+def _untold(history: History, last: Last) -> dict[int, Gap]:
+    """Return what the last request's notes told of besides the units that are read now, by the notes' places."""
+    found: dict[int, Gap] = {}
+    before = -1
+    for holder, note in sorted(last.notes.items()):
+        names, steps = Counter(note.names), note.steps
+        for index in range(len(history.units)):
+            places = history.places(index)
+            if before < places[0] < holder and last.limits.keys().isdisjoint(places) and is_noted(history, index):
+                names.subtract(step_in(history, index).names)
+                steps -= 1
+        before = holder
+        found[holder] = Gap(holder=holder, older=max(0, steps), names=+names, before=(note,))
+    return found
+
+
+def write_notes(gaps: Sequence[Gap], counter: TokenCounter, limit: int) -> list[tuple[Gap, str, int]]:
+    """Return gaps with their notes, and how many steps have a line, within `limit` tokens in all if possible.
+
+    The newest steps have a line, older ones are counted by name. Where that is too much, the oldest gaps are told of
+    in the note of the next, and the last note that is left gives a number alone.
+    """
+    gaps = list(gaps)
+    lines = _newest_within([len(gap.steps) for gap in gaps], [step.tokens for gap in gaps for step in gap.steps], limit)
+    while True:
+        notes = [(gap, gap.text(count), count) for gap, count in zip(gaps, lines, strict=True)]
+        excess = sum(counter.count(text) for _, text, _ in notes) - limit
+        if excess <= 0 or not notes:
+            return notes
+        if any(lines):
+            told = sum(step.tokens for gap, count in zip(gaps, lines, strict=True) for step in gap.newest(count))
+            tokens = [step.tokens for gap in gaps for step in gap.steps]
+            fewer = _newest_within([len(gap.steps) for gap in gaps], tokens, told - excess)
+            lines = fewer if fewer != lines else _without_oldest(lines)
+        elif len(gaps) > 1:
+            gaps = [gaps[0].joined(gaps[1]), *gaps[2:]]
+            lines = [0] * len(gaps)
+        else:
+            return [(gaps[0], note_text(gaps[0].count), 0)]
+
+
+def _newest_within(counts: Sequence[int], tokens: Sequence[int], limit: int) -> list[int]:
+    """Return how many of the newest steps of each gap are together within a limit, newest gaps first."""
+    found = [0] * len(counts)
+    at = len(tokens)
+    for gap in reversed(range(len(counts))):
+        for _ in range(counts[gap]):
+            at -= 1
+            limit -= tokens[at]
+            if limit < 0:
+                return found
+            found[gap] += 1
+    return found
+
+
+def _without_oldest(lines: Sequence[int]) -> list[int]:
+    first = next(at for at, count in enumerate(lines) if count)
+    return [*lines[:first], lines[first] - 1, *lines[first + 1 :]]
+
+
+def smallest_note(counter: TokenCounter) -> int:
+    """Return the tokens of a note that only gives a number."""
+    return counter.count(note_text(_LARGE)) + MESSAGE_FRAME
 
 
 def clipped(text: str, limit: int, counter: TokenCounter) -> str:

@@ -1,214 +1,201 @@
-"""A history: its messages read and counted, grouped into units, and written as a request."""
+"""A view of a history: the messages that are read, grouped into units, and written as a request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError, InvalidItemError
-from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage, detect_format
-from cupel.messages._formats.media import ImageRule, ImageTokens
-from cupel.messages._memory import Memory, ParsedMessage, message_tokens
-from cupel.messages._notes import Slot, with_note
-from cupel.messages._plain import JSON, compact_json, is_sequence, plain
-from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, SystemMessages, keep_system, outdate, pin_units
+from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage
+from cupel.messages._notes import with_note
+from cupel.messages._plain import compact_json, is_sequence, plain
+from cupel.messages._reading import HistoryReader, Options, placeholder
+from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, keep_system, outdate, pin_units
 from cupel.messages._units import NO_RESULT, alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
-from cupel.tokens import CachedCounter, TokenCounter, counter_or_default
+from cupel.scorers import REUSE_KEY, trace_reuse
 
 if TYPE_CHECKING:
-    from cupel.messages._framework import Framework
-    from cupel.messages._units import MessageInfo, Unit
+    from collections.abc import Callable, Collection
 
-POSITIONS_KEY = "cupel:positions"
+    from cupel.messages._units import Message, Unit
+    from cupel.tokens import TokenCounter
+
+POSITIONS_KEY: Final = "cupel:positions"
 """Metadata key: the positions of an item's messages in the history it was made from."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KINDS = {"system": ContextKind.SYSTEM_PROMPT, "exchange": ContextKind.TOOL_OUTPUT}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a history is to be read, whatever is done with it."""
+class Opening(NamedTuple):
+    """Tools and system prompt, which come before the messages of a request."""
 
-    provider: str | None = None
-    counter: TokenCounter | None = None
-    system: object = None
-    tools: object = None
-    pin: Callable[[Any], bool] | None = None
-    image_tokens: ImageTokens | None = None
-    alternate: bool = False
-    system_messages: SystemMessages = "keep"
-    framework: Framework[Any] | None = None
-    """Whose messages they are, if not a provider's."""
-    sends: bool = True
-    """Whether the history becomes a request, which may have to list its tools."""
-
-    def __post_init__(self) -> None:
-        if self.pin is not None and not callable(self.pin):
-            raise wrong_type("pin", "a function of a message", self.pin)
-        if self.tools is not None and not is_sequence(self.tools):
-            raise wrong_type("tools", "a list of tools", self.tools)
-
-
-class Shorter(NamedTuple):
-    """A message with shorter texts: as plain data, these texts, and its tokens."""
-
-    view: JSON
-    texts: Sequence[str]
-    info: MessageInfo
+    costs: tuple[tuple[str, int, str], ...]
+    """What a request costs besides its messages: its text, tokens and kind."""
+    digest: str
     tokens: int
+
+    @property
+    def items(self) -> list[ContextItem]:
+        """The costs as pinned items."""
+        return [ContextItem(text, tokens, kind=ContextKind(kind), pinned=True) for text, tokens, kind in self.costs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The units of a history, the rules for sequences of them, and the tokens of each message."""
+    """Messages of a history, their units, and the rules for sequences of them.
 
-    messages: Sequence[Any]
-    """The caller's own."""
-    framework: Framework[Any] | None
-    format: Format
-    parsed: Sequence[ParsedMessage]
-    """The messages as plain data, and the tokens of each."""
-    infos: Sequence[MessageInfo]
+    A view leaves old messages out that no request will contain again. Units hold positions in the view; the messages
+    know their positions in the history.
+    """
+
+    messages: Sequence[Message]
     units: Sequence[Unit]
     """In the order of their first messages."""
     rules: Rules
-    fixed: Sequence[ContextItem]
-    """The costs of a request besides its messages, as pinned items."""
-    counter: TokenCounter
-    images: ImageRule
-    memory: Memory
-    alternate: bool = False
-    """Whether neighbouring messages of the user are merged when they are sent."""
+    opening: Opening
+    reader: HistoryReader
+    format: Format
 
     @property
-    def fixed_tokens(self) -> int:
-        """Tokens of a request besides its messages."""
-        return sum(item.tokens for item in self.fixed)
+    def counter(self) -> TokenCounter:
+        """Counts the tokens of texts."""
+        return self.reader.counter
 
-    def costs(self) -> list[int]:
-        """Return the tokens of each unit."""
-        return [sum(self.parsed[at].tokens for at in unit.positions) for unit in self.units]
+    @property
+    def options(self) -> Options:
+        """How the history was read."""
+        return self.reader.options
 
-    def items(self, room: int | None = None) -> list[ContextItem]:
-        """Return one item per unit; pin mandatory units and those that they require.
+    def sendable(self) -> list[int]:
+        """Return the units that can be sent."""
+        return [index for index, unit in enumerate(self.units) if unit.rejection is None]
 
-        Where one of several would do, it is the nearest that fits into `room`, or else the cheapest.
-        """
-        costs = self.costs()
-        pinned = {index for index, unit in enumerate(self.units) if unit.pinned and unit.rejection is None}
-        left = sum(costs) if room is None else room - sum(costs[index] for index in pinned)
-        pinned |= self.rules.complete(pinned, costs, left)
-        before, self.memory.items = self.memory.items, {}
-        items: list[ContextItem] = []
-        for index, unit in enumerate(self.units):
-            key, members = (index in pinned, *unit.positions), [self.infos[at] for at in unit.positions]
-            said, item = before.get(key, (None, None))
-            # The same object for the same unit: a scorer that caches its last pool then reads only the new items.
-            if item is None or said != members or item.tokens != costs[index]:
-                item = _item(unit, members, costs[index], pinned=index in pinned)
-            self.memory.items[key] = members, item
-            items.append(item)
-        return items
+    def of(self, index: int) -> list[Message]:
+        """Return the messages of a unit."""
+        return [self.messages[at] for at in self.units[index].positions]
 
-    def drop_stale(self, room: int) -> None:
-        """Reject the units that a compaction replaces if not everything fits."""
-        if not any(unit.is_stale for unit in self.units):
-            return
-        sendable = [unit for unit in self.units if unit.rejection is None]
-        if sum(self.parsed[at].tokens for unit in sendable for at in unit.positions) > room:
-            for unit in sendable:
-                if unit.is_stale and not unit.pinned:
-                    unit.reject(COMPACTED)
+    def places(self, index: int) -> tuple[int, ...]:
+        """Return the positions of a unit's messages in the history."""
+        return self.units[index].places
+
+    def is_read(self, index: int) -> bool:
+        """Return whether a unit holds messages, and is no placeholder for some that were not read."""
+        return self.units[index].places[0] >= 0
+
+    def drop_stale(self) -> None:
+        """Reject the units that a compaction replaces."""
+        for unit in self.units:
+            if unit.is_stale and not unit.pinned:
+                unit.reject(COMPACTED)
 
     def describe(self, index: int) -> str:
         """Return a unit in words, for an error."""
         unit = self.units[index]
         why = unit.pin_reason or (unit.role if unit.pinned else "needed beside another pinned message")
-        return f"{ranges(unit.positions)} ({why})"
+        return f"{ranges(self.places(index))} ({why})"
 
     def asked(self) -> str | None:
         """Return the text of the newest user message: the default query of a scorer."""
-        spoken = (info for info in reversed(self.infos) if info.role == "user" and info.speaks)
-        return " ".join(next((info.texts for info in spoken), ())).strip() or None
+        spoken = (message for message in reversed(self.messages) if message.role == "user" and message.speaks)
+        return " ".join(next((message.texts for message in spoken), ())).strip() or None
 
-    def positions(self, indexes: Iterable[int]) -> list[int]:
-        """Return the positions of the messages of these units, in order."""
-        return sorted(position for index in indexes for position in self.units[index].positions)
+    def items(self) -> list[ContextItem]:
+        """Return one item for each unit that can be sent; pin mandatory units and those that they require."""
+        indexes = self.sendable()
+        pinned = {index for index in indexes if self.units[index].pinned}
+
+        def cost(index: int) -> int:
+            return sum(message.tokens for message in self.of(index))
+
+        room = sum(map(cost, range(len(self.units))))  # all are counted, so that one that cannot be is an error
+        pinned |= self.rules.complete(pinned, cost, room)
+        reuse = self.reuse(indexes)
+        return [
+            self.item(index, self.of(index), pinned=index in pinned, metadata={REUSE_KEY: reuse[index]})
+            for index in indexes
+        ]
+
+    def reuse(self, indexes: Sequence[int]) -> dict[int, dict[str, float]]:
+        """Return how each of some units was used by later ones, for its metadata."""
+        traced = trace_reuse(_texts(self.of(index)) for index in indexes)
+        return {index: reuse.to_dict() for index, reuse in zip(indexes, traced, strict=True)}
+
+    def item(
+        self, index: int, messages: Sequence[Message], *, pinned: bool, metadata: Mapping[str, Any] | None = None
+    ) -> ContextItem:
+        """Return a unit as an item, with the texts and tokens of its messages as they are sent."""
+        unit = self.units[index]
+        tokens, whole = sum(message.tokens for message in messages), sum(message.tokens for message in self.of(index))
+        places = self.places(index)
+        # Provider messages carry no time, and only the order matters to recency and to the chronological placer.
+        return ContextItem(
+            "\n".join(f"{message.role}: {' '.join(filter(None, message.texts))}" for message in messages),
+            tokens,
+            kind=_KINDS.get(unit.role, ContextKind.MESSAGE),
+            source=ContextSource.TOOL if unit.role == "exchange" else ContextSource.CHAT,
+            tags=tuple(dict.fromkeys(tool for message in messages for tool in message.tools)),
+            metadata={POSITIONS_KEY: places, **(metadata or {})},
+            timestamp=_EPOCH + timedelta(seconds=places[-1]),
+            pinned=pinned,
+            original_tokens=None if tokens == whole else whole,
+        )
 
     def request(
         self,
-        positions: Iterable[int],
-        shorter: Mapping[int, Shorter] | None = None,
-        notes: Mapping[Slot, str] | None = None,
+        messages: Iterable[Message],
+        notes: Mapping[int, str] | None = None,
+        asides: Mapping[int, str] | None = None,
     ) -> list[SentMessage]:
-        """Return messages as they are sent.
+        """Return messages as they are sent, in the given order.
 
         Args:
-            positions: the messages to send, in order.
-            shorter: those of them that are sent with shorter texts.
-            notes: the notes on omitted steps.
+            messages: the messages, in the form in which they are sent.
+            notes: notes on omitted steps in tool results, by the position of the message that holds them.
+            asides: notes in a message of the user, by the position of the message that they precede.
         """
         placed: list[SentMessage] = []
-        shorter, notes = shorter or {}, notes or {}
-        for at in positions:
-            if before := notes.get(Slot(at, in_result=False)):
-                note = self.format.sendable(self.messages[at], self.format.user_message(before), f"messages[{at}]")
+        notes, asides, fmt = notes or {}, asides or {}, self.format
+        for message in messages:
+            if before := asides.get(message.at):
+                note = fmt.sendable(message.source, fmt.user_message(before), f"messages[{message.at}]")
                 placed.append(SentMessage(note, ()))
-            placed.append(SentMessage(self._sent(at, shorter.get(at), notes.get(Slot(at, in_result=True))), (at,)))
-        return placed if self.framework is not None else self.format.joined(placed, alternate=self.alternate)
+            placed.append(SentMessage(self._sent(message, notes.get(message.at)), (message.at,)))
+        if self.options.framework is not None:
+            return placed
+        return fmt.joined(placed, alternate=self.options.alternate)
 
-    def _sent(self, position: int, shorter: Shorter | None, note: str | None) -> Any:
-        message, parsed = self.messages[position], self.parsed[position]
-        if self.framework is not None:
-            if shorter is None and note is None and not parsed.is_altered:
-                return message
-            texts = list(self.format.texts_in(parsed.view, OUTPUTS) if shorter is None else shorter.texts)
+    def _sent(self, message: Message, note: str | None) -> Any:
+        framework = self.options.framework
+        if framework is not None:
+            if not message.is_altered and note is None:
+                return message.source
+            texts = self.format.texts_in(message.view, OUTPUTS)
             if note is not None and texts:
                 texts[0] = f"{note}\n{texts[0]}"
-            return self.framework.shortened(message, texts)
-        view = parsed.view if shorter is None else shorter.view
-        changed = parsed.is_altered or shorter is not None
-        if note is not None:
-            view, changed = with_note(view, note, self.format), True
-        return self.format.sendable(message, view if changed else None, f"messages[{position}]")
-
-    def with_texts(self, position: int, texts: Sequence[str], parts: Collection[str]) -> Shorter | None:
-        """Return a message with other texts for those of some parts; None if it could not be sent."""
-        view = self.format.with_texts(self.parsed[position].view, texts, parts)
-        info = self.format.read(view, f"messages[{position}]", self.images)
-        return None if info.rejection else Shorter(view, texts, info, message_tokens(info, self.counter))
-
-    def shortened(self, item: ContextItem, positions: Sequence[int], shorter: Mapping[int, Shorter]) -> ContextItem:
-        """Return a unit's item with the texts and tokens of its shorter messages."""
-        members = [shorter[at].info if at in shorter else self.infos[at] for at in positions]
-        tokens = sum(shorter[at].tokens if at in shorter else self.parsed[at].tokens for at in positions)
-        return replace(item, content=_content(members), tokens=tokens, original_tokens=item.tokens)
+            source = framework.bare(message.source) if message.bare else message.source
+            return framework.shortened(source, texts) if texts else source
+        if note is None and not message.is_altered:
+            if message.is_sent_as_is:
+                return message.source
+            sent = self.format.sendable(message.source, None, f"messages[{message.at}]")
+            message.is_sent_as_is = sent is message.source
+            return sent
+        view = message.view if note is None else with_note(message.view, note, self.format)
+        return self.format.sendable(message.source, view, f"messages[{message.at}]")
 
 
-def _item(unit: Unit, members: Sequence[MessageInfo], tokens: int, *, pinned: bool) -> ContextItem:
-    # Provider messages carry no time, and only the order matters to recency and to the chronological placer.
-    return ContextItem(
-        _content(members),
-        tokens,
-        kind=_KINDS.get(unit.role, ContextKind.MESSAGE),
-        source=ContextSource.TOOL if unit.role == "exchange" else ContextSource.CHAT,
-        tags=tuple(dict.fromkeys(tool for member in members for tool in member.tools)),
-        metadata={POSITIONS_KEY: tuple(unit.positions)},
-        timestamp=_EPOCH + timedelta(seconds=unit.positions[-1]),
-        pinned=pinned,
-    )
-
-
-def _content(members: Iterable[MessageInfo]) -> str:
-    return "\n".join(f"{member.role}: {' '.join(filter(None, member.texts))}" for member in members)
+def _texts(messages: Sequence[Message]) -> tuple[str, str]:
+    """Return the texts that a unit brought in, and the arguments of its calls."""
+    brought = "\n".join(text for one in messages if not one.calls for text in one.texts)
+    asked = "\n".join(text for one in messages if one.calls for text in one.texts)
+    return brought, asked.replace("\\n", "\n").replace('\\"', '"')
 
 
 def ranges(positions: Sequence[int]) -> str:
@@ -217,81 +204,103 @@ def ranges(positions: Sequence[int]) -> str:
     return ", ".join(f"messages[{run[0]}:{run[-1] + 1}]" if len(run) > 1 else f"messages[{run[0]}]" for run in runs)
 
 
-def read_history(messages: Sequence[Any], options: Options, memory: Memory | None = None) -> History:
+def read_history(
+    messages: Sequence[Any], source: Options | HistoryReader, positions: Collection[int] | None = None
+) -> History:
     """Read messages, group them into units, reject those that cannot be sent and pin those that must be.
 
     Args:
         messages: the history.
-        options: how to read it.
-        memory: messages read on earlier turns.
+        source: how to read it, or the reader of its conversation.
+        positions: the messages to read, in order; by default all.
     """
     if not is_sequence(messages):  # a generator could be read only once
         raise wrong_type("messages", "a list of messages", messages)
-    counter = counter_or_default(options.counter)
-    if memory is None:
-        memory, counter = Memory(), CachedCounter(counter)  # a long text is counted to be read, cut and shortened
-    framework, tools = options.framework, plain(options.tools, "tools")
-    parsed = memory.recall(messages if framework is None else framework.translated(messages), messages)
-    if framework is None:
-        traits = [one.traits for one in parsed] if options.provider is None else []
-        fmt = detect_format(traits, options.provider, system=options.system, tools=tools)
-    else:
-        fmt = framework.rules
-    images = ImageRule(options.image_tokens)
-    infos = [one.read(f"messages[{index}]", fmt, images, counter) for index, one in enumerate(parsed)]
-    units, rules = _grouped(infos, fmt, options)
+    reader = source if isinstance(source, HistoryReader) else HistoryReader(source)
+    options = reader.options
+    read = reader.read(messages, range(len(messages)) if positions is None else positions)
+    fmt = reader.format
+    assert fmt is not None  # noqa: S101  (reading finds it)
+    view = read if positions is None else _with_placeholders(read)
+    units, rules = _grouped(view, fmt, options)
     if options.sends:
-        _check_needs(fmt, infos, units, has_tools=bool(tools))
-    pin = options.pin
-    pin_units(units, infos, [pin is not None and bool(pin(message)) for message in messages])
-    return History(
-        messages=messages,
-        framework=framework,
-        format=fmt,
-        parsed=parsed,
-        infos=infos,
-        units=units,
-        rules=rules,
-        fixed=_fixed_items(fmt, options.system, tools, counter),
-        counter=counter,
-        images=images,
-        memory=memory,
-        alternate=options.alternate,
-    )
+        _check_needs(fmt, view, units, has_tools=bool(reader.tools))
+    for unit in units:
+        unit.places = tuple([view[at].at for at in unit.positions])
+    pin: Callable[[Any], bool] | None = options.pin
+    pin_units(units, view, [pin is not None and one.at >= 0 and bool(pin(one.source)) for one in view])
+    return History(messages=view, units=units, rules=rules, opening=_opening(reader), reader=reader, format=fmt)
 
 
-def _grouped(infos: Sequence[MessageInfo], fmt: Format, options: Options) -> tuple[list[Unit], Rules]:
+def _with_placeholders(read: Sequence[Message]) -> list[Message]:
+    """Return messages with a placeholder for each run of messages that is left out between or before them."""
+    view: list[Message] = []
+    before = -1
+    for message in read:
+        if message.at > before + 1:
+            view.append(placeholder())
+        view.append(message)
+        before = message.at
+    return view
+
+
+def _grouped(messages: Sequence[Message], fmt: Format, options: Options) -> tuple[list[Unit], Rules]:
     """Return the units, those rejected that can never be sent, and the rules for a sequence of them."""
-    units = fmt.group(infos)
-    keep_system(units, infos, options.system_messages)
-    outdate(units, infos)
+    units = _with_observations(fmt.group(messages), messages)
+    keep_system(units, messages, options.system_messages)
+    outdate(units, messages)
     if options.alternate:
         merges = options.framework is None
-        units = alternating(units, infos, results_are_user=fmt.results_are_user, merges=merges)
+        units = alternating(units, messages, results_are_user=fmt.results_are_user, merges=merges)
     strict = fmt.strict_ends or options.alternate
-    ends = Ends.strict(0 if fmt.ends_with_user else len(infos)) if strict else Ends.lenient(units)
-    rules = Rules(units, ends, Loops.of(infos) if fmt.thinking else None)
+    ends = Ends.strict(0 if fmt.ends_with_user else len(messages)) if strict else Ends.lenient(units)
+    has_loops = fmt.thinking_opens_loops and options.thinking == "loop"
+    rules = Rules(units, ends, Loops.of(messages) if has_loops else None)
     rules.reject_unsendable()
     return units, rules
 
 
-def _check_needs(fmt: Format, infos: Sequence[MessageInfo], units: Sequence[Unit], *, has_tools: bool) -> None:
+def _with_observations(units: list[Unit], messages: Sequence[Message]) -> list[Unit]:
+    """Return the units with each observation joined to the action before it."""
+    found: list[Unit] = []
+    for unit in units:
+        last = found[-1] if found else None
+        observes = messages[unit.positions[0]].is_output and unit.rejection is None
+        if observes and last is not None and last.rejection is None and last.opens == "assistant":
+            last.absorb(unit, messages)
+        else:
+            found.append(unit)
+    return found
+
+
+def _check_needs(fmt: Format, messages: Sequence[Message], units: Sequence[Unit], *, has_tools: bool) -> None:
     """Raise if a history lacks something without which its provider refuses every request."""
-    if fmt.needs_tools and not has_tools and any(info.calls or info.results for info in infos):
+    if fmt.needs_tools and not has_tools and any(message.calls or message.results for message in messages):
         msg = f"tools must be given: messages hold tool calls, which {fmt.name} accepts only with its list of tools"
         raise ConfigurationError(msg)
     unanswered = [unit.positions[0] for unit in units if unit.rejection == NO_RESULT]
     if fmt.needs_results and unanswered:
-        msg = f"messages[{unanswered[0]}] has a call without its result: append one for each call, or remove the call"
+        at = messages[unanswered[0]].at
+        msg = f"messages[{at}] has a call without its result: append one for each call, or remove the call"
         raise InvalidItemError(msg)
 
 
-def _fixed_items(fmt: Format, system: object, tools: Sequence[Any], counter: TokenCounter) -> list[ContextItem]:
-    """Return pinned items for the costs of a request besides its messages."""
-    costs = [("request", REPLY_FRAME, ContextKind("Request"))]
+def _opening(reader: HistoryReader) -> Opening:
+    """Return the costs of a request besides its messages; they are the same for all requests of a conversation."""
+    fmt = reader.format
+    known = reader.openings.get(id(fmt))
+    if known is not None or fmt is None:
+        return known or Opening((), "", 0)
+    costs = [("request", REPLY_FRAME, "Request")]
+    system, counter = reader.options.system, reader.counter
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))
-        costs.append((f"system: {text}", counter.count(text), ContextKind.SYSTEM_PROMPT))
-    if tools:
-        costs.append((f"tools: {compact_json(tools)}", fmt.tool_tokens(tools, counter), ContextKind("ToolSchema")))
-    return [ContextItem(content, tokens, kind=kind, pinned=True) for content, tokens, kind in costs]
+        costs.append((f"system: {text}", counter.count(text), "SystemPrompt"))
+    if reader.tools:
+        content = f"tools: {compact_json(reader.tools)}"
+        costs.append((content, fmt.tool_tokens(reader.tools, counter), "ToolSchema"))
+    text = "".join(f"{tokens}:{content}\n" for content, tokens, _ in costs)
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    opening = Opening(tuple(costs), digest, sum(tokens for _, tokens, _ in costs))
+    reader.openings[id(fmt)] = opening
+    return opening

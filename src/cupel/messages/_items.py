@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from cupel._internal.checks import as_function, as_list, as_text, as_tuple, shown
 from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.messages._formats import SentMessage
-from cupel.messages._history import POSITIONS_KEY, Options, read_history
+from cupel.messages._history import POSITIONS_KEY, read_history
 from cupel.messages._plain import is_sequence
+from cupel.messages._reading import Options
 from cupel.model import UNTIMED_KEY, ContextItem, ContextKind
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ def to_items(
     )
     history = read_history(messages, options)
     times = None if timestamps is None else _times(timestamps, len(messages))
-    return [
-        _placed(item, times) for item, unit in zip(history.items(), history.units, strict=True) if not unit.rejection
-    ]
+    return [_placed(item, times) for item in history.items()]
 
 
 def _placed(item: ContextItem, times: Sequence[datetime] | None) -> ContextItem:
@@ -142,7 +141,8 @@ def from_items(
         else:
             chosen.add(_unit_index(item, units))
     trimmed = history.rules.drop_violations(chosen)
-    request = history.request(history.positions(chosen - trimmed.keys()))
+    kept = sorted((one for index in chosen - trimmed.keys() for one in history.of(index)), key=lambda one: one.at)
+    request = history.request(kept)
     if context is not None and others:
         text = as_text("the result of context", as_function("context", context)(others))
         if text:
@@ -157,12 +157,12 @@ def _with_context(history: History, request: list[SentMessage], text: str) -> li
     like: Any = request[min(at, len(request) - 1)].message if request else {}
     message = history.format.sendable(like, history.format.user_message(text), "context")
     added = [*request[:at], SentMessage(message, ()), *request[at:]]
-    return history.format.joined(added, alternate=history.alternate)
+    return history.format.joined(added, alternate=history.options.alternate)
 
 
 def _is_question(history: History, placed: SentMessage) -> bool:
-    infos = [history.infos[at] for at in placed.positions]
-    return any(info.role == "user" and info.speaks for info in infos)
+    messages = [history.messages[at] for at in placed.positions]
+    return any(message.role == "user" and message.speaks for message in messages)
 
 
 def _placeable(item: ContextItem) -> ContextItem:

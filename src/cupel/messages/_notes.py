@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,87 +23,47 @@ if TYPE_CHECKING:
 
 LINE_TOKENS: Final = 30
 """The most tokens that one step takes in a note."""
-NOTES_SHARE: Final = 10
-"""All notes of a request together take at most this fraction (one tenth) of the budget."""
 NOTE_KEY: Final = "cupel"
 """The key of a note in a tool result that is an object."""
 _LINE_CHARACTERS = 80
 _PREFIX = "[cupel:"
-_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted here: [^\]]*\]\n?")
+_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted(?: here: [^\]]*)?\]\n?")
 
 
 class OmittedStep(NamedTuple):
-    """An omitted step: where it began in the history, and the name and the line of each of its calls.
+    """An omitted step: its positions in the history, and the name and the line of each of its calls.
 
     A message without calls has one entry, named after its role.
     """
 
-    position: int
-    key: str
-    """The key of its segment."""
+    positions: tuple[int, ...]
     names: tuple[str, ...]
     lines: tuple[str, ...]
     tokens: int
     """Tokens of the lines."""
 
 
-class Slot(NamedTuple):
-    """Where a note goes: into the tool result at `position`, or into a message of the user before `position`."""
-
-    position: int
-    in_result: bool
-
-
-def step_of(position: int, key: str, views: Sequence[JSON], fmt: Format, counter: TokenCounter) -> OmittedStep:
+def step_of(positions: tuple[int, ...], views: Sequence[JSON], fmt: Format, counter: TokenCounter) -> OmittedStep:
     """Describe one unit of a history, given its messages as plain data."""
     calls = [(name, _words(arguments)) for view in views for name, arguments in fmt.calls(view)]
     role, words = fmt.said(views[0])
     entries = calls or [(f"{role}:", words)]
     lines = tuple(_line(name, words, counter) for name, words in entries)
-    return OmittedStep(
-        position,
-        key,
-        tuple(_flat(name.rstrip(":")) for name, _ in entries),
-        lines,
-        sum(counter.count(line) + 1 for line in lines),
-    )
+    names = tuple(_flat(name.rstrip(":")) for name, _ in entries)
+    return OmittedStep(positions, names, lines, sum(counter.count(line) + 1 for line in lines))
 
 
-def write_notes(
-    gaps: Mapping[int, Sequence[OmittedStep]], counter: TokenCounter, limit: int
-) -> dict[int, tuple[str, int]]:
-    """Return the note of each gap, by its place, and how many of its steps have a line, within `limit` tokens in all.
-
-    The newest steps have a line, older ones are counted. Where not even counted notes fit, those of the oldest gaps are
-    left out.
-    """
-    steps = sorted(step for gap in gaps.values() for step in gap)
-    full = _newest_within(steps, limit)
-    while True:
-        lines = {place: sum(step.position in full for step in gap) for place, gap in gaps.items()}
-        notes = {place: note_of(gap, lines[place]) for place, gap in gaps.items()}
-        excess = sum(map(counter.count, notes.values())) - limit
-        if excess <= 0 or not full:
-            break
-        full = _newest_within([step for step in steps if step.position in full], _tokens(steps, full) - excess)
-    for place in sorted(notes):
-        if excess > 0:
-            excess -= counter.count(notes.pop(place))
-    return {place: (note, lines[place]) for place, note in notes.items()}
+def told(counted: Mapping[str, int], steps: Iterable[OmittedStep]) -> str:
+    """Return the words of a note: names that are only counted, the most frequent first, then the lines of steps."""
+    ordered = sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))
+    words = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in ordered)
+    return "; ".join([*([words] if words else []), *(line for step in steps for line in step.lines)])
 
 
-def note_of(gap: Sequence[OmittedStep], lines: int) -> str:
-    """Return a note on the steps of one gap: the newest of them line by line, the older ones counted."""
-    older, newer = gap[: len(gap) - lines], gap[len(gap) - lines :]
-    counted = Counter(name for step in older for name in step.names)
-    words = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.most_common())
-    said = [*([words] if words else []), *(line for step in newer for line in step.lines)]
-    return note_text(len(gap), "; ".join(said))
-
-
-def note_text(steps: int, words: str) -> str:
+def note_text(steps: int, words: str = "") -> str:
     """Return a note in its fixed form; brackets and line breaks in its words are replaced."""
-    return f"{_PREFIX} {steps} earlier step{'' if steps == 1 else 's'} omitted here: {_flat(words)}]"
+    said = f" here: {_flat(words)}" if words else ""
+    return f"{_PREFIX} {steps} earlier step{'' if steps == 1 else 's'} omitted{said}]"
 
 
 def with_note(view: JSON, note: str, fmt: Format) -> JSON:
@@ -213,20 +172,6 @@ def _line(name: str, words: str, counter: TokenCounter) -> str:
 def _flat(text: str) -> str:
     """Return text that can be part of a note: one line, without square brackets."""
     return " ".join(text.split()).replace("[", "(").replace("]", ")")
-
-
-def _tokens(steps: Iterable[OmittedStep], positions: set[int]) -> int:
-    return sum(step.tokens for step in steps if step.position in positions)
-
-
-def _newest_within(steps: Sequence[OmittedStep], limit: int) -> set[int]:
-    found: set[int] = set()
-    for step in reversed(steps):
-        limit -= step.tokens
-        if limit < 0:
-            break
-        found.add(step.position)
-    return found
 
 
 def _joined(note: str, text: str) -> str:

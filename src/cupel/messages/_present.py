@@ -1,21 +1,19 @@
-"""The part of a history that every request contains: the newest steps, the user's words, and all that is pinned.
-
-`fit` and sessions share it. Only a history that does not fit is cut.
-"""
+"""The part of a history that a cut request must contain: the newest steps, the user's words, and all that is pinned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cupel.messages._segments import PROSE, WHOLE, level
+from cupel.messages._forms import level
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
+    from cupel.messages._forms import Forms
     from cupel.messages._history import History
-    from cupel.messages._segments import Segment, Segments
 
 NEWEST_STEPS: Final = 3
 """The newest steps that are in every request, as long as they take at most `PRESENT_SHARE` of the room."""
@@ -25,6 +23,10 @@ PRESENT_SHARE: Final = 0.4
 """The share of the room for the newest steps, and for the outputs of one step."""
 LARGEST_OUTPUT: Final = 0.25
 """A single output takes at most this share of the room in a history that does not fit."""
+WORDS_SHARE: Final = 0.4
+"""The share of the room for the words of the user in a request that is cut."""
+NEWEST_WORDS: Final = 3
+"""The newest messages of the user, and the first, are in every request."""
 SHORTEST_USER: Final = 100
 """The words of the user are never cut below this many tokens."""
 MESSAGE_FRAME: Final = 4
@@ -34,56 +36,52 @@ _CUTS = 3
 _GAIN = 20
 """An output is made longer only where at least this many tokens are free."""
 
-Held = dict[int, str]
-"""Segments that must be sent, by index, and their forms."""
+Held = dict[int, int | None]
+"""Units that must be sent, and the limits of their texts; None for whole texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """Finds the segments that a request must contain, and the form of each."""
+    """Finds the units that a request must contain, and the form of each."""
 
     history: History
-    source: Segments
-    segments: Sequence[Segment]
+    forms: Forms
     room: int
     """Tokens for messages."""
     excess: int
-    """Tokens of the history beyond those that must be in use after a cut."""
-    sent: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Forms of segments that the request keeps from the last one, by key."""
-    new: range = range(0)
-    """Segments that came since the last request."""
+    """Tokens of the history beyond those that are in use after a cut."""
     gaps: bool = True
-    """Whether newer segments than an omitted one may be sent."""
-    _forms: Held = field(default_factory=dict[int, str])
+    """Whether newer units than an omitted one may be sent."""
+    _bases: Held = field(default_factory=dict[int, "int | None"])
 
-    def form(self, at: int) -> str:
-        """Return the form in which a segment is sent unless it must be shorter; too long outputs are cut."""
-        if at not in self._forms:
-            segment = self.segments[at]
-            known = self.sent.get(segment.key)
-            self._forms[at] = self._capped(segment) if known is None else known
-        return self._forms[at]
+    def base(self, index: int) -> int | None:
+        """Return the form in which a unit is sent unless it must be shorter: outputs that are too long are cut."""
+        if index not in self._bases:
+            self._bases[index] = self._capped(index)
+        return self._bases[index]
 
-    def _capped(self, segment: Segment) -> str:
-        sizes = segment.all_sizes
+    def _capped(self, index: int) -> int | None:
+        if self.forms.kind(index) != "step":
+            return None
+        sizes = self.forms.sizes(index)
         filling = sum(sizes) - self.excess
         most = max(int(LARGEST_OUTPUT * self.room), filling)
         limit = max(1, min(most, level(sizes, max(int(PRESENT_SHARE * self.room), filling))))
-        return WHOLE if max(sizes, default=0) <= limit else self.source.shortened(segment, self.history, limit)
+        return None if max(sizes, default=0) <= limit else limit
 
-    def tokens(self, at: int, form: str) -> int:
-        """Return the tokens of a segment in a form."""
-        return self.segments[at].form(form).tokens
+    def tokens(self, index: int, limit: int | None) -> int:
+        """Return the tokens of a unit in a form."""
+        return self.forms.tokens(index, limit)
 
     def levels(self, others: AbstractSet[int] = frozenset()) -> Iterator[Held]:
-        """Return segments that must be sent and their forms, from all that should be sent to the least that can.
+        """Return units that must be sent and their forms, from all that should be sent to the least that can.
 
         Args:
-            others: segments that should be sent besides the present.
+            others: units that should be sent besides the present.
         """
-        steps, everything = self._steps(), self.wanted() | others
-        older = {*steps} - {*self._users()}
+        steps, users = self._steps(), self._users()
+        everything = {*steps, *users, *others}
+        older = {*steps} - {*users}
         attempts: list[Callable[[], Held | None]] = [
             lambda: self.held(everything),
             lambda: self.held(everything - older.intersection(steps[:-FEWEST_STEPS]), cut=True),
@@ -95,31 +93,45 @@ class Present:
         return (held for held in found if held is not None)
 
     def least(self) -> Iterator[Held]:
-        """Return only the segments that must be sent: cut as short as need be, or else as short as they can be."""
+        """Return only the units that must be sent: cut as short as need be, or else as short as they can be."""
         found = (self.held(frozenset(), cut=True, shortest=shortest) for shortest in (False, True))
         return (held for held in found if held is not None)
 
-    def wanted(self) -> set[int]:
-        """Return the segments that should be in the request: the user's words, the newest steps, new words."""
-        steps = set(self._steps())
-        if not self.gaps:
-            return steps | set(self.new[-1:])
-        return steps | {at for at in self.new if self.segments[at].role == "talk"} | {*self._users()}
-
     def _users(self) -> list[int]:
-        return [at for at, segment in enumerate(self.segments) if segment.has_user_words] if self.gaps else []
+        """Return the messages of the user that should be sent: those that do not fit their share leave, oldest first.
+
+        A long one counts as its shortest form: before one leaves, all are cut.
+        """
+        if not self.gaps:
+            return []
+        users = [index for index in self.history.sendable() if self.forms.has_words(index)]
+        if sum(self.tokens(index, None) for index in users) <= WORDS_SHARE * self.room:
+            return users
+        kept = self._strongest(users)
+        left = int(WORDS_SHARE * self.room) - sum(self.tokens(index, None) for index in kept)
+        for index in reversed(users[1:-NEWEST_WORDS]):
+            left -= self._least_words(index)
+            if left < 0:
+                break
+            kept.add(index)
+        return sorted(kept)
+
+    def _least_words(self, index: int) -> int:
+        """Return the tokens that a message of the user takes at least."""
+        return min(self.tokens(index, None), SHORTEST_USER)
 
     def _steps(self) -> list[int]:
         """Return the newest steps that are held, oldest first."""
-        newest = [at for at, segment in enumerate(self.segments) if segment.role == "step"][-NEWEST_STEPS:]
+        steps = [index for index in self.history.sendable() if self.forms.kind(index) == "step"]
+        newest = steps[-NEWEST_STEPS:]
         while len(newest) > FEWEST_STEPS:
-            if sum(self.tokens(at, self.form(at)) for at in newest) <= PRESENT_SHARE * self.room:
+            if sum(self.tokens(index, self.base(index)) for index in newest) <= PRESENT_SHARE * self.room:
                 break
             newest = newest[1:]
         return newest
 
     def _with_strongest_users(self, wanted: AbstractSet[int]) -> Held | None:
-        """Return held segments with as many messages of the user as fit, the strongest first."""
+        """Return held units with as many messages of the user as fit, the strongest first."""
         users = self._weakest_first(self._users())[::-1]
         low, high = 0, len(users)
         while low < high:
@@ -129,95 +141,92 @@ class Present:
         return self.held(wanted | {*users[:low]}, cut=True)
 
     def held(self, wanted: AbstractSet[int], *, cut: bool = False, shortest: bool = False) -> Held | None:
-        """Return segments with those that they need; None if they do not fit.
+        """Return units with those that they need; None if they do not fit.
 
         Args:
-            wanted: the segments.
+            wanted: the units.
             cut: whether to cut outputs, or else the words of the user, as short as need be.
             shortest: whether to cut both, where cutting outputs to one limit is not enough.
         """
-        held = {at: self.form(at) for at in sorted(self.needed(wanted))}
+        held = {index: self.base(index) for index in sorted(self.needed(wanted))}
+        users = self._weakest_first([index for index in held if self.forms.kind(index) == "user"])
+        words = sum(self.tokens(index, None) for index in users) - int(WORDS_SHARE * self.room)
+        held = self._with_shorter_words(held, [at for at in users if at not in self._strongest(users)], words)
         if cut:
-            held = self._with_shorter_words(self._with_shorter_outputs(held, shortest=shortest))
+            held = self._with_shorter_outputs(held, shortest=shortest)
+            held = self._with_shorter_words(held, users, self._excess(held))
         return held if self._excess(held) <= 0 else None
 
     def needed(self, wanted: AbstractSet[int]) -> set[int]:
-        """Return the segments of pinned and wanted messages, and of those that these cannot be sent without."""
+        """Return the units of pinned and wanted messages, and those that these cannot be sent without."""
         history = self.history
-        holder = {unit: at for at, segment in enumerate(self.segments) for unit in segment.units}
-        units = {unit for at in wanted for unit in self.segments[at].units}
-        units |= {unit for unit in holder if history.units[unit].pinned}
-        costs = history.costs()
-        units |= history.rules.complete(units, costs, self.room - sum(costs[unit] for unit in units))
-        return {holder[unit] for unit in units if unit in holder}
+        units = {index for index in history.sendable() if history.units[index].pinned} | wanted
+        room = self.room - sum(self.tokens(index, None) for index in units)
+        return units | history.rules.complete(units, self.forms.tokens, room)
 
     def _excess(self, held: Held) -> int:
-        return sum(self.tokens(at, form) for at, form in held.items()) - self.room
+        return sum(self.tokens(index, limit) for index, limit in held.items()) - self.room
 
     def _with_shorter_outputs(self, held: Held, *, shortest: bool) -> Held:
-        """Return held segments whose outputs are as short as need be, or as they can be, all to the same limit."""
+        """Return held units whose outputs are as short as need be, or as they can be, all to the same limit."""
         excess = self._excess(held)
         found = dict(held)
-        steps = [at for at in held if self.segments[at].sizes]
-        sizes = [size for at in steps for size in self.segments[at].all_sizes]
-        taken = sum(self.tokens(at, WHOLE) - self.tokens(at, held[at]) for at in steps)
+        steps = [index for index in held if self.forms.kind(index) == "step"]
+        sizes = [size for index in steps for size in self.forms.sizes(index)]
+        taken = sum(self.tokens(index, None) - self.tokens(index, held[index]) for index in steps)
         limit = max(sizes, default=0) if shortest or not sizes else level(sizes, sum(sizes) - taken - excess)
         while limit >= 1 and self._excess(found) > 0:
-            for at in steps:
-                name = self.source.shortened(self.segments[at], self.history, limit)
-                if self.tokens(at, name) < self.tokens(at, held[at]):
-                    found[at] = name
+            for index in steps:
+                if self.tokens(index, limit) < self.tokens(index, held[index]):
+                    found[index] = limit
             limit //= 2
         return found
 
-    def _with_shorter_words(self, held: Held) -> Held:
-        """Return held segments with shorter messages of the user: the weakest first, until they fit."""
+    def _with_shorter_words(self, held: Held, users: Sequence[int], excess: int) -> Held:
+        """Return held units with shorter messages of the user: the weakest first, until the excess is gone."""
         found = dict(held)
-        excess = self._excess(found)
-        for at in self._weakest_first([at for at in held if self.segments[at].role == "user"]):
+        for index in users:
             if excess <= 0:
                 break
-            tokens = self.tokens(at, found[at])
+            tokens = self.tokens(index, found[index])
             if tokens <= SHORTEST_USER:
                 continue
-            sizes = self._word_sizes(at)
-            left = sum(sizes) - (self.tokens(at, WHOLE) - tokens) - excess
+            sizes = self.forms.sizes(index) or [0]
+            left = sum(sizes) - (self.tokens(index, None) - tokens) - excess
             limit = max(SHORTEST_USER - MESSAGE_FRAME, level(sizes, left))
-            name = self.source.shortened(self.segments[at], self.history, limit)
-            if self.tokens(at, name) < tokens:
-                excess -= tokens - self.tokens(at, name)
-                found[at] = name
+            if self.tokens(index, limit) < tokens:
+                excess -= tokens - self.tokens(index, limit)
+                found[index] = limit
         return found
 
-    def _word_sizes(self, at: int) -> list[int]:
-        views = (self.history.parsed[position].view for position in self.segments[at].positions)
-        return [
-            self.history.counter.count(text) for view in views for text in self.history.format.texts_in(view, PROSE)
-        ] or [0]
-
     def _weakest_first(self, users: Sequence[int]) -> list[int]:
-        """Order messages of the user: the newest is strongest, then new ones, then the first; else the shorter."""
+        """Order messages of the user: the newest is strongest, then the next two, then the first; else the newer."""
+        ordered = sorted(users)
+        newest = ordered[-NEWEST_WORDS:]
 
-        def strength(at: int) -> tuple[int, int]:
-            rank = 3 if at == users[-1] else 2 if at in self.new else 1 if at == users[0] else 0
-            return rank, -self.segments[at].tokens
+        def strength(index: int) -> tuple[int, int]:
+            rank = 3 if index == ordered[-1] else 2 if index in newest else 1 if index == ordered[0] else 0
+            return rank, index
 
         return sorted(users, key=strength)
 
-    def lengthened(self, at: int, name: str, room: int) -> str:
-        """Return a longer form of a segment than this one, if there is one that takes at most `room` tokens more."""
-        segment = self.segments[at]
-        now = self.tokens(at, name)
-        if segment.tokens - now <= room:
-            return WHOLE
-        if room < _GAIN or not name.isdecimal() or not segment.sizes:
-            return name
-        sizes = segment.all_sizes
-        limit = level(sizes, sum(min(size, int(name)) for size in sizes) + room)
+    def _strongest(self, users: Sequence[int]) -> set[int]:
+        """Return the messages of the user that are whole whenever the request fits: the first and the newest."""
+        ordered = sorted(users)
+        return {*ordered[:1], *ordered[-NEWEST_WORDS:]}
+
+    def lengthened(self, index: int, limit: int | None, room: int) -> int | None:
+        """Return the limit of a longer form than this one, if there is one that takes at most `room` tokens more."""
+        now = self.tokens(index, limit)
+        if limit is None or self.tokens(index, None) - now <= room:
+            return None
+        sizes = self.forms.sizes(index)
+        if room < _GAIN or not sizes:
+            return limit
+        longer = level(sizes, sum(min(size, limit) for size in sizes) + room)
         for _ in range(_CUTS):
-            longer = self.source.shortened(segment, self.history, limit)
-            gained = self.tokens(at, longer) - now
+            gained = self.tokens(index, longer) - now
             if gained <= room:
-                return longer if gained > 0 else name
-            limit = max(1, limit - max(gained - room, limit // 16))
-        return name
+                return longer if gained > 0 else limit
+            longer = max(1, longer - max(gained - room, longer // 16))
+        return limit

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from cupel._planning import Action, Bill, Change, turn_html
+from cupel._internal.text import plural
 from cupel.diagnostics import ExclusionReason, SelectionReport
 from cupel.errors import PinnedExceedsBudgetError
 from cupel.messages._formats import FORMATS
+from cupel.messages._prices import Action, Bill, Change, turn_html
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
@@ -35,53 +36,25 @@ class Dropped(Generic[M]):
     """A `Filtered` reason names the provider's rule that forbids them; any other is the selection's own."""
 
 
-@dataclass(frozen=True)
 class Fitted(Generic[M]):
-    """A history that fits."""
+    """A request made of a history; `report` and `dropped` are made when they are first asked for."""
 
     messages: list[M]
     """The caller's own messages, unchanged and in their original order; SDK objects as the dicts that can be sent."""
-    report: SelectionReport
-    """Every unit with its score and reason, the request's fixed costs among the pinned."""
     total_tokens: int
     """Tokens of the whole request as counted: messages, system prompt, tools and framing."""
-    dropped: list[Dropped[M]]
-    """The messages that were left out, in their original order."""
     provider: str
     """The format whose rules were applied."""
-    shortened: tuple[int, ...] = ()
+    shortened: tuple[int, ...]
     """Positions in the history of the messages that are copies with shorter texts."""
-    positions: tuple[int | None, ...] = ()
+    positions: tuple[int | None, ...]
     """The position of each of `messages` in the history; None for a note in a separate message."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
     """The notes that the request contains on steps it leaves out."""
-
-    def _repr_html_(self) -> str:
-        return self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  (the protocol of notebooks)
-
-
-class Turn(Fitted[M]):
-    """A request of a conversation: a `Fitted` with the changes since the last one, and the cost.
-
-    `report` and `dropped` are made when they are first asked for.
-    """
-
-    action: Action
-    """`"append"` where this request begins with the whole of the last one, else `"repack"`."""
-    reason: str
-    """The decision in one line."""
-    changes: tuple[Change, ...]
-    """Everything that was evicted, shortened, restored or recalled, with its positions in the history."""
-    marks: tuple[int, ...]
-    """Positions in `messages` of the cache breakpoints; none where the provider finds prefixes by itself."""
-    bill: Bill
-    """The cost of the request: an estimate, until `observe` settles it in the session's `total`."""
     noted: tuple[int, ...]
     """Positions in the history of the messages that begin with a note on omitted steps, or follow one."""
     omitted: int
     """The number of messages of the history that the request leaves out."""
-    budget: int
-    """The tokens that the request may take, in the session's count."""
     _account: Callable[[], tuple[SelectionReport, list[Dropped[M]]]]
 
     def __init__(self, account: Callable[[], tuple[SelectionReport, list[Dropped[M]]]], **values: Any) -> None:
@@ -92,12 +65,12 @@ class Turn(Fitted[M]):
         return self._account()
 
     @property
-    def report(self) -> SelectionReport:  # pyright: ignore[reportIncompatibleVariableOverride]  (made when asked for)
-        """Every unit with its score and reason, the request's fixed costs among the pinned."""
+    def report(self) -> SelectionReport:
+        """Every unit with its score and reason, the request's fixed costs and notes among the pinned."""
         return self._accounted[0]
 
     @property
-    def dropped(self) -> list[Dropped[M]]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def dropped(self) -> list[Dropped[M]]:
         """The messages that were left out, in their original order."""
         return self._accounted[1]
 
@@ -106,6 +79,31 @@ class Turn(Fitted[M]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        count = len(self.messages)
+        size = f"{plural(count, 'message')}, {self.total_tokens:,} tokens, {self.omitted} left out"
+        return f"<{type(self).__name__}: {size}>"
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()  # pyright: ignore[reportPrivateUsage]  (the protocol of notebooks)
+
+
+class Turn(Fitted[M]):
+    """A request of a conversation: a `Fitted` with the changes since the last one, and the cost."""
+
+    action: Action
+    """`"append"` where this request begins with the whole of the last one, or is the first, else `"cut"`."""
+    reason: str
+    """The decision in one line."""
+    changes: tuple[Change, ...]
+    """Everything that was evicted, shortened, restored or recalled, with its positions in the history."""
+    marks: tuple[int, ...]
+    """Positions in `messages` of the cache breakpoints; none where the provider finds prefixes by itself."""
+    bill: Bill
+    """The cost of the request: an estimate, until `observe` settles it in the session's `total`."""
+    budget: int
+    """The tokens that the request may take, in the session's count."""
 
     def __str__(self) -> str:
         total = len(self.messages) + self.omitted
@@ -157,12 +155,7 @@ class Turn(Fitted[M]):
 def _explain(change: Change) -> str:
     if change.what in ("shortened", "restored"):
         return f"{change.label}: {change.before:,} → {change.tokens:,} tokens"
-    said = f"{change.label}: {change.tokens:,} tokens"
-    if change.what != "evicted":
-        return said
-    if change.worth < change.place:
-        return f"{said}; keeping a token would cost {change.place:.2f} a turn and is worth {change.worth:.2f}"
-    return f"{said}; messages that are worth more took the room"
+    return f"{change.label}: {change.tokens:,} tokens"
 
 
 class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
@@ -186,19 +179,9 @@ class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
         )
 
 
-def too_large(history: History, available: int, must: Iterable[int]) -> PinnedMessagesExceedBudgetError:
+def too_large(history: History, available: int, must: Iterable[int], note: int = 0) -> PinnedMessagesExceedBudgetError:
     """Return the error for a request whose fixed costs and units that must be sent do not fit, part by part."""
-    parts = [(item.content.partition(":")[0], item.tokens) for item in history.fixed]
-    costs = history.costs()
-    parts += [(history.describe(unit), costs[unit]) for unit in must]
+    parts = [(text.partition(":")[0], tokens) for text, tokens, _ in history.opening.costs]
+    parts += [(history.describe(unit), sum(one.tokens for one in history.of(unit))) for unit in must]
+    parts += [("a note on what is omitted", note)] if note else []
     return PinnedMessagesExceedBudgetError(sum(tokens for _, tokens in parts), available, tuple(parts))
-
-
-def dropped_from(history: History, report: SelectionReport, items: Sequence[ContextItem]) -> list[Dropped[Any]]:
-    """Return the messages that a request leaves out, in the order of the history; `items` represent its units."""
-    reasons = {id(entry.item): entry.reason for entry in report.excluded}
-    return [
-        Dropped([history.messages[at] for at in unit.positions], tuple(unit.positions), item, reasons[id(item)])
-        for unit, item in zip(history.units, items, strict=True)
-        if id(item) in reasons
-    ]

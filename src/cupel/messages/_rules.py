@@ -15,10 +15,10 @@ from cupel.errors import ConfigurationError
 from cupel.messages._units import holders
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from cupel.messages._units import MessageInfo, Unit
+    from cupel.messages._units import Message, Unit
 
 
 NO_COMPANION = "a message that it cannot be sent without is missing"
@@ -49,15 +49,15 @@ class Rules:
             dropped |= gone
         return dropped
 
-    def complete(self, chosen: AbstractSet[int], costs: Sequence[int], room: int) -> set[int]:
+    def complete(self, chosen: AbstractSet[int], cost: Callable[[int], int], room: int) -> set[int]:
         """Return the sendable units that `chosen` needs beside it, and those that they need in turn.
 
         Where one of several would do, it is the nearest whose tokens fit into `room`, or else the cheapest.
         """
         added: set[int] = set()
         while ways := self._ways(chosen | added):
-            left = room - sum(costs[index] for index in added)
-            prices = [sum(costs[index] for index in way) for way in ways]
+            left = room - sum(map(cost, added))
+            prices = [sum(map(cost, way)) for way in ways]
             fitting = [way for way, price in zip(ways, prices, strict=True) if price <= left]
             added |= fitting[0] if fitting else ways[prices.index(min(prices))]
         return added
@@ -175,14 +175,14 @@ NO_THINKING = "the running tool loop would not begin with its thinking"
 class Loops:
     """Where the loops of a history begin, and which of them began with thinking."""
 
-    infos: Sequence[MessageInfo]
+    infos: Sequence[Message]
     openers: dict[int, int]
     """For every message of a loop that began with thinking: the message it began with."""
     borders: dict[int, tuple[int, ...]]
     """For the first message of a loop: the last of the loop before, and the user messages in between."""
 
     @classmethod
-    def of(cls, infos: Sequence[MessageInfo]) -> Loops:
+    def of(cls, infos: Sequence[Message]) -> Loops:
         """Return the loops of a whole history."""
         loops = [loop for loop in _loops(range(len(infos)), infos) if loop]
         openers = {position: loop[0] for loop in loops if infos[loop[0]].opens_thinking for position in loop}
@@ -217,10 +217,10 @@ class Loops:
         return [*ways, *(set(self.borders.get(at, ())) for at in merged)]
 
 
-def _loops(positions: Iterable[int], infos: Sequence[MessageInfo]) -> list[list[int]]:
+def _loops(positions: Iterable[int], infos: Sequence[Message]) -> list[list[int]]:
     """Return the assistant's messages, loop by loop; the last is the running one, empty if it has yet to begin."""
     loops: list[list[int]] = [[]]
-    between: list[MessageInfo] = []
+    between: list[Message] = []
     for position in positions:
         info = infos[position]
         if info.role == "assistant":
@@ -235,7 +235,7 @@ def _loops(positions: Iterable[int], infos: Sequence[MessageInfo]) -> list[list[
     return loops
 
 
-def _is_border(between: Sequence[MessageInfo]) -> bool:
+def _is_border(between: Sequence[Message]) -> bool:
     # Neighbours of one role are one turn to the provider: words after a result do not begin a new loop.
     return bool(between) and not any(info.results for info in between)
 
@@ -247,7 +247,7 @@ COMPACTED = "a later compaction replaces it"
 EXPIRED = "a system message that newer ones have replaced"
 
 
-def keep_system(units: Sequence[Unit], infos: Sequence[MessageInfo], which: SystemMessages) -> None:
+def keep_system(units: Sequence[Unit], infos: Sequence[Message], which: SystemMessages) -> None:
     """Pin the system messages that open the conversation, and those later ones that the caller wants to keep."""
     _check(which)
     talk = min((at for at, info in enumerate(infos) if info.role != "system"), default=len(infos))
@@ -280,7 +280,7 @@ def _check(which: object) -> None:
         raise ConfigurationError(msg)
 
 
-def outdate(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
+def outdate(units: Sequence[Unit], infos: Sequence[Message]) -> None:
     """Pin the newest compaction and mark the units before it as stale.
 
     If it is part of an assistant's message, the nearest message of the user before it stays. System messages stay,
@@ -305,7 +305,7 @@ def outdate(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
             unit.reject(COMPACTED)
 
 
-def pin_units(units: Sequence[Unit], infos: Sequence[MessageInfo], asked: Sequence[bool]) -> None:
+def pin_units(units: Sequence[Unit], infos: Sequence[Message], asked: Sequence[bool]) -> None:
     """Pin the messages that the model has yet to answer and those that the caller asked for."""
     sendable = [unit for unit in units if unit.rejection is None]
     holder = holders(unit for unit in sendable if not unit.is_stale)

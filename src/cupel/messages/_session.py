@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+import logging
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from math import floor, inf
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
 
 from msgspec import structs
 
 from cupel._internal.checks import as_finite, as_flag, as_function, as_instance, as_text, suggesting
-from cupel._planning import Answer, BaseSession, Opening, Prices, TurnStart, conclude
-from cupel.errors import ConfigurationError, CupelError
+from cupel.errors import ConfigurationError, SelectionError
+from cupel.messages._cut import Cut, CutTerms, MessageRequest
+from cupel.messages._engine import Conversation, entries_of, waiting_in, with_bound_thinking
 from cupel.messages._formats import detect_format
+from cupel.messages._forms import checked_shortener
 from cupel.messages._framework import Framework
-from cupel.messages._gaps import Gaps
-from cupel.messages._history import Options, read_history
-from cupel.messages._memory import PLACEHOLDER, Active, Archive, Memory
-from cupel.messages._plain import is_sequence
-from cupel.messages._results import PinnedMessagesExceedBudgetError
-from cupel.messages._segments import Segments, grown
-from cupel.messages._turns import TurnBuilder, Whole
-from cupel.messages._window import ANSWER_SHARE, PlannedRequest, TurnPlanner
+from cupel.messages._prices import Bill, Prices
+from cupel.messages._reading import HistoryReader, Options, Thinking
+from cupel.messages._state import State, settle
+from cupel.messages._turns import TurnBuilder
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from cupel.messages._cut import KeptUnits
     from cupel.messages._formats import Provider
     from cupel.messages._formats.media import ImageTokens
-    from cupel.messages._history import History
+    from cupel.messages._gaps import Gap
     from cupel.messages._results import Turn
     from cupel.messages._rules import SystemMessages
-    from cupel.messages._segments import Segment
-    from cupel.model import ContextItem
     from cupel.shorten import Shortener
     from cupel.tokens import TokenCounter
 
@@ -41,33 +41,34 @@ M = TypeVar("M")
 NoteFunction = Callable[[list[Any], str | None], str | Awaitable[str]]
 """Writes the note on omitted messages, given those that are newly omitted and its previous answer for that gap."""
 
-_SIZE = 0.75
-"""A score is the worth of a message among others; a long one is worth more, but less per token."""
-_TRUST = 0.33
-"""The built-in values are worth less than a policy's scores: they are guesses about the future."""
-_ARCHIVED = 64
-"""Messages are archived when there are at least this many."""
+_ALLOWANCE = 1.01
+"""The provider's tokens for one of ours differ a little from request to request."""
+_LEAST_WINDOW = 4
+"""Whatever a provider reports, the window keeps 1 / `_LEAST_WINDOW` of the budget."""
+_log = logging.getLogger("cupel")
 
 
-class MessageSession(BaseSession, Generic[M]):
-    """Keeps the window of one conversation: each request changes the last one only where it must, or where that pays.
+class MessageSession(Generic[M]):
+    """Keeps the window of one conversation: one writer, one request a turn.
 
-    A history that fits the budget is sent as it is. Beyond that, the newest steps and every message of the user stay,
-    older tool outputs are shortened, and then steps are left out; notes in the next tool result say which.
+    A history that fits the budget is the request. Otherwise, while the last request and the new messages fit, they are
+    the request. Otherwise the request is cut: a pipeline selects from the steps of the history, and the next turns
+    append to that. The newest steps and the user's words stay, and a note tells of every step that is left out.
 
     Args:
         budget: the tokens of a request, in the provider's count.
-        policy: scores messages in place of the built-in values; its slicer and placer are not used.
+        policy: selects the steps where a request is cut; by default `presets.conversation()`.
         provider: the format of the history; recognised if it is not named.
         prices: how the provider caches; by default, as the provider does.
-        keep: the share of the budget that is in use after a cut.
+        keep: the share of the room that a cut fills, beside what must stay; the rest is for the next turns.
         note: writes the note on omitted messages: `note(messages, previous)` gets the newly omitted messages and its
             own previous answer, and returns at most a twentieth of the budget. It may be asynchronous for `afit`.
         observation: returns True for user messages that are tool outputs, for agents that send them that way.
-        worth: raise it to keep more context at a higher cost.
         forms: False keeps all outputs whole; a shortener replaces the built-in one.
         query: the text that a policy's scorer looks for; by default the newest user message.
         gaps: False drops messages from the old end only.
+        thinking: `"bound"` for models that check that everything before a block of thinking is as it was when they
+            wrote it; `"loop"` for older ones, whose running tool loop must begin with its thinking.
         framework: reads and returns the messages of a framework.
 
     The other arguments are those of `fit`.
@@ -85,6 +86,7 @@ class MessageSession(BaseSession, Generic[M]):
         max_tokens="the budget is the first argument, MessageSession(8000)",
         model="pass counter= to count tokens as a model does",
         recent="the newest steps are always held",
+        worth="raise keep to keep more after a cut",
         notes="note= takes a function that writes them",
     )
     def __init__(
@@ -97,7 +99,6 @@ class MessageSession(BaseSession, Generic[M]):
         keep: float = 0.5,
         note: NoteFunction | None = None,
         observation: Callable[[M], bool] | None = None,
-        worth: float = 1.0,
         forms: Shortener | Literal[False] | None = None,
         counter: TokenCounter | None = None,
         tools: Sequence[object] | None = None,
@@ -108,40 +109,56 @@ class MessageSession(BaseSession, Generic[M]):
         alternate: bool = False,
         gaps: bool = True,
         system_messages: SystemMessages = "keep",
+        thinking: Thinking = "bound",
         framework: Framework[M] | None = None,
     ) -> None:
-        super().__init__(ContextBudget.of(budget), prices, worth)
-        self._follows_provider = prices is None
-        self._pipeline = None if policy is None else Pipeline.of(policy)
-        self._trust = _TRUST if policy is None else 1.0
-        self._share = as_finite("keep", keep, least=0, most=1, error=ConfigurationError)
-        self._note = None if note is None else as_function("note", note)
-        self._observation = None if observation is None else as_function("observation", observation)
-        self._gaps = as_flag("gaps", gaps)
-        self._query = None if query is None else as_text("query", query)
+        self._budget = ContextBudget.of(budget)
+        self._prices = None if prices is None else as_instance("prices", prices, Prices)
+        self._note = None if note is None else cast("NoteFunction", as_function("note", note))
         if framework is not None:
             as_instance("framework", framework, Framework)
         if provider is not None:
             detect_format((), provider, system=None, tools=None)  # raises if there is no such format
-        self._writes = framework is None or framework.with_outputs is not None
-        self._forms = forms if self._writes else False
         self._options = Options(
             provider=provider,
             counter=counter,
             system=system,
             tools=tools if framework is None else framework.schemas(tools),
-            pin=None if pin is None else _pinning(pin),
+            pin=None if pin is None else as_function("pin", pin),
             image_tokens=image_tokens,
-            alternate=as_flag("alternate", alternate),
+            alternate=alternate,
             system_messages=system_messages,
             framework=framework,
+            observation=observation,
+            thinking=thinking,
         )
+        self._terms = CutTerms(
+            pipeline=None if policy is None else Pipeline.of(policy),
+            keep=as_finite("keep", keep, least=0, most=1, error=ConfigurationError),
+            shortener=checked_shortener(forms),
+            notes=framework is None or framework.with_outputs is not None,
+            gaps=as_flag("gaps", gaps),
+            query=None if query is None else as_text("query", query),
+            asks=note is not None,
+        )
+        self._state = State()
+        self._writing = Lock()
         self._begin()
 
     def _begin(self) -> None:
-        self._segments = Segments(self._forms)
-        self._memory = Memory(observation=self._observation)
-        self._archive = Archive()
+        """Forget everything that is only kept to save time."""
+        self._reader = HistoryReader(self._options)
+        self._cut: MessageRequest | None = None
+
+    @property
+    def budget(self) -> ContextBudget:
+        """The budget of each request."""
+        return self._budget
+
+    @property
+    def total(self) -> Bill:
+        """The bill of all requests so far."""
+        return self._state.total
 
     @suggesting(
         tools="pass it to MessageSession(...), for all turns",
@@ -153,165 +170,160 @@ class MessageSession(BaseSession, Generic[M]):
         """Return the next request, and remember it as sent.
 
         Args:
-            history: the whole conversation so far, the new messages at its end.
+            history: the whole conversation so far, the new messages at its end. A message of the last request that has
+                changed since is noticed, one that was left out is not.
             idle: how many seconds ago the last request was sent. After the `ttl` of the prices the provider has
-                forgotten it, and everything is written again in any case.
+                forgotten it, and a request that is nearly full is cut now.
         """
         with self._only_writer():
-            planner, request, active = self._planned(history, idle)
-            words: dict[int, str] = {}
-            for at, omitted, previous in self._asked(planner, request):
-                words[at] = as_text("the result of note", _now(cast("NoteFunction", self._note)(omitted, previous)))
-            return self._sent(planner, planner.noted(request, words), active, history)
+            conversation = self._conversation(history, idle)
+            decided = conversation.request()
+            if isinstance(decided, MessageRequest):
+                return self._sent(conversation, decided)
+            selection, words = decided.choose(), dict[int, str]()
+            for gap, omitted, previous in self._asked(decided, selection):
+                answer = _now(cast("NoteFunction", self._note)(omitted, previous)) if omitted else previous or ""
+                words[gap.holder] = as_text("the result of note", answer)
+            return self._sent(conversation, with_bound_thinking(conversation, decided.finish(selection, words)))
 
     async def afit(self, history: Sequence[M], *, idle: float | None = None) -> Turn[M]:
         """Return the next request as `fit` does; an asynchronous `note` function is awaited."""
         with self._only_writer():
-            planner, request, active = self._planned(history, idle)
-            words: dict[int, str] = {}
-            for at, omitted, previous in self._asked(planner, request):
-                answer = cast("NoteFunction", self._note)(omitted, previous)
-                words[at] = as_text("the result of note", await answer if inspect.isawaitable(answer) else answer)
-            return self._sent(planner, planner.noted(request, words), active, history)
+            conversation = self._conversation(history, idle)
+            decided = conversation.request()
+            if isinstance(decided, MessageRequest):
+                return self._sent(conversation, decided)
+            selection, words = decided.choose(), dict[int, str]()
+            for gap, omitted, previous in self._asked(decided, selection):
+                answer: object = cast("NoteFunction", self._note)(omitted, previous) if omitted else previous or ""
+                words[gap.holder] = as_text(
+                    "the result of note", await answer if inspect.isawaitable(answer) else answer
+                )
+            return self._sent(conversation, with_bound_thinking(conversation, decided.finish(selection, words)))
 
-    def _planned(self, messages: Sequence[M], idle: float | None) -> tuple[TurnPlanner, PlannedRequest, Active]:
-        """Return the next request, planned; messages that were archived are not read again."""
-        active = self._archive.active(messages) if is_sequence(messages) else None
-        if self._archive:
-            try:
-                if active is not None:
-                    return (*self._plan(active, idle), active)
-            except (CupelError, TypeError):
-                pass  # an error must give positions in the whole history
-            self._begin()
-        active = Active(messages, range(len(messages)) if is_sequence(messages) else ())
-        return (*self._plan(active, idle), active)
+    def _conversation(self, history: Sequence[M], idle: float | None) -> Conversation:
+        is_cold = False
+        if idle is not None:
+            prices = self._prices or default_prices(self._options.provider or "openai")
+            is_cold = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError) > prices.ttl
+        # A copy: a report may be asked for when the caller's list has grown.
+        messages = list(history) if isinstance(history, list) else history
+        return Conversation(messages, self._reader, self._terms, self._window(), self._state, is_cold)
 
-    def _plan(self, active: Active, idle: float | None) -> tuple[TurnPlanner, PlannedRequest]:
-        history = read_history(active.messages, self._options, self._memory)
-        planner = self._planner(history, self._segments, active, idle)
-        joined = not self._archive and any(len(segment.units) > 1 for segment in planner.segments)
-        request: PlannedRequest | None = None
-        try:
-            request = planner.plan()
-        except PinnedMessagesExceedBudgetError:
-            if not joined:
-                raise
-        if request is not None and not (joined and planner.lacks_words(request)):
-            return planner, request
-        # Units that are interleaved can be sent without each other, if there is no room for all of them.
-        parted = self._planner(history, Segments(self._forms, joined=False), active, idle)
-        try:
-            return parted, parted.plan()
-        except PinnedMessagesExceedBudgetError:
-            if request is None:
-                raise
-            return planner, request
+    def _window(self) -> ContextBudget:
+        """Return the budget in our tokens: it is counted in the provider's."""
+        budget, scale = self._budget, self._state.scale
+        window = min(budget.target_tokens, budget.max_tokens - budget.output_reserve)
+        if not self._state.usage or scale.predicted(window) <= window:
+            return budget
+        ours = (window - scale.overhead) / (scale.ratio * (_ALLOWANCE if scale.ratio > 1 else 1.0))
+        least = max(floor(ours), window // _LEAST_WINDOW)
+        return structs.replace(budget, max_tokens=least, target_tokens=least, output_reserve=0)
 
-    def _planner(self, history: History, source: Segments, active: Active, idle: float | None) -> TurnPlanner:
-        if self._follows_provider:
-            self._prices = history.format.prices
-        window = self._window(self._budget)
-        room = window - history.fixed_tokens
-        history.drop_stale(room)
-        segments = source.follow(history, active.origin)
-        state = structs.replace(self._state, last=grown(self._state.last, segments, history))
-        return TurnPlanner(
-            history=history,
-            source=source,
-            segments=segments,
-            values=self._values(history, room, segments, source),
-            start=TurnStart.of(state, self._prices, _opening(history.fixed), idle),
-            noting=Gaps(
-                segments=segments,
-                counter=history.counter,
-                archived=source.archived_before(segments),
-                answers=self._state.answers,
-                separate=self._options.framework is None and not self._options.alternate,
-            ),
-            window=window,
-            budget=self._budget.target_tokens,
-            keep=self._share,
-            worth=self._worth * self._trust,
-            gaps=self._gaps,
-            notes=self._writes,
-            reserve=0 if self._note is None else window // ANSWER_SHARE,
-        )
-
-    def _values(self, history: History, room: int, segments: Sequence[Segment], source: Segments) -> list[float]:
-        if self._pipeline is None or not segments:
-            return source.values()
-        items = history.items(room)
-        scorer = self._pipeline.bind(history.asked() if self._query is None else self._query).scorer
-        scores = scorer.checked_scores(items)
-        return [
-            sum(scores[unit] for unit in segment.units if scores[unit] > 0) * max(segment.tokens, 1) ** _SIZE
-            for segment in segments
-        ]
-
-    def _asked(self, planner: TurnPlanner, request: PlannedRequest) -> list[tuple[int, list[Any], str | None]]:
+    def _asked(self, cut: Cut, selection: KeptUnits) -> list[tuple[Gap, list[Any], str | None]]:
         """Return the gaps that the caller's function writes a note on, with its two arguments."""
-        asked: list[tuple[int, list[Any], str | None]] = []
-        for at, gap in request.gaps.items() if self._note is not None else ():
-            fresh, previous = planner.noting.previous(gap)
-            positions = [position for one in fresh for position in planner.segments[one].positions]
-            messages = [planner.history.messages[position] for position in positions]
-            asked.append((at, messages, "\n".join(previous) or None))
+        if self._note is None:
+            return []
+        known, last = cut.last.limits, max(cut.last.limits, default=-1)
+        asked: list[tuple[Gap, list[Any], str | None]] = []
+        messages = {one.at: one.source for one in cut.history.messages}
+        for gap in selection.gaps:
+            fresh = [at for step in gap.steps for at in step.positions if at in known or at > last]
+            previous = "\n".join(note.words for note in gap.before if note.words)
+            asked.append((gap, [messages[at] for at in fresh], previous or None))
         return asked
 
-    def _sent(self, planner: TurnPlanner, request: PlannedRequest, active: Active, messages: Sequence[M]) -> Turn[M]:
+    def _sent(self, conversation: Conversation, request: MessageRequest) -> Turn[M]:
         """Return the turn that sends a request, and remember it."""
-        ends = {(placed.gap[0].key, placed.gap[-1].key): placed for placed in request.notes.values()}
-        answers = [one for one in self._state.answers if (one.first, one.last) in ends]
-        answers += [Answer(*end, placed.words) for end, placed in ends.items() if placed.words]
-        distinct = {(one.first, one.last): one for one in answers}
-        step = conclude(
-            planner.start,
-            request.planner,
-            request.entries,
-            terms=request.terms,
-            value=request.value,
-            answers=tuple(distinct.values()),
+        history = request.history
+        prices = self._prices or history.format.prices
+        if request.cut is not None:
+            self._cut = request
+        turn, bill = TurnBuilder(conversation, request, prices, self._cut).build()
+        before = self._state
+        self._state = structs.replace(
+            before,
+            turns=before.turns + 1,
+            opening=history.opening.digest,
+            last=entries_of(request),
+            seen=len(conversation.messages),
+            whole=conversation.whole(history),
+            waiting=waiting_in(request),
+            pending=bill,
+            before=before.total,
         )
-
-        def whole() -> Whole:
-            if len(active.messages) == len(messages):
-                return replace(planner.history, memory=Memory()), planner.segments
-            history = read_history(messages, self._options, Memory(observation=self._observation))
-            return history, Segments(self._forms).split(history, range(len(messages)))
-
-        turn = TurnBuilder(
-            planner=planner,
-            request=request,
-            step=step,
-            origin=active.origin,
-            size=len(messages),
-            limit=self._prices.marks - (self._options.system is not None or bool(self._options.tools)),
-            whole=whole,
-        ).build()
-        self._keep(step.state, turn, turn.bill, turn.changes)
-        self._store(planner, request, active, messages)
+        self._reader.notes = dict(request.notes)
+        self._reader.keep({one.at for one in history.messages})
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("turn %d: %s; %s", self._state.turns, turn, bill)
+        if _log.isEnabledFor(logging.DEBUG):
+            for change in turn.changes:
+                _log.debug("turn %d: %s", self._state.turns, change)
         return turn
 
-    def _store(self, planner: TurnPlanner, request: PlannedRequest, active: Active, messages: Sequence[M]) -> None:
-        """Archive the segments that no request will contain again, once there are many."""
-        old = planner.archivable(request) if planner.source is self._segments else []
-        if sum(len(planner.segments[at].positions) for at in old) < _ARCHIVED:
-            return
-        gone = {position for at in old for position in planner.segments[at].positions}
-        stays = [at for at, one in enumerate(active.messages) if at not in gone and one is not PLACEHOLDER]
-        self._archive.keep([active.origin[at] for at in stays], messages)
-        after = cast("Active", self._archive.active(messages))
-        places = {position: at for at, position in enumerate(after.origin) if after.messages[at] is not PLACEHOLDER}
-        renumbered = {at: places[active.origin[at]] for at in stays}
-        self._segments.archive([planner.segments[at] for at in old], renumbered)
-        self._memory.renumber(after.messages, renumbered)
+    def observe(self, usage: object, *, diagnostics: object = None) -> Bill | None:
+        """Settle the last request's bill with the provider's own counts, learn from them, and return it.
 
+        A request is settled once: a second usage changes nothing, and None is returned.
 
-def _pinning(pin: Callable[[M], bool]) -> Callable[[M], bool]:
-    """Return a rule for pins that is not asked about placeholders."""
-    ask = as_function("pin", pin)
-    return lambda message: message is not PLACEHOLDER and bool(ask(message))
+        Args:
+            usage: the usage of a response of Anthropic's, OpenAI's, Gemini's or Bedrock's SDK, or a mapping like it.
+            diagnostics: the cache diagnostics of a response of Anthropic's. If they say that the request differs from
+                the one before where the bill expected it to be the same, `mistake` of the bill says so, and a warning
+                is logged.
+        """
+        with self._only_writer():
+            fmt = self._reader.format
+            prices = self._prices or (default_prices("anthropic") if fmt is None else fmt.prices)
+            self._state, bill = settle(self._state, usage, prices, diagnostics)
+        if bill is not None and bill.mistake:
+            _log.warning("turn %d: the bill was wrong: %s", self._state.turns, bill.mistake)
+        return bill
+
+    def to_json(self) -> str:
+        """Return the state that another process needs to continue: a few kilobytes, without contents.
+
+        The only contents are the texts that a caller's `note` function returned.
+        """
+        return self._state.to_json()
+
+    @classmethod
+    def from_json(cls, state: str, /, *args: Any, **kwargs: Any) -> Self:
+        """Continue from the text that `to_json` returned, with the arguments of the constructor.
+
+        Entries of another conversation match nothing in this one, so nothing of them is counted as read.
+        """
+        session = cls(*args, **kwargs)
+        session._state = State.from_json(state)
+        return session
+
+    def copy(self) -> Self:
+        """Return a session that continues from here independently: a branch of the conversation."""
+        with self._only_writer():
+            return copy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_writing", "_reader", "_cut")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._writing = Lock()
+        self._begin()
+
+    def __repr__(self) -> str:
+        turns = self._state.turns
+        plural = "" if turns == 1 else "s"
+        return f"<{type(self).__name__}: {turns} turn{plural} of at most {self._budget.target_tokens} tokens>"
+
+    @contextmanager
+    def _only_writer(self) -> Generator[None]:
+        if not self._writing.acquire(blocking=False):
+            msg = "the session is in use by another thread: a conversation has one writer; copy() starts a branch"
+            raise SelectionError(msg)
+        try:
+            yield
+        finally:
+            self._writing.release()
 
 
 def _now(answer: object) -> object:
@@ -331,10 +343,3 @@ def default_prices(provider: str) -> Prices:
     (True, True)
     """
     return detect_format((), provider, system=None, tools=None).prices
-
-
-def _opening(fixed: Sequence[ContextItem]) -> Opening:
-    """Return a digest and the tokens of everything that comes before the messages of a request."""
-    text = "".join(f"{item.tokens}:{item.content}\n" for item in fixed)
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    return Opening(digest, sum(item.tokens for item in fixed))

@@ -1,155 +1,138 @@
-"""A planned request as a turn: its messages with their notes, its cache breakpoints, and its report."""
+"""A request as a turn: its messages with their notes, its bill and cache breakpoints, and its report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
-from cupel._internal.columns import descending
-from cupel.diagnostics import ExcludedItem, Filtered, IncludedItem, InclusionReason, SelectionReport
 from cupel.messages._history import ranges
-from cupel.messages._results import Dropped, Turn, dropped_from
-from cupel.messages._segments import WHOLE
+from cupel.messages._prices import Change
+from cupel.messages._reports import report_of
+from cupel.messages._results import Turn
 
 if TYPE_CHECKING:
-    from cupel._planning import Change, Decision, Entry
-    from cupel.messages._history import History, Shorter
-    from cupel.messages._segments import Segment
-    from cupel.messages._window import PlannedRequest, TurnPlanner
-    from cupel.model import ContextItem
+    from collections.abc import Mapping
 
-Whole = tuple["History", Sequence["Segment"]]
-"""A whole history, archived messages too, and its segments."""
+    from cupel.messages._cut import MessageRequest
+    from cupel.messages._engine import Conversation
+    from cupel.messages._prices import Action, Bill, Prices, What
+    from cupel.messages._state import Entry
+    from cupel.messages._units import Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class TurnBuilder:
-    """Turns a decided request into the messages to send, and everything that is said about it."""
+    """Turns a request into the messages to send, and everything that is said about it."""
 
-    planner: TurnPlanner
-    request: PlannedRequest
-    step: Decision
-    origin: Sequence[int]
-    """Positions in the whole history, by position among the messages that were read."""
-    size: int
-    """The number of messages in the whole history."""
-    limit: int
-    """The most cache breakpoints that the request may carry."""
-    whole: Callable[[], Whole]
-    """Reads the whole history, for a report."""
+    conversation: Conversation
+    request: MessageRequest
+    prices: Prices
+    cut: MessageRequest | None
+    """The newest request that was cut: this one, or the one that it appends to."""
 
-    @property
-    def segments(self) -> Sequence[Segment]:
-        return self.planner.segments
-
-    def build(self) -> Turn[Any]:
-        """Return the turn."""
-        history, step, origin = self.planner.history, self.step, self.origin
-        shorter = {at: one for i, name in self.request.sent.items() for at, one in self._form(i, name).items()}
-        positions = sorted(at for index in self.request.sent for at in self.segments[index].positions)
-        placed = self.request.notes
-        sent = history.request(positions, shorter, {one.slot: one.text for one in placed.values()})
-        marked = self._marked(positions)
-        return Turn(
-            self._account,
-            messages=[one.message for one in sent],
-            positions=tuple(None if one.position is None else origin[one.position] for one in sent),
-            notes=tuple(placed[at].text for at in sorted(placed)),
-            total_tokens=step.bill.sent,
-            provider=history.format.name,
-            shortened=tuple(sorted(origin[at] for at in shorter)),
-            noted=tuple(sorted(origin[one.slot.position] for one in placed.values())),
-            omitted=self.size - len(positions),
-            budget=self.planner.window,
-            action=step.action,
-            reason=step.reason,
-            changes=tuple(map(self._named, self._changes())),
+    def build(self) -> tuple[Turn[Any], Bill]:
+        """Return the turn and its bill."""
+        request = self.request
+        conversation, state = self.conversation, self.conversation.state
+        common = self._common()
+        sent = request.sent()
+        marked = self._marked(common)
+        bill = self._bill(common)
+        is_append = common == len(state.last)
+        action: Action = "append" if is_append else "cut"
+        cut, budget = self.cut, conversation.budget
+        turn = Turn[Any](
+            lambda: report_of(conversation, request, cut),
+            **request.described(sent, len(conversation.messages)),
+            budget=min(budget.target_tokens, budget.max_tokens - budget.output_reserve),
+            action=action,
+            reason=self._reason(action, common, bill),
+            changes=tuple(self._changes(is_append=is_append and bool(state.turns))),
             marks=tuple(number for number, one in enumerate(sent) if not marked.isdisjoint(one.positions)),
-            bill=step.bill,
+            bill=bill,
         )
+        return turn, bill
 
-    def _form(self, index: int, name: str) -> Mapping[int, Shorter]:
-        return self.segments[index].form(name).messages
+    def _common(self) -> int:
+        """Return how many of its first messages are those of the last request."""
+        last, notes = self.conversation.state.last, self.request.notes
+        for number, (entry, one) in enumerate(zip(last, self.request.messages, strict=False)):
+            note = notes[one.at].note if one.at in notes else None
+            same = (one.at, one.digest, one.tokens, one.limit, one.bare, note)
+            if (entry.at, entry.digest, entry.tokens, entry.limit, entry.bare, entry.note) != same:
+                return number
+        return min(len(last), len(self.request.messages))
 
-    def _changes(self) -> Iterator[Change]:
-        """Yield the changes since the last request; of a first one, everything that it leaves out or shortens."""
-        if self.planner.start.state.turns:
-            yield from self.step.changes
-            return
-        sent, terms = self.request.sent, self.request.terms
-        for at, segment in enumerate(self.segments):
-            form = sent.get(at)
-            if form != WHOLE:
-                worth = terms.gain * self.planner.values[at] / max(segment.tokens, 1)
-                tokens, size = segment.form(form or WHOLE).tokens, self.step.bill.sent
-                yield terms.change("evicted" if form is None else "shortened", segment.key, tokens, worth, size=size)
+    def _is_cold(self) -> bool:
+        state, opening = self.conversation.state, self.request.history.opening
+        return not state.turns or self.conversation.is_cold or state.opening != opening.digest
 
-    def _named(self, change: Change) -> Change:
-        """Return a change with the place and the tools of its messages, and the tokens that they came with."""
-        segment, infos = self.segments[self.planner.index[change.key]], self.planner.history.infos
-        tools = ", ".join(dict.fromkeys(tool for at in segment.positions for tool in infos[at].tools))
-        positions = tuple(self.origin[at] for at in segment.positions)
-        label = ranges(positions) + (f" ({tools})" if tools else "")
-        return replace(change, positions=positions, label=label, before=change.before or segment.tokens)
+    def _bill(self, common: int) -> Bill:
+        """Estimate the cost of a request that begins with some messages of the last one."""
+        state, opening = self.conversation.state, self.request.history.opening.tokens
+        sent = new = opening + self.request.tokens
+        if state.turns:
+            new = sum(one.tokens for one in self.request.messages if one.at >= state.seen)
+        same = 0 if self._is_cold() else opening + sum(entry.size for entry in state.last[:common])
+        return self.prices.estimate(same=same, sent=sent, new=new)
 
-    def _marked(self, positions: Sequence[int]) -> set[int]:
+    def _reason(self, action: Action, common: int, bill: Bill) -> str:
+        state = self.conversation.state
+        if not state.turns:
+            return "the first request"
+        cold = "; the cache is cold" if self._is_cold() else ""
+        if action == "append":
+            return f"everything in the last request stays{cold}"
+        kept = f"{common} of {len(state.last)} messages of the last request keep their place"
+        return f"{kept}, {bill.rewritten + bill.new:,} tokens are written{cold}"
+
+    def _marked(self, common: int) -> set[int]:
         """Return the messages to set cache breakpoints after: the last, the common prefix, and the opening."""
-        infos = self.planner.history.infos
-        opening = next((n for n, at in enumerate(positions) if infos[at].role != "system"), len(positions)) - 1
-        common = [self.planner.index[entry.key] for entry in self.step.entries[: self.step.common]]
-        joint = sum(len(self.segments[at].positions) for at in common) - 1
-        places = dict.fromkeys(place for place in (len(positions) - 1, joint, opening) if place >= 0)
-        return {positions[place] for place in [*places][: max(0, self.limit)]}
+        messages, options = self.request.messages, self.conversation.reader.options
+        limit = self.prices.marks - (options.system is not None or bool(options.tools))
+        opening = next((n for n, one in enumerate(messages) if one.role != "system"), len(messages)) - 1
+        places = dict.fromkeys(place for place in (len(messages) - 1, common - 1, opening) if place >= 0)
+        return {messages[place].at for place in [*places][: max(0, limit)]}
 
-    def _account(self) -> tuple[SelectionReport, list[Dropped[Any]]]:
-        """Return each unit of the whole history with its value and why it is in or out, and the messages left out."""
-        request, terms = self.request, self.request.terms
-        history, segments = self.whole()
-        items = history.items(self.planner.room)
-        entries = {entry.key: entry for entry in request.entries}
-        left = terms.room - sum(entry.size for entry in request.entries)
-        included = [IncludedItem(item, 1.0, InclusionReason.PINNED) for item in history.fixed]
-        excluded: list[ExcludedItem] = []
-        holder = {unit: segment for segment in segments for unit in segment.units}
-        for unit, item in enumerate(items):
-            segment = holder.get(unit)
-            if segment is None:
-                excluded.append(ExcludedItem(item, 0.0, Filtered(history.units[unit].rejection or "")))
+    def _changes(self, *, is_append: bool) -> Iterator[Change]:
+        """Yield the changes since the last request; of a first one, everything that it leaves out or shortens."""
+        state, history = self.conversation.state, self.request.history
+        before: Mapping[int, Entry] = {entry.at: entry for entry in state.last}
+        after = {one.at: one for one in self.request.messages}
+        if is_append:  # then only new messages can differ
+            before = {}
+        for index, unit in enumerate(history.units):
+            if is_append and unit.places[-1] < state.seen:
                 continue
-            at = self.planner.index.get(segment.key, -1)  # archived segments have no value
-            value = self.planner.values[at] if at >= 0 else 0.0
-            if entry := entries.get(segment.key):
-                why = InclusionReason.PINNED if at in request.held else InclusionReason.SCORED
-                is_first = unit == segment.units[0]
-                sent = self._sent_item(history, item, history.units[unit].positions, entry, is_first=is_first)
-                included.append(IncludedItem(sent, value, why))
-            elif at in request.violations:
-                excluded.append(ExcludedItem(item, value, Filtered(request.violations[at])))
-            else:
-                worth = terms.gain * value / max(segment.tokens, 1)
-                excluded.append(ExcludedItem(item, value, terms.exclusion(item.tokens, worth, left)))
-        considered = [*(entry.item.tokens for entry in included), *(entry.item.tokens for entry in excluded)]
-        report = SelectionReport(
-            events=(),
-            included=tuple(included),
-            excluded=tuple(excluded[at] for at in descending([entry.score for entry in excluded])),
-            total_candidates=len(considered),
-            total_tokens_considered=sum(considered),
-        )
-        return report, dropped_from(history, report, items)
+            if unit.rejection is not None and before.keys().isdisjoint(history.places(index)):
+                continue
+            messages = history.of(index)
+            is_new = not state.turns or messages[-1].at >= state.seen
+            was = [before[one.at] for one in messages if one.at in before]
+            now = [after[one.at] for one in messages if one.at in after]
+            whole = sum(one.tokens for one in messages) if (was or now or is_new) else 0
+            change = _change(
+                messages, sum(entry.tokens for entry in was), sum(one.tokens for one in now), whole, is_new
+            )
+            if change is not None:
+                yield change
 
-    def _sent_item(
-        self, history: History, item: ContextItem, positions: Sequence[int], entry: Entry, *, is_first: bool
-    ) -> ContextItem:
-        """Return a unit's item as it is sent: in its form, and with the note if it is the first one of its segment."""
-        at = self.planner.index[entry.key]
-        shorter = {self.origin[position]: one for position, one in self._form(at, entry.form).items()}
-        if not shorter.keys().isdisjoint(positions):
-            item = history.shortened(item, positions, shorter)
-        placed = self.request.notes.get(at)
-        if placed is None or not is_first:
-            return item
-        return structs.replace(item, content=f"{placed.text}\n{item.content}", tokens=item.tokens + entry.noted)
+
+def _change(messages: Sequence[Message], was: int, now: int, whole: int, is_new: bool) -> Change | None:  # noqa: FBT001
+    """Return how a unit differs from the last request; None if it does not."""
+    places = [one.at for one in messages]
+    tools = ", ".join(dict.fromkeys(tool for one in messages for tool in one.tools))
+    label = ranges(places) + (f" ({tools})" if tools else "")
+    if now and was and now != was:
+        what: What = "shortened" if now < was else "restored"
+        return Change(what=what, label=label, positions=tuple(places), tokens=now, before=was)
+    if was and not now:
+        return Change(what="evicted", label=label, positions=tuple(places), tokens=was, before=was)
+    if now and not was and not is_new:
+        return Change(what="recalled", label=label, positions=tuple(places), tokens=now, before=whole)
+    if is_new and not now and whole:
+        return Change(what="evicted", label=label, positions=tuple(places), tokens=whole, before=whole)
+    if is_new and not was and now < whole:
+        return Change(what="shortened", label=label, positions=tuple(places), tokens=now, before=whole)
+    return None

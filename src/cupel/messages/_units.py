@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from cupel._internal.counter import count_tokens
+from cupel.errors import InvalidItemError
+from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from cupel.messages._plain import JSON
+    from cupel.tokens import TokenCounter
 
 Role = Literal["assistant", "system", "tool", "user"]
 """The role of a message; `tool` is a message with tool results, whatever its provider calls it."""
 
 
-@dataclass(slots=True)
-class MessageInfo:
-    """The facts about one message that rules and counts need: its role, its calls and results, its texts."""
+@dataclass(slots=True, eq=False)
+class Message:
+    """One message as a provider's rules see it: its role, its calls and results, its texts, its tokens.
+
+    A format's reader fills in the first part; whoever reads a history adds the fields from `at` on.
+    """
 
     role: Role
     speaks: bool = False
@@ -56,6 +66,42 @@ class MessageInfo:
     """It holds reasoning or work of the provider's, beside which nothing may be reworded."""
     rejection: str | None = None
     """Why no provider would accept this message in any request."""
+    at: int = -1
+    """Its position in the history; -1 for a placeholder."""
+    source: Any = None
+    """The caller's own object."""
+    raw: JSON = field(default_factory=dict[str, Any])
+    """The message as plain data, as it came."""
+    view: JSON = field(default_factory=dict[str, Any])
+    """The message as it is sent: in the format's spelling, imitations of notes escaped, texts cut."""
+    is_output: bool = False
+    """Whether a message of the user is a tool's output."""
+    is_altered: bool = False
+    """Whether the message is sent in another wording than it came."""
+    is_sent_as_is: bool = False
+    """Whether the caller's own object can be sent; looked up once."""
+    limit: int | None = None
+    """The most tokens of each of its texts, where they were cut."""
+    bare: bool = False
+    """Whether its thinking was removed."""
+    counter: TokenCounter | None = None
+    digest: str = ""
+    """A hash of the message as it came, whatever the order of its fields, its null fields and its cache marks."""
+    made: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """What was made of it before: other forms, the line of a note."""
+    counted: int = -1
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the message, counted when they are first asked for."""
+        if self.counted < 0:
+            counter = counter_or_default(self.counter)
+            try:
+                self.counted = self.extra + sum(count_tokens(counter, text) for text in self.texts if text)
+            except InvalidItemError as error:
+                msg = f"messages[{self.at}]: {error}"
+                raise InvalidItemError(msg) from error
+        return self.counted
 
     @property
     def text(self) -> str:
@@ -100,8 +146,10 @@ class Unit:
     """Why it can never be sent."""
     pin_reason: str | None = None
     """Why it is pinned, if not by role or by the caller."""
+    places: tuple[int, ...] = ()
+    """The positions of its messages in the history; `positions` are those in what was read of it."""
 
-    def absorb(self, other: Unit, infos: Sequence[MessageInfo]) -> None:
+    def absorb(self, other: Unit, infos: Sequence[Message]) -> None:
         """Make `other` part of this unit."""
         self.positions = sorted({*self.positions, *other.positions})
         self.opens = infos[self.positions[0]].role
@@ -124,7 +172,7 @@ class Unit:
         self.pin_reason = self.pin_reason or reason
 
 
-def unit_of(positions: list[int], infos: Sequence[MessageInfo], rejection: str | None = None) -> Unit:
+def unit_of(positions: list[int], infos: Sequence[Message], rejection: str | None = None) -> Unit:
     """Return a unit over `positions`, with the role and the rejection that its messages give it."""
     members = [infos[position] for position in positions]
     first, last = members[0].role, members[-1].role
@@ -145,7 +193,7 @@ def in_order(units: Iterable[Unit]) -> list[Unit]:
     return sorted(distinct.values(), key=lambda unit: unit.positions[0])
 
 
-def forbid_repeated_calls(units: Iterable[Unit], infos: Sequence[MessageInfo]) -> None:
+def forbid_repeated_calls(units: Iterable[Unit], infos: Sequence[Message]) -> None:
     """Reject all but the newest of the exchanges that share a call id: ids must be unique in a request."""
     seen: set[str] = set()
     for unit in sorted(units, key=lambda unit: unit.positions[-1], reverse=True):
@@ -161,9 +209,7 @@ UNFINISHED = "alternation: another assistant message follows"
 IN_A_ROW = "alternation: messages of one side in a row that cannot be parted"
 
 
-def alternating(
-    units: Sequence[Unit], infos: Sequence[MessageInfo], *, results_are_user: bool, merges: bool
-) -> list[Unit]:
+def alternating(units: Sequence[Unit], infos: Sequence[Message], *, results_are_user: bool, merges: bool) -> list[Unit]:
     """Make the answer and the calls of every turn require its question, so that any selection alternates.
 
     Questions without an answer between them are merged when they are sent, also where steps come between them. Where
@@ -197,14 +243,14 @@ def alternating(
     return in_order(unit for unit in units if id(unit) not in joined)
 
 
-def _sides(unit: Unit, infos: Sequence[MessageInfo], *, results_are_user: bool) -> list[bool]:
+def _sides(unit: Unit, infos: Sequence[Message], *, results_are_user: bool) -> list[bool]:
     """Return for each message of a unit that counts for a side whether it is the assistant's."""
     members = [infos[position] for position in unit.positions]
     counted = members if results_are_user else [one for one in members if one.speaks and not one.calls]
     return [member.role == "assistant" for member in counted if member.role != "system"]
 
 
-def _answer(turn: list[Unit], infos: Sequence[MessageInfo]) -> Unit | None:
+def _answer(turn: list[Unit], infos: Sequence[Message]) -> Unit | None:
     """Return the answer of a turn, if it has one; earlier words of the assistant are rejected."""
     speaking = [step for step in turn[1:] if True in _sides(step, infos, results_are_user=False)]
     for step in speaking:

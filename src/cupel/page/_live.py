@@ -21,21 +21,21 @@ _KEPT: Final = 64
 """The number of preparations that are kept for the next question."""
 
 
-_Number = Annotated[int, msgspec.Meta(ge=0)]
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question of the page: a selection or, with `step` or `admit`, a budget."""
 
-    budget: _Number
-    policy: _Number = 0
-    weights: dict[_Number, list[float]] = {}
+    budget: _Natural
+    policy: _Natural = 0
+    weights: dict[_Natural, list[float]] = {}
     """Weights of a policy's scorers, in the order of its data, by the policy's number."""
-    pins: dict[_Number, bool] = {}
+    pins: dict[_Natural, bool] = {}
     """Whether an item is pinned, by its position, where that differs from the item."""
     step: Literal[-1, 0, 1] = 0
     """Look for the nearest stop with another selection, downwards or upwards."""
-    admit: list[_Number] | None = None
+    admit: list[_Natural] | None = None
     """Look for the smallest larger budgets that let these items in."""
 
 

@@ -9,7 +9,7 @@ from cupel._internal.text import CONTENT_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from cupel.messages import MessageInfo
+    from cupel.messages import Message
 
 
 class ConversationTexts:
@@ -29,16 +29,14 @@ class ConversationTexts:
     {'role': 'user', 'text': '(a note)', 'tokens': 3, 'of': None}
     """
 
-    def __init__(
-        self, messages: Sequence[Any], read: Callable[[Any], MessageInfo], cost: Callable[[MessageInfo], int]
-    ) -> None:
+    def __init__(self, messages: Sequence[Any], read: Callable[[Any], Message], cost: Callable[[Message], int]) -> None:
         self._messages, self._read, self._cost = messages, read, cost
         infos = [read(message) for message in messages]
         self._own = [info.text for info in infos]
         self._forms: dict[tuple[int | None, str], int] = {}
         self.rows = [self.row(info) for info in infos]
 
-    def row(self, info: MessageInfo) -> dict[str, Any]:
+    def row(self, info: Message) -> dict[str, Any]:
         """Return a message as the page shows it."""
         text = info.text
         row = {"role": info.role, "text": text[:CONTENT_LIMIT], "tokens": self._cost(info)}

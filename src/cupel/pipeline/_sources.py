@@ -61,11 +61,11 @@ class ItemSource:
             yield item
 
 
-Found: TypeAlias = Iterable[ContextItem] | AsyncIterable[ContextItem]
-Provider: TypeAlias = (
-    ItemSource | AsyncIterable[ContextItem] | Awaitable[Found] | Callable[[], Found | Awaitable[Found]]
+FoundItems: TypeAlias = Iterable[ContextItem] | AsyncIterable[ContextItem]
+ItemProvider: TypeAlias = (
+    ItemSource | AsyncIterable[ContextItem] | Awaitable[FoundItems] | Callable[[], FoundItems | Awaitable[FoundItems]]
 )
-SourceLike: TypeAlias = Provider | Iterable[ContextItem]
+SourceLike: TypeAlias = ItemProvider | Iterable[ContextItem]
 """A source of items: an object with an asynchronous `get()`, an asynchronous or plain iterable of items, an awaitable
 that returns one, or a function without arguments that returns any of these."""
 
@@ -145,7 +145,7 @@ async def _one_by_one(entries: Iterable[Any]) -> AsyncIterator[Any]:
 
 
 # Only one member fits a dict and one a list, or type checkers could not infer what is in them.
-Sources: TypeAlias = "Mapping[str, SourceLike] | Sequence[SourceLike | ContextItem] | Provider"
+Sources: TypeAlias = "Mapping[str, SourceLike] | Sequence[SourceLike | ContextItem] | ItemProvider"
 Timeout: TypeAlias = "float | Mapping[str, float] | None"
 OnError: TypeAlias = Literal["raise", "skip"]
 

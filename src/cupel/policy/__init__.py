@@ -4,7 +4,7 @@ The functions are those of `json`: `load` and `dump` for files, `loads` and `dum
 for plain values.
 """
 
-from cupel.policy._document import Format, dump, dumps, from_dict, json_schema, load, loads, to_dict
+from cupel.policy._document import DocumentFormat, dump, dumps, from_dict, json_schema, load, loads, to_dict
 from cupel.policy._registry import (
     register_placer,
     register_scorer,
@@ -13,7 +13,7 @@ from cupel.policy._registry import (
 )
 
 __all__ = [
-    "Format",
+    "DocumentFormat",
     "dump",
     "dumps",
     "from_dict",

@@ -50,9 +50,9 @@ from cupel.pipeline import PinRule, Pipeline
 from cupel.policy._registry import CURVES, FAMILIES, PLACERS, SCORERS, SLICERS, load_plugins
 
 T = TypeVar("T")
-Format: TypeAlias = Literal["json", "toml"]
+DocumentFormat: TypeAlias = Literal["json", "toml"]
 
-_SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".toml": "toml"}
+_SUFFIXES: Final[dict[str, DocumentFormat]] = {".json": "json", ".toml": "toml"}
 
 _SYSTEM_CLOCK: Final = scorers.SystemClock()
 
@@ -131,6 +131,7 @@ SCORERS.declare("recency", scorers.RecencyScorer)
 SCORERS.declare("priority", scorers.PriorityScorer)
 SCORERS.declare("frequency", scorers.FrequencyScorer)
 SCORERS.declare("reflexive", scorers.ReflexiveScorer)
+SCORERS.declare("reuse", scorers.ReuseScorer, Field("calls", Integer(least=1)), Field("words", _POSITIVE))
 SCORERS.declare("kind", scorers.KindScorer, Field("weights", MapOf(_WEIGHT, keys=NAME)))
 SCORERS.declare("tag", scorers.TagScorer, Field("weights", MapOf(_WEIGHT)), Field("case_sensitive", FLAG))
 SCORERS.declare("composite", scorers.CompositeScorer, Field("entries", ListOf(_WEIGHTED, least=1), key="scorers"))
@@ -294,7 +295,7 @@ def load(path: str | os.PathLike[str]) -> Pipeline:
         raise PolicyConfigError(f"{file}: not UTF-8 text: {error}") from error
 
 
-def loads(text: str | bytes, *, format: Format = "json") -> Pipeline:  # noqa: A002 - as in the command
+def loads(text: str | bytes, *, format: DocumentFormat = "json") -> Pipeline:  # noqa: A002 - as in the command
     """Read a pipeline from the text of a policy document.
 
     >>> from cupel import policy
@@ -325,7 +326,7 @@ def dump(pipeline: Pipeline, path: str | os.PathLike[str]) -> None:
         draft.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
 
 
-def dumps(pipeline: Pipeline, *, format: Format = "json", indent: int | None = None) -> str:  # noqa: A002
+def dumps(pipeline: Pipeline, *, format: DocumentFormat = "json", indent: int | None = None) -> str:  # noqa: A002
     """Return a pipeline's policy document as text; `indent` is for JSON.
 
     >>> from cupel import KnapsackSlice, Pipeline, RecencyScorer, policy
@@ -389,7 +390,7 @@ def _as_json(document: dict[str, Any], indent: int | None) -> str:
         raise RefusedError(f"cannot be written as JSON: {error}") from None
 
 
-def _file(path: str | os.PathLike[str]) -> tuple[Path, Format]:
+def _file(path: str | os.PathLike[str]) -> tuple[Path, DocumentFormat]:
     """Return a policy file and the format that its suffix names."""
     if not isinstance(path, (str, os.PathLike)):
         raise wrong_type("path", "a string or a Path", path)

@@ -272,7 +272,7 @@ class _Derived(Codec[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Name(Codec[Any]):
+class _PlainName(Codec[Any]):
     """A kind or a source, by its spelling."""
 
     build: Callable[[str], Any]
@@ -294,8 +294,8 @@ _SCALARS: Final[dict[object, Codec[Any]]] = {
     str: TEXT,
     timedelta: Seconds(),
     datetime: Instant(aware=True),
-    ContextKind: _Name(ContextKind),
-    ContextSource: _Name(ContextSource),
+    ContextKind: _PlainName(ContextKind),
+    ContextSource: _PlainName(ContextSource),
 }
 
 

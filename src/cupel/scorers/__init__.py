@@ -16,10 +16,12 @@ from cupel.scorers._fields import (
     TagScorer,
 )
 from cupel.scorers._relevance import ENGLISH, RelevanceScorer
+from cupel.scorers._reuse import REUSE_KEY, ReuseScorer, trace_reuse
 
 __all__ = [
     "DEFAULT_KIND_WEIGHTS",
     "ENGLISH",
+    "REUSE_KEY",
     "Clock",
     "CompositeScorer",
     "Curve",
@@ -35,6 +37,7 @@ __all__ = [
     "RecencyScorer",
     "ReflexiveScorer",
     "RelevanceScorer",
+    "ReuseScorer",
     "ScaledScorer",
     "ScoreBreakdown",
     "ScorePart",
@@ -43,4 +46,5 @@ __all__ = [
     "SystemClock",
     "TagScorer",
     "Window",
+    "trace_reuse",
 ]

@@ -9,7 +9,7 @@ tokens are counted, by default as `cupel.tokens.default_counter()` does.
 yours, such as a summary made by a model, and fall back to it.
 """
 
-from cupel.shorten._forms import Form, FormFailure, Shortened, atry_forms, forms, try_forms
+from cupel.shorten._forms import FormFailure, Shortened, ShorterForm, atry_forms, forms, try_forms
 from cupel.shorten._pieces import escape_markers
 from cupel.shorten._reduce import arguments, names, stub, table, values
 from cupel.shorten._request import AsyncShortener, Shortener
@@ -17,11 +17,11 @@ from cupel.shorten._select import Rarity, head_tail, key_lines, matching, outlin
 
 __all__ = [
     "AsyncShortener",
-    "Form",
     "FormFailure",
     "Rarity",
     "Shortened",
     "Shortener",
+    "ShorterForm",
     "arguments",
     "atry_forms",
     "escape_markers",

@@ -22,7 +22,7 @@ from cupel.tokens import TokenCounter, counter_or_default
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-Form: TypeAlias = ContextItem | str
+ShorterForm: TypeAlias = ContextItem | str
 """A shorter form: an item, or its text."""
 
 _EXPECTED = "an item, a text, or a pair of one and its worth"
@@ -30,7 +30,7 @@ _EXPECTED = "an item, a text, or a pair of one and its worth"
 
 def forms(
     full: ContextItem,
-    *shorter: Form | tuple[Form, float],
+    *shorter: ShorterForm | tuple[ShorterForm, float],
     id: str,  # noqa: A002 - the name of the metadata key
     counter: TokenCounter | None = None,
 ) -> tuple[ContextItem, ...]:
@@ -68,7 +68,9 @@ def forms(
     return (named, *made)
 
 
-def _form(path: str, entry: Form | tuple[Form, float], full: ContextItem, counter: TokenCounter | None) -> ContextItem:
+def _form(
+    path: str, entry: ShorterForm | tuple[ShorterForm, float], full: ContextItem, counter: TokenCounter | None
+) -> ContextItem:
     pair = cast("tuple[object, ...]", entry if isinstance(entry, tuple) else (entry, None))
     if len(pair) != 2:  # noqa: PLR2004 - a pair
         raise wrong_type(path, _EXPECTED, entry)

@@ -109,7 +109,7 @@ class Request:
         sizes = [_SMALLEST]
         while sizes[-1] < len(self.text):
             sizes.append(int(sizes[-1] * _STEP) + 1)
-        search = _Search(self, build, self.tokens if self.limit is None else self.limit)
+        search = _LengthSearch(self, build, self.tokens if self.limit is None else self.limit)
         return search.run(sizes[:-1], trusted=True) or search.run(sizes[:-1], trusted=False)
 
     def with_text(self, text: str) -> Request:
@@ -118,7 +118,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class _Search:
+class _LengthSearch:
     request: Request
     build: Callable[[int], str | None]
     limit: int

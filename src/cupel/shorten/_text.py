@@ -14,7 +14,7 @@ Weigh = Callable[[str], int]
 """Returns the number of characters that a text takes where it will be written."""
 Ranking = Callable[["Page"], Iterable[int]]
 """Returns the positions of lines in the order in which they are kept."""
-Cut = Callable[[int, int], "list[str] | None"]
+CutText = Callable[[int, int], "list[str] | None"]
 """Returns the segments of one line within a number of characters."""
 
 _LINES = Cutting(long=1000, least=0, spare=0.2, marker=MARKER)
@@ -93,7 +93,7 @@ class Page:
     are counted, so that numbers refer to the text as it once was. Anything else that looks like a marker is escaped.
     """
 
-    def __init__(self, text: str, ranking: Ranking, *, weigh: Weigh = len, cut: Cut | None = None) -> None:
+    def __init__(self, text: str, ranking: Ranking, *, weigh: Weigh = len, cut: CutText | None = None) -> None:
         self.lines = split_lines(text)
         self.numbers: Sequence[int] = range(1, len(self.lines) + 1)
         self.last = len(self.lines)

@@ -235,7 +235,7 @@ _LARGEST_SUM = 2**62
 _MOST_AUTOMATIC = 50_000_000
 """Cells of the largest table that is filled without being asked for by its bucket size."""
 
-Table: TypeAlias = "np.ndarray[Any, Any]"
+ValueTable: TypeAlias = "np.ndarray[Any, Any]"
 """A number for each capacity."""
 
 
@@ -295,38 +295,38 @@ def solve_related(groups: list[list[tuple[Form, ...]]], bucket: int, capacity: i
     capacity = min(capacity, sum(max(_weight(form, bucket) for form in forms) for forms in every))
     most = sum(max(scaled_score(form.value) for form in forms) for forms in every)
     kind: Any = np.int64 if most < _LARGEST_SUM else object  # beyond, Python's own integers
-    best: Table = np.zeros(capacity + 1, kind)
-    rows: list[tuple[Table, list[Table]]] = []
+    best: ValueTable = np.zeros(capacity + 1, kind)
+    rows: list[tuple[ValueTable, list[ValueTable]]] = []
     for entities in groups:
         reached = best
-        picks: list[Table] = []
+        picks: list[ValueTable] = []
         for forms in entities:
             reached, pick = _with_one_of(reached, forms, bucket, most)
             picks.append(pick)
-        taken: Table = reached >= best if all(forms[0].tokens == 0 for forms in entities) else reached > best
+        taken: ValueTable = reached >= best if all(forms[0].tokens == 0 for forms in entities) else reached > best
         best = np.where(taken, reached, best)
         rows.append((taken, picks))
     return _traced(groups, rows, bucket, capacity)
 
 
-def _with_one_of(before: Table, forms: tuple[Form, ...], bucket: int, most: int) -> tuple[Table, Table]:
+def _with_one_of(before: ValueTable, forms: tuple[Form, ...], bucket: int, most: int) -> tuple[ValueTable, ValueTable]:
     """Add exactly one form of an entity; values that cannot be reached are below zero."""
     import numpy as np
 
-    after: Table = np.full_like(before, -most - 1)
-    pick: Table = np.zeros(len(before), np.int32)
+    after: ValueTable = np.full_like(before, -most - 1)
+    pick: ValueTable = np.zeros(len(before), np.int32)
     for place, form in enumerate(forms):
         weight, value = _weight(form, bucket), scaled_score(form.value)
         if weight < len(before):
             source = before[: len(before) - weight]
-            better: Table = (source >= 0) & (source + value > after[weight:])
+            better: ValueTable = (source >= 0) & (source + value > after[weight:])
             after[weight:][better] = source[better] + value
             pick[weight:][better] = place
     return after, pick
 
 
 def _traced(
-    groups: list[list[tuple[Form, ...]]], rows: list[tuple[Table, list[Table]]], bucket: int, left: int
+    groups: list[list[tuple[Form, ...]]], rows: list[tuple[ValueTable, list[ValueTable]]], bucket: int, left: int
 ) -> list[int]:
     """Read the choice for a capacity back from the last group to the first."""
     chosen: list[int] = []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cupel._internal.relations import Relations
     from cupel.diagnostics import ExclusionReason
     from cupel.model import ContextBudget
-    from cupel.slicers._optimizer import Group
+    from cupel.slicers._optimizer import ColumnGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class OptimalChooser(Chooser):
         self._everything = max(1, self._problem.most([tokens for tokens, *_ in self._problem.amounts]))
         """The tokens of all candidates in their largest forms; more room changes nothing."""
 
-    def _plain(self) -> Iterator[Group]:
+    def _plain(self) -> Iterator[ColumnGroup]:
         """Make a group of each candidate that a choice may gain from."""
         wanted = {row.kind.key for row in self._minima}
         tokens, scores = self._candidates.tokens, self._candidates.scores
@@ -162,7 +162,7 @@ class OptimalChooser(Chooser):
             if cost == 0 or (cost > 0 and (value or item.kind.key in wanted)):
                 yield ((self._column(Form(position, cost, value)),),)
 
-    def _related(self, relations: Relations) -> Iterator[Group]:
+    def _related(self, relations: Relations) -> Iterator[ColumnGroup]:
         """Make a group of each that can be in; its entities with a single form share a column."""
         for group in relations.groups:
             if group.is_open:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
-from math import floor, inf
+from math import floor, fsum, inf
 from operator import add, itemgetter, mul, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _SHIFT: Final = 20
 """Prices are whole multiples of 2^-20, so that bounds are exact."""
 
-Group: TypeAlias = "tuple[tuple[int, ...], ...]"
+ColumnGroup: TypeAlias = "tuple[tuple[int, ...], ...]"
 """Entities, each with its columns, of which exactly one is taken when the group is in."""
-Choice: TypeAlias = "list[tuple[int, ...]]"
+Columns: TypeAlias = "list[tuple[int, ...]]"
 """For each group the columns taken, one of each entity; none of a group that is out."""
 
 
@@ -36,7 +36,7 @@ class Problem:
     A column is a form, or several that are only taken together.
     """
 
-    groups: list[Group]
+    groups: list[ColumnGroup]
     values: list[int]
     amounts: list[tuple[int, ...]]
     """How much each column adds to each limit, in whole numbers; a minimum counts negative."""
@@ -56,11 +56,11 @@ class Problem:
         """Return the sum of the numbers of columns, the largest of each entity."""
         return sum(max(numbers[column] for column in entity) for group in self.groups for entity in group)
 
-    def value(self, choice: Choice) -> int:
+    def value(self, choice: Columns) -> int:
         """Return the total value of a choice."""
         return sum(self.values[column] for column in chain(*choice))
 
-    def keeps(self, choice: Choice) -> bool:
+    def keeps(self, choice: Columns) -> bool:
         """Return whether a choice keeps all limits; read from the amounts, not from a solver's rows."""
         taken = [self.amounts[column] for column in chain(*choice)]
         return all(sum(amounts[row] for amounts in taken) <= bound for row, bound in enumerate(self.bounds))
@@ -85,7 +85,7 @@ class Priced:
         self.total = sum(map(mul, steps, problem.bounds)) + gain
         """The value of all bounds, and of all groups with a surplus."""
 
-    def best(self, group: Group) -> tuple[int, ...]:
+    def best(self, group: ColumnGroup) -> tuple[int, ...]:
         """Return the columns with the greatest margin; of equal ones those with more value."""
         return tuple(
             own[0] if len(own) == 1 else max(own, key=lambda at: (self.margins[at], self._values[at])) for own in group
@@ -99,7 +99,7 @@ def price_of_capacity(problem: Problem) -> float:
     return next((price for (price, _), rest in zip(steps, [*left][1:], strict=True) if rest < 0), 0.0)
 
 
-def _steps(problem: Problem, group: Group) -> list[tuple[float, int]]:
+def _steps(problem: Problem, group: ColumnGroup) -> list[tuple[float, int]]:
     """Return density and tokens of the steps from nothing to a group in its largest useful forms."""
     values, amounts = problem.values, problem.amounts
     if len(group) == len(group[0]) == 1:  # nearly always
@@ -108,14 +108,14 @@ def _steps(problem: Problem, group: Group) -> list[tuple[float, int]]:
     entities = [useful_forms(Form(column, amounts[column][0], values[column]) for column in own) for own in group]
     pairs = [pair for own in entities for pair in pairwise(own)]
     pairs.sort(key=lambda pair: density(pair[1].value - pair[0].value, pair[1].tokens - pair[0].tokens), reverse=True)
-    least, value = sum(own[0].tokens for own in entities), sum(own[0].value for own in entities)
+    least, value = sum(own[0].tokens for own in entities), fsum(own[0].value for own in entities)
     tokens = [0, *accumulate((high.tokens - low.tokens for low, high in pairs), initial=least)]
     worths = [0.0, *accumulate((high.value - low.value for low, high in pairs), initial=value)]
     steps = [(worths[end] - worths[at], tokens[end] - tokens[at]) for at, end in pairwise(hull(tokens, worths))]
     return [(density(gain, cost), cost) for gain, cost in steps]
 
 
-def _is_useful(problem: Problem, group: Group) -> bool:
+def _is_useful(problem: Problem, group: ColumnGroup) -> bool:
     """Return whether a group adds value or costs nothing."""
     if problem.values[group[0][0]] or any(problem.values[column] for column in chain(*group)):
         return True
@@ -125,10 +125,10 @@ def _is_useful(problem: Problem, group: Group) -> bool:
 class _Filling:
     """A choice that grows within the maxima; the caller handles minima."""
 
-    def __init__(self, problem: Problem, start: Choice) -> None:
+    def __init__(self, problem: Problem, start: Columns) -> None:
         self._problem = problem
         self._left = problem.bounds[: problem.maxima]
-        self.choice: Choice = [()] * len(problem.groups)
+        self.choice: Columns = [()] * len(problem.groups)
         for number, columns in enumerate(start):
             self._change(number, columns)
 
@@ -181,7 +181,7 @@ class _Filling:
 class Core(NamedTuple):
     """The decisions that a choice worth more than some value leaves open."""
 
-    groups: list[Group]
+    groups: list[ColumnGroup]
     """The columns left; no entities in a group that is out."""
     forced: list[bool]
     """Whether each group is in."""
@@ -194,10 +194,10 @@ class Core(NamedTuple):
         return several + sum(not is_in and min(map(len, group), default=0) == 1 for group, is_in in pairs)
 
 
-def core(problem: Problem, found: Priced, more_than: int, kept: Choice) -> Core:
+def core(problem: Problem, found: Priced, more_than: int, kept: Columns) -> Core:
     """Fix by reduced costs every decision that a choice above this value cannot change, except against `kept`."""
     slack = found.total - ((more_than + 1) << _SHIFT)
-    groups: list[Group] = []
+    groups: list[ColumnGroup] = []
     for group, surplus, own in zip(problem.groups, found.surplus, kept, strict=True):
         lost = slack + min(0, surplus)
         entities: list[tuple[int, ...]] = []
@@ -223,10 +223,10 @@ class Effort(NamedTuple):
         return value + floor(value * self.gap / (1 - self.gap))
 
 
-class Found(NamedTuple):
+class Optimum(NamedTuple):
     """A choice, and a proof about all others."""
 
-    choice: Choice
+    choice: Columns
     value: int
     bound: int
     """The most that any choice is worth with as much of every minimum."""
@@ -242,7 +242,7 @@ class Found(NamedTuple):
         return "limit"
 
 
-def solve(problem: Problem, effort: Effort) -> Found:
+def solve(problem: Problem, effort: Effort) -> Optimum:
     """Choose; minima are kept in their order, each while the ones before it allow."""
     bounds, is_settled = [*problem.bounds], True
     choice = _filled(problem)
@@ -259,7 +259,7 @@ def solve(problem: Problem, effort: Effort) -> Found:
     return found._replace(reached=[-bound for bound in bounds[problem.maxima :]], is_settled=is_settled)
 
 
-def _filled(problem: Problem) -> Choice:
+def _filled(problem: Problem) -> Columns:
     """Try to reach all minima by one filling; without any, choose nothing."""
     filling = _Filling(problem, [])
     if len(problem.bounds) > problem.maxima:
@@ -269,10 +269,10 @@ def _filled(problem: Problem) -> Choice:
     return filling.choice
 
 
-def _improve(problem: Problem, choice: Choice, effort: Effort, most: int) -> Found:
+def _improve(problem: Problem, choice: Columns, effort: Effort, most: int) -> Optimum:
     """Find a choice at least as good as one that keeps the limits; nothing is worth more than `most`."""
     found, shares = _relaxed(problem, effort)
-    best = Found(choice, problem.value(choice), min(most, found.total >> _SHIFT))
+    best = Optimum(choice, problem.value(choice), min(most, found.total >> _SHIFT))
     for start, order in _orders(problem, found, shares, choice):
         if best.bound <= effort.reach(best.value):
             return best
@@ -289,12 +289,14 @@ def _relaxed(problem: Problem, effort: Effort) -> tuple[Priced, list[float]]:
     if effort.exact and len(problem.bounds) > 1:
         solved = run_solver(problem, Core(problem.groups, [False] * len(problem.groups)))
         if solved is not None:
-            shares = [sum(solved.shares[column] for column in group[0]) for group in problem.groups]
+            shares = [fsum(solved.shares[column] for column in group[0]) for group in problem.groups]
             return Priced(problem, solved.prices), shares
     return Priced(problem, [price_of_capacity(problem)]), [0.0] * len(problem.groups)
 
 
-def _orders(problem: Problem, found: Priced, shares: list[float], choice: Choice) -> Iterator[tuple[Choice, list[int]]]:
+def _orders(
+    problem: Problem, found: Priced, shares: list[float], choice: Columns
+) -> Iterator[tuple[Columns, list[int]]]:
     """Return orders to fill in, by share and then by surplus: as it is, minima first, and on top of a choice."""
     order = sorted(range(len(shares)), key=lambda group: (-round(shares[group], 6), -found.surplus[group], group))
     yield [], order
@@ -319,7 +321,7 @@ def _minima_first(problem: Problem, found: Priced, order: list[int]) -> list[int
     return [*first, *(number for number in order if number not in first)]
 
 
-def _branched(problem: Problem, found: Priced, best: Found, effort: Effort) -> Found:
+def _branched(problem: Problem, found: Priced, best: Optimum, effort: Effort) -> Optimum:
     """Let the solver decide the groups that the prices leave open."""
     more_than = effort.reach(best.value)
     if best.bound <= more_than:
@@ -375,7 +377,7 @@ def load_solver() -> Any:
     return highspy
 
 
-def run_solver(problem: Problem, left: Core, start: Choice | None = None, gap: float = 0.0) -> Solved | None:
+def run_solver(problem: Problem, left: Core, start: Columns | None = None, gap: float = 0.0) -> Solved | None:
     """Solve the relaxation, or from a known choice in whole columns; None if HiGHS failed, which proves nothing."""
     columns = [*chain(*chain(*left.groups))]
     values, limits = [problem.values[column] for column in columns], [*rows(problem, left)]

@@ -73,7 +73,7 @@ _CLEAR = 3  # tokens between two portions, which no rounding closes
 _LOOK_AHEAD = 32  # targets
 
 
-class _Part(NamedTuple):
+class _KindShare(NamedTuple):
     """The candidates of one kind."""
 
     positions: list[int]
@@ -100,11 +100,11 @@ class QuotaChooser(Chooser):
     def __init__(self, candidates: Candidates, quotas: Sequence[QuotaEntry], inner: Slicer) -> None:
         self._candidates = candidates
         quota_of = {entry.kind.key: entry for entry in quotas}
-        self._parts: list[_Part] = []
+        self._parts: list[_KindShare] = []
         for kind, positions in positions_by_kind(candidates).items():
             part = candidates.picked(positions)
             entry = quota_of.pop(kind, None)
-            self._parts.append(_Part(positions, inner.prepare(part), entry, offered_tokens(part)))
+            self._parts.append(_KindShare(positions, inner.prepare(part), entry, offered_tokens(part)))
         self._absent = list(quota_of.values())
         """The entries of kinds without candidates."""
 

@@ -10,10 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from cupel.messages import Provider
-from cupel.sessions import Bill
+from cupel.messages import Bill, Provider
 
-TurnAction = Literal["looked", "append", "cut", "repack", "retry", "original"]
+TurnAction = Literal["looked", "append", "cut", "retry", "original"]
 
 
 class WatchedTurn(msgspec.Struct, eq=False):
@@ -27,7 +26,7 @@ class WatchedTurn(msgspec.Struct, eq=False):
     count: int
     """The number of messages in the client's request."""
     action: TurnAction = "looked"
-    """`append` and `cut` (or `repack`) as the session decided; `retry` repeats its choice for the same messages;
+    """`append` and `cut` as the session decided; `retry` repeats its choice for the same messages;
     `original` says that governing failed and the client's own request was sent."""
     seconds: float | None = None
     """How long the answer took; None while it runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
@@ -12,8 +13,8 @@ import msgspec
 
 from cupel._internal.counter import count_tokens
 from cupel._internal.digests import message_digest
-from cupel.messages import MessageInfo, MessageSession, default_prices, read_message
-from cupel.sessions import Bill, Prices
+from cupel.errors import ConfigurationError
+from cupel.messages import Bill, Message, MessageSession, Prices, default_prices, read_message
 from cupel.tokens import counter_or_default
 from cupel.watch._branches import Branch, TurnAction, WindowMessage
 from cupel.watch._reading import ModelCall, digests_of, opening_of, read_request
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from cupel.watch._conversations import Place
     from cupel.watch._reading import ReadRequest
 
+_log = logging.getLogger("cupel")
 _EVERYTHING: Final = 2**50
 """A budget that no history exceeds."""
 _MOST_REFUSALS: Final = 2
@@ -303,10 +305,13 @@ def session_for(read: ReadRequest, task: Task) -> MessageSession[Any]:
             before.observe(usage)
         task = task._replace(state=before.to_json(), looked=None)
     options: dict[str, Any] = {"provider": read.call.provider, "system": read.system, "tools": read.tools}
-    options["prices"] = prices_of(read)
-    if task.state is None:
-        return MessageSession(task.budget, **options)
-    return MessageSession[Any].from_json(task.state, task.budget, **options)
+    options |= {"prices": prices_of(read), "thinking": read.thinking}
+    if task.state is not None:
+        try:
+            return MessageSession[Any].from_json(task.state, task.budget, **options)
+        except ConfigurationError as error:  # a recording of an older version
+            _log.warning("the conversation begins anew: %s", error)
+    return MessageSession(task.budget, **options)
 
 
 def chosen_by(session: MessageSession[Any], read: ReadRequest, idle: float | None) -> ChosenWindow:
@@ -342,7 +347,7 @@ def prices_of(read: ReadRequest) -> Prices:
     return replace(prices, marks=max(0, prices.marks - read.marks) + reserved)
 
 
-def message_tokens(info: MessageInfo) -> int:
+def message_tokens(info: Message) -> int:
     """Count the tokens of a message, each of its texts once and not every time that its conversation goes on."""
     return info.extra + sum(map(_text_tokens, info.texts))
 
@@ -369,29 +374,15 @@ def _text_tokens(text: str) -> int:
 
 def _parameters(read: ReadRequest, budget: int) -> tuple[Any, ...]:
     """Return the budget and the parts of a request that a session is made with."""
-    return budget, read.system, read.tools, read.marks
+    return budget, read.system, read.tools, read.marks, read.thinking
 
 
-def _bill(prices: Prices, *, sent: int, read: int, new: int, settled: bool = False) -> Bill:
+def _bill(prices: Prices, *, sent: int, read: int, new: int) -> Bill:
     """Return the bill of a request of which the cache serves `read` tokens, as long as they are not new."""
-    new = min(new, sent)
-    read = min(read, sent - new) if not settled else read
-    price = prices.read * read + prices.write * (sent - read)
-    return Bill(sent=sent, read=read, rewritten=max(0, sent - read - new), new=new, price=price, settled=settled)
+    return replace(prices, minimum=0, step=1).estimate(same=read, sent=sent, new=min(new, sent))
 
 
 def _settled(estimate: Bill, usage: dict[str, Any], prices: Prices) -> Bill:
     """Return the bill of a request with the provider's own counts; the estimate if there are none."""
-    told = _meter().copy().observe(usage)
-    if told is None:
-        return estimate
-    new = min(round(estimate.new * told.sent / max(estimate.sent, 1)), told.sent - told.read)
-    return _bill(prices, sent=told.sent, read=told.read, new=new, settled=True)
-
-
-@cache
-def _meter() -> MessageSession[Any]:
-    """Return a session that reads the usage of any provider."""
-    session = MessageSession[Any](_EVERYTHING, provider="openai")
-    session.fit([{"role": "user", "content": "Hello"}])
-    return session
+    bill = prices.settle(estimate, usage)
+    return bill if bill.sent else estimate

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from cupel import presets
 from cupel._internal.text import plural
 from cupel.errors import CupelError
-from cupel.messages import MessageInfo, read_message, to_items
+from cupel.messages import Message, read_message, to_items
 from cupel.model import ContextBudget
 from cupel.page import ConversationTexts, LivePage, Variant, render_page
 from cupel.watch._govern import message_tokens
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from cupel.sessions import Bill
+    from cupel.messages import Bill
     from cupel.watch._branches import Branch, WatchedTurn
     from cupel.watch._conversations import Store
 
@@ -187,11 +187,11 @@ def turns_payload(store: Store, branch: Branch, wanted: int | None = None) -> di
     messages = branch.asked[: max(turn.count for turn in turns)]
     opening = [info for info in (_opening(branch.system), _opening(branch.tools)) if info is not None]
 
-    def read(message: Any) -> MessageInfo:
+    def read(message: Any) -> Message:
         try:
             return read_message(message, branch.provider, path="a message")
         except (CupelError, TypeError):  # forwarded as it was; the provider may read it
-            return MessageInfo("user", texts=[json.dumps(message, ensure_ascii=False, default=str)])
+            return Message("user", texts=[json.dumps(message, ensure_ascii=False, default=str)])
 
     texts = ConversationTexts(messages, read, message_tokens)
     sent = [_turn(branch, turn, turn.bill, _request(branch, turn, texts)) for turn in turns]
@@ -249,12 +249,12 @@ def _governed(branch: Branch, turn: WatchedTurn) -> list[str]:
     return [told, *(lines[:1] if turn.changes else lines)]
 
 
-def _opening(content: Any) -> MessageInfo | None:
+def _opening(content: Any) -> Message | None:
     """Return the system prompt or the tools as a message."""
     if not content:
         return None
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
-    return MessageInfo("system", texts=[text])
+    return Message("system", texts=[text])
 
 
 def window_page(store: Store, branch: Branch, turn: WatchedTurn) -> LivePage:

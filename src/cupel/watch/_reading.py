@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -123,6 +123,13 @@ class ReadRequest:
     def model(self) -> str:
         """The name of the model."""
         return str(self.value("model") or "")
+
+    @property
+    def thinking(self) -> Literal["bound", "loop"]:
+        """What the model demands of its thinking: older ones think on a budget that the request sets."""
+        given: object = self.value("thinking")
+        is_manual = isinstance(given, dict) and ("type", "enabled") in given.items()  # pyright: ignore[reportUnknownMemberType]
+        return "loop" if is_manual else "bound"
 
     @property
     def parameters(self) -> dict[str, Any]:

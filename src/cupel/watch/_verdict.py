@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import fsum
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.text import plural
 from cupel.errors import CupelError
-from cupel.messages import MessageSession, default_prices
-from cupel.sessions import Prices
+from cupel.messages import MessageSession, Prices, default_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cupel.sessions import Bill
+    from cupel.messages import Bill
     from cupel.watch._govern import LiveBranch
 
 _EVERYTHING: Final = 2**50
@@ -52,9 +52,9 @@ def suggested_budget(lives: Iterable[LiveBranch], budget: int) -> int | None:
     largest = max((turn.appended.sent for live in governed for turn in live.branch.turns if turn.appended), default=0)
     until = monotonic() + _SECONDS
     try:
-        in_full = sum(_price(live, _EVERYTHING, until) for live in governed)
+        in_full = fsum(_price(live, _EVERYTHING, until) for live in governed)
         while (budget := round(budget * _GROWTH)) < largest:
-            if sum(_price(live, budget, until) for live in governed) <= in_full:
+            if fsum(_price(live, budget, until) for live in governed) <= in_full:
                 return budget
     except (CupelError, TypeError, TimeoutError):
         pass

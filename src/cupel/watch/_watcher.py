@@ -15,8 +15,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cupel.errors import CupelError, SelectionError
-from cupel.messages import MessageSession
-from cupel.sessions import Bill
+from cupel.messages import Bill, MessageSession
 from cupel.watch._apart import apart
 from cupel.watch._conversations import Place, Store
 from cupel.watch._govern import LARGE, ChosenWindow, Sizes, Task, chosen_apart, chosen_by, session_for

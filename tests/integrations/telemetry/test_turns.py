@@ -2,7 +2,6 @@
 
 import pytest
 
-from cupel import ContextItem, Pipeline, PriorityScorer, Session
 from cupel.integrations.opentelemetry import TurnRecorder
 from cupel.messages import MessageSession
 from cupel.tokens import CharacterEstimate
@@ -48,7 +47,8 @@ def test_every_change_is_an_event_with_its_tokens_and_positions(recorded):
 
 def test_every_kind_of_change_has_a_name(recorded):
     names = {event.name for span in recorded[1] for event in span.events}
-    assert names == {"cupel.session.evicted", "cupel.session.recalled", "cupel.session.shortened"}
+    changes = ("evicted", "recalled", "restored", "shortened")
+    assert names == {f"cupel.session.{change}" for change in changes}
 
 
 def test_omitted_and_shortened_messages_are_counted(recorded):
@@ -60,15 +60,3 @@ def test_omitted_and_shortened_messages_are_counted(recorded):
 
 def test_no_content_is_recorded(recorded):
     assert not any("secret" in span.to_json() or "Question" in span.to_json() for span in recorded[1])
-
-
-def test_items_of_a_session_have_no_positions(provider, exporter):
-    session, recorder = Session(Pipeline(scorer=PriorityScorer()), 100), TurnRecorder()
-    for number in range(6):
-        with provider.get_tracer("test").start_as_current_span("answer"):
-            items = [ContextItem(f"private {at}", 30, priority=at) for at in range(number + 1)]
-            recorder.record(session.select(items))
-    events = [event for span in exporter.get_finished_spans() for event in span.events]
-    assert events
-    assert all(event.attributes["cupel.change.positions"] == () for event in events)
-    assert not any("private" in span.to_json() for span in exporter.get_finished_spans())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.messages.generators.chance import Chance, Message
 
-REDACTED = {"type": "redacted_thinking", "data": "b3BhcXVl"}
-
 
 class _Conversation:
     """One conversation: it thinks or not, and marks a few blocks."""
@@ -61,8 +59,9 @@ class _Conversation:
         chance = self.chance
         if not self.thinks or (number and chance.happens(0.5)):
             return []
-        thinking = {"type": "thinking", "thinking": chance.prose(), "signature": f"c2ln{chance.randrange(9)}"}
-        return chance.choice(([thinking], [thinking], [dict(REDACTED)], [thinking, dict(REDACTED)]))
+        thinking = {"type": "thinking", "thinking": chance.prose(), "signature": chance.key("c2ln")}
+        redacted = {"type": "redacted_thinking", "data": chance.key("b3BhcXVl")}
+        return chance.choice(([thinking], [thinking], [redacted], [thinking, redacted]))
 
     def step(self, number: int) -> list[Message]:
         chance = self.chance

@@ -62,8 +62,10 @@ class _Conversation:
         chance = self.chance
         if not self.thinks or (number and chance.happens(0.5)):
             return []
-        thought = {"reasoningText": {"text": chance.prose(), "signature": f"c2ln{chance.randrange(9)}"}}
-        return [{"reasoningContent": chance.choice((thought, thought, {"redactedContent": b"opaque"}))}]
+        thought = {"reasoningText": {"text": chance.prose(), "signature": chance.key("c2ln")}}
+        return [
+            {"reasoningContent": chance.choice((thought, thought, {"redactedContent": chance.key("opaque").encode()}))}
+        ]
 
     def step(self, number: int) -> list[Message]:
         chance = self.chance

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.messages.validators.loops import lost_thinking
-
 Message = dict[str, Any]
 
 _MARKS = 4
@@ -42,7 +40,6 @@ def violations(messages: list[Message], original: list[Message]) -> Iterator[str
     yield from _pairs(messages)
     yield from _server_tools(messages)
     yield from _signed(messages, original)
-    yield from lost_thinking(messages, original, _kinds)
 
 
 def _compactions(messages: list[Message]) -> Iterator[str]:
@@ -177,7 +174,7 @@ def _server_tools(messages: list[Message]) -> Iterator[str]:
             yield f"turn {index}: {sorted(before & at_work)} was found without a corresponding tool result block"
 
 
-def _kinds(message: Message) -> list[str]:
+def kinds(message: Message) -> list[str]:
     return [_KINDS.get(block["type"], block["type"]) for block in blocks_of(message)]
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from tests.messages.validators.loops import lost_thinking
-
 Message = dict[str, Any]
 
 _ANYWHERE = frozenset(("text", "cachePoint", "image", "guardContent"))
@@ -40,7 +38,6 @@ def violations(messages: list[Message], original: list[Message]) -> Iterator[str
     yield from _pairs(messages)
     yield from _cache_points(messages)
     yield from _reasoning(messages, original)
-    yield from lost_thinking(messages, original, kinds)
 
 
 def kinds(message: Message) -> list[str]:
@@ -127,8 +124,18 @@ def _cache_points(messages: list[Message]) -> Iterator[str]:
 
 
 def _reasoning(messages: list[Message], original: list[Message]) -> Iterator[str]:
-    """Reasoning comes back unmodified, with the calls that it led to, and never last."""
+    """Reasoning comes back unmodified, and never last."""
     given = [block for message in original for block in _held(message, "reasoningContent")]
+    for index, message in enumerate(messages):
+        found = _held(message, "reasoningContent")
+        if any(block not in given for block in found):
+            yield f"{index}: reasoning was modified"
+        if kinds(message)[-1:] == ["thinking"]:
+            yield f"{index}: the final block in an assistant message cannot be reasoning"
+
+
+def lost_reasoning(messages: list[Message], original: list[Message]) -> Iterator[str]:
+    """Yield the calls that come back without the reasoning that led to them."""
     thoughts = {
         use["toolUseId"]: _held(message, "reasoningContent")
         for message in original
@@ -136,10 +143,6 @@ def _reasoning(messages: list[Message], original: list[Message]) -> Iterator[str
     }
     for index, message in enumerate(messages):
         found = _held(message, "reasoningContent")
-        if any(block not in given for block in found):
-            yield f"{index}: reasoning was modified"
-        if kinds(message)[-1:] == ["thinking"]:
-            yield f"{index}: the final block in an assistant message cannot be reasoning"
         for use in _held(message, "toolUse"):
             if any(block not in found for block in thoughts.get(use["toolUseId"], ())):
                 yield f"{index}: the call {use['toolUseId']} lost the reasoning before it"

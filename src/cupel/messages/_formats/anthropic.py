@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._planning import Prices
 from cupel.messages._formats import media
 from cupel.messages._formats.chat import block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
-from cupel.messages._formats.texts import Form, change_content, change_strings, change_text, has_fixed_blocks
+from cupel.messages._formats.texts import Rewrite, change_content, change_strings, change_text, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects
+from cupel.messages._prices import Prices
 from cupel.messages._units import (
     EMPTY_CONTENT,
     NO_CALL,
     NO_RESULT,
     TWO_CALLS,
-    MessageInfo,
+    Message,
     Role,
     Unit,
     forbid_repeated_calls,
@@ -61,11 +61,11 @@ MARK: Final = FieldMark(
 )
 
 
-def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+def read(message: JSON, path: str, images: media.ImageRule) -> Message:
     """Read one message."""
     role = spoken_role(message, path, _ROLES)
     check_keys(message, path)
-    info = MessageInfo(role, speaks=role != "system", extra=MESSAGE_FRAME)
+    info = Message(role, speaks=role != "system", extra=MESSAGE_FRAME)
     content = message.get("content")
     if isinstance(content, str):
         add_text(content, info)
@@ -78,7 +78,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     return info
 
 
-def _read_blocks(content: list[dict[str, Any]], info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def _read_blocks(content: list[dict[str, Any]], info: Message, path: str, images: media.ImageRule) -> None:
     if not content:
         info.reject(EMPTY_CONTENT)
         return
@@ -93,7 +93,7 @@ def _read_blocks(content: list[dict[str, Any]], info: MessageInfo, path: str, im
     info.ends_blank = info.ends_blank and content[-1]["type"] == "text"
 
 
-def _read_block(block: JSON, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def _read_block(block: JSON, info: Message, path: str, images: media.ImageRule) -> None:
     note_server_work(block, info)
     match block:
         case {"type": "text", "text": str(text)}:
@@ -120,13 +120,13 @@ def _read_block(block: JSON, info: MessageInfo, path: str, images: media.ImageRu
             info.texts.append(compact_json({k: v for k, v in block.items() if k not in _UNCOUNTED}))
 
 
-def _add_compaction(block: JSON, index: int, info: MessageInfo) -> None:
+def _add_compaction(block: JSON, index: int, info: Message) -> None:
     if index or info.role != "assistant":
         info.reject(LATE_COMPACTION)
     info.is_compaction = info.is_compaction or block.get("content") is not None
 
 
-def add_text(text: str, info: MessageInfo) -> None:
+def add_text(text: str, info: Message) -> None:
     """Note a text block; a blank one cannot be sent."""
     info.texts.append(text)
     info.ends_blank = text[-1:].isspace()
@@ -134,7 +134,7 @@ def add_text(text: str, info: MessageInfo) -> None:
         info.reject(EMPTY_CONTENT)
 
 
-def add_call(call: str, name: str, arguments: object, info: MessageInfo) -> None:
+def add_call(call: str, name: str, arguments: object, info: Message) -> None:
     """Note a call."""
     if info.role != "assistant":
         info.reject(f"a tool call in a message of role {info.role}")
@@ -147,7 +147,7 @@ def add_call(call: str, name: str, arguments: object, info: MessageInfo) -> None
     info.extra += CALL_FRAME
 
 
-def add_result(call: str, info: MessageInfo) -> None:
+def add_result(call: str, info: Message) -> None:
     """Note the result of a call."""
     if info.role != "user":
         info.reject(f"a tool result in a message of role {info.role}")
@@ -157,7 +157,7 @@ def add_result(call: str, info: MessageInfo) -> None:
     info.extra += CALL_FRAME
 
 
-def _read_result(content: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def _read_result(content: Any, info: Message, path: str, images: media.ImageRule) -> None:
     if isinstance(content, str):
         info.texts.append(content)
         return
@@ -165,7 +165,7 @@ def _read_result(content: Any, info: MessageInfo, path: str, images: media.Image
         _read_block(block, info, f"{path}.content[{index}]", images)
 
 
-def _read_document(block: JSON, source: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def _read_document(block: JSON, source: Any, info: Message, path: str, images: media.ImageRule) -> None:
     info.texts += [str(block[field]) for field in ("title", "context") if block.get(field)]
     match source:
         case {"type": "text", "data": str(text)}:
@@ -181,7 +181,7 @@ def _read_document(block: JSON, source: Any, info: MessageInfo, path: str, image
             info.extra += media.file_tokens("")
 
 
-def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+def group(infos: Sequence[Message]) -> list[Unit]:
     """Group assistant turns with the results of their calls, and the whole work of a server tool."""
     units = join_server_work(turns(infos, _pairing), infos)
     forbid_repeated_calls(units, infos)
@@ -191,7 +191,7 @@ def group(infos: Sequence[MessageInfo]) -> list[Unit]:
 
 
 def turns(
-    infos: Sequence[MessageInfo], pairing: Callable[[Sequence[MessageInfo], Sequence[MessageInfo]], str | None]
+    infos: Sequence[Message], pairing: Callable[[Sequence[Message], Sequence[Message]], str | None]
 ) -> list[Unit]:
     """Group the assistant's messages in a row with the results after them; `pairing` says why these do not match."""
     units: list[Unit] = []
@@ -216,7 +216,7 @@ def turns(
     return units
 
 
-def _pairing(spoken: Sequence[MessageInfo], answers: Sequence[MessageInfo]) -> str | None:
+def _pairing(spoken: Sequence[Message], answers: Sequence[Message]) -> str | None:
     calls = [call for info in spoken for call in info.calls]
     results = [result for info in answers for result in info.results]
     if len(set(calls)) < len(calls):
@@ -232,13 +232,13 @@ def _pairing(spoken: Sequence[MessageInfo], answers: Sequence[MessageInfo]) -> s
     return LATE_COMPACTION if any(info.is_compaction for info in spoken[1:]) else None
 
 
-def _forbid_blank_end(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
+def _forbid_blank_end(units: Sequence[Unit], infos: Sequence[Message]) -> None:
     """Reject a blank end: a final assistant message is continued by the model and must not end in white space."""
     if units and units[-1].closes == "assistant" and infos[-1].ends_blank:
         units[-1].reject("a final assistant text that ends in white space")
 
 
-def _place_system(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> None:
+def _place_system(units: Sequence[Unit], infos: Sequence[Message]) -> None:
     """Note a system message's neighbours: it must follow a user turn, and precede an assistant turn or the end."""
     holder = holders(units)
     end = max((position for position, unit in holder.items() if unit.rejection is None), default=-1)
@@ -264,7 +264,7 @@ def schema_tokens(tools: Sequence[Any], counter: TokenCounter) -> int:
     return counter.count(compact_json(tools))
 
 
-def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
+def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of a message with other texts."""
     content = message.get("content")
     spoken = form if "prose" in parts and message.get("role") in ("user", "assistant") else None
@@ -273,7 +273,7 @@ def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
     return {**message, "content": [_change_block(block, parts, form, spoken) for block in content]}
 
 
-def _change_block(block: Any, parts: Collection[str], form: Form, spoken: Form | None) -> Any:
+def _change_block(block: Any, parts: Collection[str], form: Rewrite, spoken: Rewrite | None) -> Any:
     match block:
         case {"type": "tool_result", "content": content}:
             return {**block, "content": change_content(content, form if "outputs" in parts else None)}
@@ -281,6 +281,13 @@ def _change_block(block: Any, parts: Collection[str], form: Form, spoken: Form |
             return {**block, "input": change_strings(given, form)}
         case _:
             return block if spoken is None else change_text(block, spoken)
+
+
+def without_thinking(message: JSON) -> JSON:
+    """Return a message without its blocks of thinking; itself, if it has none."""
+    content = block_list(message.get("content"))
+    kept = [block for block in content if fields(block).get("type") not in _THINKING]
+    return message if len(kept) == len(content) else {**message, "content": kept}
 
 
 def calls(message: JSON) -> list[tuple[str, Any]]:
@@ -320,7 +327,8 @@ FORMAT: Final = Format(
     calls=calls,
     note_place=note_place,
     strict_ends=True,
-    thinking=True,
+    without_thinking=without_thinking,
+    thinking_opens_loops=True,
     results_are_user=True,
     mark=MARK,
 )

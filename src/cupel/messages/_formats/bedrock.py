@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.checks import shown, wrong_type
-from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.anthropic import add_call, add_result, add_text
 from cupel.messages._formats.chat import block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Form, change_object, change_strings
+from cupel.messages._formats.texts import Rewrite, change_object, change_strings
 from cupel.messages._plain import JSON, check_keys, compact_json, fields, has_models, is_sequence, objects, plain
-from cupel.messages._units import EMPTY_CONTENT, MessageInfo, Role
+from cupel.messages._prices import Prices
+from cupel.messages._units import EMPTY_CONTENT, Message, Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,11 +43,11 @@ _BLOCKS = frozenset(
 _ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 
 
-def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+def read(message: JSON, path: str, images: media.ImageRule) -> Message:
     """Read one message."""
     role = spoken_role(message, path, _ROLES)
     check_keys(message, path)
-    info = MessageInfo(role, speaks=True, extra=anthropic.MESSAGE_FRAME)
+    info = Message(role, speaks=True, extra=anthropic.MESSAGE_FRAME)
     content = message.get("content")
     if isinstance(content, str):
         raise wrong_type(f"{path}.content", "a list of blocks such as {'text': …}", content)
@@ -65,7 +65,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     return info
 
 
-def _check_kinds(kinds: list[str], info: MessageInfo) -> None:
+def _check_kinds(kinds: list[str], info: Message) -> None:
     said = [kind for kind in kinds if kind != CACHE_POINT]
     if not said:
         info.reject(EMPTY_CONTENT)
@@ -87,7 +87,7 @@ def _only_key(block: JSON, path: str) -> tuple[str, Any]:
     return next(iter(block.items()))
 
 
-def _read_block(kind: str, value: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def _read_block(kind: str, value: Any, info: Message, path: str, images: media.ImageRule) -> None:
     match kind, value:
         case "text", str(text):
             add_text(text, info)
@@ -116,7 +116,7 @@ def _read_block(kind: str, value: Any, info: MessageInfo, path: str, images: med
             info.texts += [] if kind == CACHE_POINT else [compact_json(value)]
 
 
-def _read_document(document: JSON, source: JSON, info: MessageInfo) -> None:
+def _read_document(document: JSON, source: JSON, info: Message) -> None:
     info.texts += [str(document[field]) for field in ("name", "context") if document.get(field)]
     if "text" in source:
         info.texts.append(str(source["text"]))
@@ -126,14 +126,14 @@ def _read_document(document: JSON, source: JSON, info: MessageInfo) -> None:
         info.extra += media.file_tokens(source.get("bytes") or b"")
 
 
-def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
+def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of a message with other texts; a result that is an object becomes a text if it changes."""
     spoken = "prose" in parts and message.get("role") in ("user", "assistant")
     content = block_list(message.get("content"))
     return {**message, "content": [_change_block(block, parts, form, spoken=spoken) for block in content]}
 
 
-def _change_block(block: Any, parts: Collection[str], form: Form, *, spoken: bool) -> Any:
+def _change_block(block: Any, parts: Collection[str], form: Rewrite, *, spoken: bool) -> Any:
     match block:
         case {"toolResult": {"content": content} as result} if "outputs" in parts and is_sequence(content):
             return {"toolResult": {**fields(result), "content": [_change_result(inner, form) for inner in content]}}
@@ -145,7 +145,7 @@ def _change_block(block: Any, parts: Collection[str], form: Form, *, spoken: boo
             return block
 
 
-def _change_result(block: Any, form: Form) -> Any:
+def _change_result(block: Any, form: Rewrite) -> Any:
     match block:
         case {"text": str(text)}:
             return {"text": form(text)}
@@ -153,6 +153,12 @@ def _change_result(block: Any, form: Form) -> Any:
             return change_object(value, form, {"json": value}, lambda text: {"text": text})
         case _:
             return block
+
+
+def _without_thinking(message: JSON) -> JSON:
+    content = block_list(message.get("content"))
+    kept = [block for block in content if _THINKING not in fields(block)]
+    return message if len(kept) == len(content) else {**message, "content": kept}
 
 
 def _calls(message: JSON) -> list[tuple[str, Any]]:
@@ -224,7 +230,8 @@ FORMAT: Final = Format(
     join=_join,
     mark=MARK,
     strict_ends=True,
-    thinking=True,
+    without_thinking=_without_thinking,
+    thinking_opens_loops=True,
     results_are_user=True,
     has_bytes=True,
     needs_tools=True,

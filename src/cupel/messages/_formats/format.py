@@ -10,11 +10,11 @@ from cupel.messages._formats import chat
 from cupel.messages._plain import JSON, fields
 
 if TYPE_CHECKING:
-    from cupel._planning import Prices
     from cupel.messages._formats.marks import Mark
     from cupel.messages._formats.media import ImageRule
-    from cupel.messages._formats.texts import Form
-    from cupel.messages._units import MessageInfo, Unit
+    from cupel.messages._formats.texts import Rewrite
+    from cupel.messages._prices import Prices
+    from cupel.messages._units import Message, Unit
     from cupel.tokens import TokenCounter
 
 
@@ -72,9 +72,9 @@ class Format:
     """
 
     name: str
-    read: Callable[[JSON, str, ImageRule], MessageInfo]
+    read: Callable[[JSON, str, ImageRule], Message]
     """Read one message; the string is its path, for errors."""
-    group: Callable[[Sequence[MessageInfo]], list[Unit]]
+    group: Callable[[Sequence[Message]], list[Unit]]
     """Group messages into units, and reject those that can never be sent."""
     tool_tokens: Callable[[Sequence[Any], TokenCounter], int]
     """Count the tokens of tool definitions."""
@@ -84,7 +84,7 @@ class Format:
     """Whether a tool definition is one of this format."""
     prices: Prices
     """How the provider caches prompts, where the caller does not say."""
-    change_texts: Callable[[JSON, Collection[str], Form], JSON]
+    change_texts: Callable[[JSON, Collection[str], Rewrite], JSON]
     """Return a copy of a message whose texts of some parts are replaced by a function of them."""
     calls: Callable[[JSON], list[tuple[str, Any]]]
     """Return the name and the arguments of each tool call in a message, calls of the provider's own tools too."""
@@ -110,8 +110,10 @@ class Format:
     """Whether the first message must be the user's, and the last one too unless the history ends with the assistant."""
     ends_with_user: bool = False
     """Whether the last message must be the user's even if the history ends with the assistant."""
-    thinking: bool = False
-    """Whether a running tool loop that began with thinking must still begin with it."""
+    without_thinking: Callable[[JSON], JSON] | None = None
+    """Return a message without the thinking that its provider binds to what came before; None if it binds none."""
+    thinking_opens_loops: bool = False
+    """Whether older models demand that a running tool loop begins with the thinking that it began with."""
     has_bytes: bool = False
     """Whether messages may hold bytes, as images and files."""
     needs_tools: bool = False

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from cupel._planning import Prices
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Form, change_object, change_strings
+from cupel.messages._formats.texts import Rewrite, change_object, change_strings
 from cupel.messages._plain import JSON, check_keys, compact_json, fields, is_model, is_sequence, objects, plain_message
-from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, MessageInfo, Role, Unit
+from cupel.messages._prices import Prices
+from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, Message, Role, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,9 +51,9 @@ def _camel(value: Any) -> Any:
     return {name: inner if name in _FREE else _camel(inner) for name, inner in entries}
 
 
-def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+def read(message: JSON, path: str, images: media.ImageRule) -> Message:
     """Read one content."""
-    info = MessageInfo(spoken_role(message, path, _ROLES), speaks=True, extra=anthropic.MESSAGE_FRAME)
+    info = Message(spoken_role(message, path, _ROLES), speaks=True, extra=anthropic.MESSAGE_FRAME)
     check_keys(message, path, "parts")
     parts = objects(message.get("parts"), f"{path}.parts")
     if not parts:
@@ -69,7 +69,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     return info
 
 
-def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+def _read_part(part: JSON, info: Message, images: media.ImageRule) -> None:
     match part:
         case {"functionCall": {"name": str(name), **call}}:
             if info.role != "assistant" or not isinstance(call.get("args", {}), dict):
@@ -101,7 +101,7 @@ def _id(part: JSON) -> str | None:
     return None if part.get("id") is None else str(part["id"])
 
 
-def _read_media(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+def _read_media(part: JSON, info: Message, images: media.ImageRule) -> None:
     blob = fields(part.get("inlineData") or part.get("fileData"))
     kind, data = str(blob.get("mimeType")), blob.get("data", "")
     if not part:
@@ -115,12 +115,12 @@ def _read_media(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
         info.extra += count(data)
 
 
-def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+def group(infos: Sequence[Message]) -> list[Unit]:
     """Group the model's contents in a row with the results of their calls."""
     return anthropic.turns(infos, _pairing)
 
 
-def _pairing(spoken: Sequence[MessageInfo], answers: Sequence[MessageInfo]) -> str | None:
+def _pairing(spoken: Sequence[Message], answers: Sequence[Message]) -> str | None:
     """Return why calls and results do not match: one result for each call, in their order, before other parts."""
     calls = [(name, key) for info in spoken for name, key in zip(info.calls, info.call_ids, strict=True)]
     results = [(name, key) for info in answers for name, key in zip(info.results, info.call_ids, strict=True)]
@@ -148,12 +148,12 @@ def _output(response: JSON) -> str:
     return compact_json(response) if len(texts) < len(response) else "\n".join(texts)
 
 
-def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
+def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of a content with other texts; an answer that is more than a text becomes one if it changes."""
     return {**message, "parts": [_change_part(part, parts, form) for part in block_list(message.get("parts"))]}
 
 
-def _change_part(part: Any, parts: Collection[str], form: Form) -> Any:
+def _change_part(part: Any, parts: Collection[str], form: Rewrite) -> Any:
     match part:
         case {"functionResponse": {"response": response} as answer} if "outputs" in parts:
             body = fields(response)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.checks import wrong_type
-from cupel._planning import Prices
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import block_list
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
-from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
+from cupel.messages._formats.texts import Rewrite, change_content, change_json, change_prose, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
-from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, MessageInfo, Role, Unit, unit_of
+from cupel.messages._prices import Prices
+from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, Message, Role, Unit, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -37,17 +37,19 @@ _ROLES: dict[str, Role] = {
 _THINKING = ("thinking", "redacted_thinking")
 _REASONING = ("reasoning_content", "reasoning")
 """Where compatible servers and frameworks keep a message's thinking."""
+_BLOCKS: Final = "thinking_blocks"
+"""Where a gateway keeps the signed thinking of Claude."""
 BREAKPOINT: Final = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _FIELDS = ("audio", "function_call", "refusal", "tool_calls")
 _PARTS = ("file", "image_url")
 """Fields of messages and types of parts that only this format has."""
 
 
-def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+def read(message: JSON, path: str, images: media.ImageRule) -> Message:
     """Read one chat-completions message."""
     role = role_of(message, path, _ROLES)
     check_keys(message, path)
-    info = MessageInfo(role, speaks=role in ("user", "assistant"), extra=MESSAGE_FRAME)
+    info = Message(role, speaks=role in ("user", "assistant"), extra=MESSAGE_FRAME)
     if name := message.get("name"):
         info.texts.append(str(name))
         info.extra += NAME_FRAME
@@ -57,7 +59,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     return info
 
 
-def _read_calls(message: JSON, info: MessageInfo, path: str) -> None:
+def _read_calls(message: JSON, info: Message, path: str) -> None:
     for call in objects(message.get("tool_calls"), f"{path}.tool_calls"):
         _add_call(info, str(call.get("id")), call.get("function") or call.get("custom"))
     if function := message.get("function_call"):
@@ -70,7 +72,7 @@ def _read_calls(message: JSON, info: MessageInfo, path: str) -> None:
         info.reject(f"tool calls in a message of role {message.get('role')}")
 
 
-def _add_call(info: MessageInfo, call: str, body: Any) -> None:
+def _add_call(info: Message, call: str, body: Any) -> None:
     match body:
         case {"name": str(name), "arguments": arguments} | {"name": str(name), "input": arguments}:
             info.tools.append(name)
@@ -83,14 +85,14 @@ def _add_call(info: MessageInfo, call: str, body: Any) -> None:
     info.extra += CALL_FRAME
 
 
-def _read_result(message: JSON, info: MessageInfo) -> None:
+def _read_result(message: JSON, info: Message) -> None:
     if message.get("role") == "tool":
         info.results.append(str(message.get("tool_call_id")))
     elif message.get("role") == "function":
         info.results.append(f"function:{message.get('name')}")
 
 
-def _read_content(message: JSON, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def _read_content(message: JSON, info: Message, path: str, images: media.ImageRule) -> None:
     content, refusal, audio = (message.get(field) for field in ("content", "refusal", "audio"))
     if refusal:
         info.texts.append(str(refusal))
@@ -118,7 +120,7 @@ def _read_content(message: JSON, info: MessageInfo, path: str, images: media.Ima
             _read_part(part, info, images)
 
 
-def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+def _read_part(part: JSON, info: Message, images: media.ImageRule) -> None:
     note_server_work(part, info)
     match part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
@@ -133,13 +135,13 @@ def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
             info.texts.append(compact_json(part))
 
 
-def _add_text(text: str, info: MessageInfo) -> None:
+def _add_text(text: str, info: Message) -> None:
     info.texts.append(text)
     if not text:
         info.reject(EMPTY_CONTENT)
 
 
-def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+def group(infos: Sequence[Message]) -> list[Unit]:
     """Group calls with the tool messages right after them, and the whole work of a server tool."""
     units: list[Unit] = []
     position = 0
@@ -157,7 +159,7 @@ def group(infos: Sequence[MessageInfo]) -> list[Unit]:
     return join_server_work(units, infos)
 
 
-def _exchange(start: int, end: int, infos: Sequence[MessageInfo]) -> list[Unit]:
+def _exchange(start: int, end: int, infos: Sequence[Message]) -> list[Unit]:
     """Return the calls at `start` and the results up to `end`; results of other calls become separate units."""
     waiting = set(infos[start].calls)
     members, strays = [start], list[Unit]()
@@ -239,7 +241,7 @@ def _text(description: object) -> str:
     return str(description or "").removesuffix(".")
 
 
-def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
+def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of a message with other texts; the input of custom tools is not JSON and stays as it is."""
     if message.get("role") in ("tool", "function"):
         return {**message, "content": change_content(message.get("content"), form if "outputs" in parts else None)}
@@ -252,7 +254,7 @@ def change_texts(message: JSON, parts: Collection[str], form: Form) -> JSON:
     return change_prose(copy, parts, form)
 
 
-def _change_call(holder: Any, name: str, form: Form) -> Any:
+def _change_call(holder: Any, name: str, form: Rewrite) -> Any:
     match fields(holder).get(name):
         case {"arguments": arguments} as function:
             return {**holder, name: {**fields(function), "arguments": change_json(arguments, form)}}
@@ -275,6 +277,13 @@ def note_place(message: JSON) -> NotePlace | None:
     return NotePlace(("content",), in_result=role != "user") if role in ("user", "tool", "function") else None
 
 
+def _without_thinking(message: JSON) -> JSON:
+    """Return a message without Claude's thinking, which gateways keep beside the content or among its parts."""
+    if _BLOCKS in message:
+        message = {key: value for key, value in message.items() if key != _BLOCKS}
+    return anthropic.without_thinking(message)
+
+
 def _recognises(message: JSON) -> bool:
     content = message.get("content")
     return (
@@ -295,5 +304,6 @@ FORMAT: Final = Format(
     change_texts=change_texts,
     calls=calls,
     note_place=note_place,
+    without_thinking=_without_thinking,
     mark=FieldMark(field=BREAKPOINT, text="text", blocks=frozenset(("text", "image_url", "input_audio"))),
 )

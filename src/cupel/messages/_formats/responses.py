@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.checks import shown
-from cupel._planning import Prices
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.openai import BREAKPOINT, CALL_FRAME, MESSAGE_FRAME, tool_tokens
-from cupel.messages._formats.texts import Form, change_content, change_json, change_prose, has_fixed_blocks
+from cupel.messages._formats.texts import Rewrite, change_content, change_json, change_prose, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._prices import Prices
 from cupel.messages._units import (
     EMPTY_CONTENT,
     NO_CALL,
     NO_RESULT,
-    MessageInfo,
+    Message,
     Role,
     Unit,
     forbid_repeated_calls,
@@ -57,7 +57,7 @@ _UNCOUNTED = frozenset(("id", "call_id", "status", "type", "encrypted_content", 
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
-def read(item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+def read(item: JSON, path: str, images: media.ImageRule) -> Message:
     """Read one input or output item."""
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
@@ -69,14 +69,14 @@ def read(item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
     return info
 
 
-def _read_kind(kind: str, item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+def _read_kind(kind: str, item: JSON, path: str, images: media.ImageRule) -> Message:
     if kind == "message":
         return _read_message(item, path, images)
     if kind == "reasoning":
         return _read_reasoning(item, path)
     if kind in _ANSWERS and _call_id(item) is not None:
         return _read_output(kind, item, path, images)
-    info = MessageInfo("system" if kind in SETTINGS else "assistant", is_setting=kind in SETTINGS, extra=CALL_FRAME)
+    info = Message("system" if kind in SETTINGS else "assistant", is_setting=kind in SETTINGS, extra=CALL_FRAME)
     info.is_compaction = kind in COMPACTIONS
     info.extra += media.opaque_tokens(str(item.get("encrypted_content") or ""))
     if kind in ANSWERED_BY and (call_id := _call_id(item)) is not None:
@@ -92,7 +92,7 @@ def _read_kind(kind: str, item: JSON, path: str, images: media.ImageRule) -> Mes
     return info
 
 
-def _note_program(kind: str, call_id: str, caller: JSON, info: MessageInfo) -> None:
+def _note_program(kind: str, call_id: str, caller: JSON, info: Message) -> None:
     if kind == "program":
         info.begun.append(call_id)
     elif "caller_id" in caller:
@@ -115,10 +115,10 @@ def _payload(item: JSON) -> str:
     return compact_json({k: v for k, v in item.items() if k not in _UNCOUNTED})
 
 
-def _read_message(item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
+def _read_message(item: JSON, path: str, images: media.ImageRule) -> Message:
     role = role_of(item, path, _ROLES)
     check_keys(item, path)
-    info = MessageInfo(role, speaks=role != "system", extra=MESSAGE_FRAME)
+    info = Message(role, speaks=role != "system", extra=MESSAGE_FRAME)
     content = item.get("content")
     if not content:
         info.reject(EMPTY_CONTENT)
@@ -127,16 +127,16 @@ def _read_message(item: JSON, path: str, images: media.ImageRule) -> MessageInfo
     return info
 
 
-def _read_reasoning(item: JSON, path: str) -> MessageInfo:
-    info = MessageInfo("assistant", opens_thinking=True, ends_thinking=True, is_fixed=True)
+def _read_reasoning(item: JSON, path: str) -> Message:
+    info = Message("assistant", opens_thinking=True, ends_thinking=True, is_fixed=True)
     for field in ("summary", "content"):
         info.texts += [str(part.get("text", "")) for part in objects(item.get(field), f"{path}.{field}")]
     info.extra = media.opaque_tokens(str(item.get("encrypted_content") or ""))
     return info
 
 
-def _read_output(kind: str, item: JSON, path: str, images: media.ImageRule) -> MessageInfo:
-    info = MessageInfo("tool", results=[f"{_ANSWERS[kind]}:{_call_id(item)}"], extra=CALL_FRAME)
+def _read_output(kind: str, item: JSON, path: str, images: media.ImageRule) -> Message:
+    info = Message("tool", results=[f"{_ANSWERS[kind]}:{_call_id(item)}"], extra=CALL_FRAME)
     output = item.get("output", item.get("result"))
     if isinstance(output, str) or kind in _TEXT_OUTPUTS:
         _read_parts(output, info, f"{path}.output", images)
@@ -147,7 +147,7 @@ def _read_output(kind: str, item: JSON, path: str, images: media.ImageRule) -> M
     return info
 
 
-def _read_parts(content: Any, info: MessageInfo, path: str, images: media.ImageRule) -> None:
+def _read_parts(content: Any, info: Message, path: str, images: media.ImageRule) -> None:
     if isinstance(content, str):
         info.texts.append(content)
         return
@@ -155,7 +155,7 @@ def _read_parts(content: Any, info: MessageInfo, path: str, images: media.ImageR
         _read_part(part, info, images)
 
 
-def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
+def _read_part(part: JSON, info: Message, images: media.ImageRule) -> None:
     match part:
         case {"type": "input_text" | "output_text" | "text", "text": str(text)} | {"refusal": str(text)}:
             info.texts.append(text)
@@ -171,7 +171,7 @@ def _read_part(part: JSON, info: MessageInfo, images: media.ImageRule) -> None:
             info.texts.append(compact_json(part))
 
 
-def group(infos: Sequence[MessageInfo]) -> list[Unit]:
+def group(infos: Sequence[Message]) -> list[Unit]:
     """Group runs of model items with the results of their calls, and programs with theirs.
 
     A run is the model's output between two inputs. Reasoning and the items that it led to must be sent together, so a
@@ -199,10 +199,10 @@ def group(infos: Sequence[MessageInfo]) -> list[Unit]:
     return units
 
 
-def _without_repeated_ids(infos: Sequence[MessageInfo]) -> list[MessageInfo]:
+def _without_repeated_ids(infos: Sequence[Message]) -> list[Message]:
     """Items have unique ids: of two with the same id only the newest can be sent."""
     seen: set[str] = set()
-    checked: list[MessageInfo] = []
+    checked: list[Message] = []
     for info in reversed(infos):
         repeated = info.item_id in seen
         checked.append(replace(info, rejection=info.rejection or REPEATED_ID) if repeated else info)
@@ -211,7 +211,7 @@ def _without_repeated_ids(infos: Sequence[MessageInfo]) -> list[MessageInfo]:
     return checked[::-1]
 
 
-def _pair(infos: Sequence[MessageInfo]) -> dict[int, int]:
+def _pair(infos: Sequence[Message]) -> dict[int, int]:
     """Return for each answered call its result's position: the nearest that asked, wherever it is."""
     open_calls: dict[str, list[int]] = {}
     answers: dict[int, int] = {}
@@ -226,7 +226,7 @@ def _pair(infos: Sequence[MessageInfo]) -> dict[int, int]:
     return answers
 
 
-def _run(start: int, end: int, infos: Sequence[MessageInfo], answers: dict[int, int]) -> list[Unit]:
+def _run(start: int, end: int, infos: Sequence[Message], answers: dict[int, int]) -> list[Unit]:
     units: list[Unit] = []
     while end > start and infos[end - 1].ends_thinking:
         end -= 1
@@ -246,7 +246,7 @@ def _run(start: int, end: int, infos: Sequence[MessageInfo], answers: dict[int, 
     return units
 
 
-def _hold_programs(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> list[Unit]:
+def _hold_programs(units: Sequence[Unit], infos: Sequence[Message]) -> list[Unit]:
     """Join the calls that a program made to the program."""
     holder = holders(units)
     programs: dict[str, int] = {}
@@ -262,7 +262,7 @@ def _hold_programs(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> list[
     return in_order(holder.values())
 
 
-def _forbid_open_programs(units: Sequence[Unit], infos: Sequence[MessageInfo], answers: dict[int, int]) -> None:
+def _forbid_open_programs(units: Sequence[Unit], infos: Sequence[Message], answers: dict[int, int]) -> None:
     """Reject open programs, unless their calls were answered and nothing comes after them but the next request."""
     end = max((unit.positions[-1] for unit in units if unit.rejection is None and unit.role != "system"), default=-1)
     for unit in units:
@@ -273,7 +273,7 @@ def _forbid_open_programs(units: Sequence[Unit], infos: Sequence[MessageInfo], a
             unit.reject(NO_RESULT)
 
 
-def change_texts(item: JSON, parts: Collection[str], form: Form) -> JSON:
+def change_texts(item: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of an item with other texts; the input of custom tools is not JSON and stays as it is."""
     if str(item.get("type")).endswith("_call_output"):
         return {**item, "output": change_content(item.get("output"), form if "outputs" in parts else None)}

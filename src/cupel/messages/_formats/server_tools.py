@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cupel.messages._plain import JSON
-    from cupel.messages._units import MessageInfo, Unit
+    from cupel.messages._units import Message, Unit
 
 NO_END = "a server tool call without its result"
 NO_BEGINNING = "a server tool result without its call"
@@ -24,7 +24,7 @@ WORDS = "the user's words where only results may be, while code or a server tool
 _BEGINNINGS = frozenset(("server_tool_use", "mcp_tool_use"))
 
 
-def note_server_work(block: JSON, info: MessageInfo) -> None:
+def note_server_work(block: JSON, info: Message) -> None:
     """Note in `info` the work on the provider's side that a content block begins, ends or calls for."""
     kind, caller = str(block.get("type")), fields(block.get("caller"))
     if kind in _BEGINNINGS:
@@ -35,7 +35,7 @@ def note_server_work(block: JSON, info: MessageInfo) -> None:
         info.within.append(str(caller["tool_id"]))
 
 
-def _begin(work: str, info: MessageInfo) -> None:
+def _begin(work: str, info: Message) -> None:
     if info.role != "assistant":
         info.reject(f"a server tool call in a message of role {info.role}")
     if work in info.begun:
@@ -43,7 +43,7 @@ def _begin(work: str, info: MessageInfo) -> None:
     info.begun.append(work)
 
 
-def _end(work: str, info: MessageInfo) -> None:
+def _end(work: str, info: Message) -> None:
     if info.role != "assistant":
         info.reject(f"a server tool result in a message of role {info.role}")
     if work in info.begun:
@@ -52,7 +52,7 @@ def _end(work: str, info: MessageInfo) -> None:
         info.ended.append(work)
 
 
-def join_server_work(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> list[Unit]:
+def join_server_work(units: Sequence[Unit], infos: Sequence[Message]) -> list[Unit]:
     """Return the units, those that hold the beginning, the calls and the end of one work joined, rejections noted."""
     if not any(info.begun or info.ended or info.within for info in infos):
         return list(units)
@@ -79,7 +79,7 @@ def join_server_work(units: Sequence[Unit], infos: Sequence[MessageInfo]) -> lis
     return kept
 
 
-def _follow(unit: Unit, members: Sequence[MessageInfo], open_work: set[str]) -> set[str]:
+def _follow(unit: Unit, members: Sequence[Message], open_work: set[str]) -> set[str]:
     """Return the work that is still open after a unit, its rejections noted."""
     for member in members:
         if not open_work.issuperset(member.ended):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cupel.messages._formats.format import Format
     from cupel.messages._plain import JSON
-    from cupel.messages._units import MessageInfo
+    from cupel.messages._units import Message
 
 Provider = Literal["anthropic", "bedrock", "gemini", "openai", "openai-responses"]
 """The wire format of a history."""
@@ -32,7 +32,7 @@ FRAMEWORK = replace(
     tool_tokens=anthropic.tool_tokens,
     prices=anthropic.FORMAT.prices,
     strict_ends=True,
-    thinking=True,
+    thinking_opens_loops=True,
 )
 """For histories that a framework translates for any provider: pairs like OpenAI's, ends and loops like Anthropic's.
 
@@ -62,7 +62,7 @@ def provider_of(
     return cast("Provider", detect_format(traits, None, system=system, tools=plain(tools, "tools")).name)
 
 
-def read_message(message: object, provider: Provider, *, path: str = "message") -> MessageInfo:
+def read_message(message: object, provider: Provider, *, path: str = "message") -> Message:
     """Return the role, texts, calls and results of one message, without changing it; `path` names it in errors.
 
     >>> call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"page": 2}'}}
@@ -74,7 +74,7 @@ def read_message(message: object, provider: Provider, *, path: str = "message") 
     return fmt.read(fmt.normal(plain_message(message, path)), path, ImageRule(None))
 
 
-def has_all_pairs(infos: Sequence[MessageInfo], provider: Provider) -> bool:
+def has_all_pairs(infos: Sequence[Message], provider: Provider) -> bool:
     """Return whether each call among the messages of a request has its result, and each result its call, in its place.
 
     >>> call = {"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"}

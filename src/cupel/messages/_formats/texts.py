@@ -15,7 +15,7 @@ Part = Literal["arguments", "outputs", "prose"]
 """The texts that may be shortened: strings in calls' arguments, tool results, prose of the user and the assistant."""
 OUTPUTS: tuple[Part, ...] = ("outputs",)
 
-Form = Callable[[str], str]
+Rewrite = Callable[[str], str]
 """A function that returns another text for one."""
 _TEXTS = frozenset(("text", "input_text", "output_text"))
 _OPEN = _TEXTS | {"tool_use", "refusal"}
@@ -36,7 +36,7 @@ def checked_parts(parts: Collection[Part]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def change_text(block: Any, form: Form) -> Any:
+def change_text(block: Any, form: Rewrite) -> Any:
     """Return a typed block with another text; citations point into a text that must stay as it is."""
     match block:
         case {"type": kind, "text": str(text)} if kind in _TEXTS:
@@ -45,7 +45,7 @@ def change_text(block: Any, form: Form) -> Any:
             return block
 
 
-def change_content(content: Any, form: Form | None) -> Any:
+def change_content(content: Any, form: Rewrite | None) -> Any:
     """Return a text, or the texts in a list of typed blocks, replaced; as they are without a function."""
     if form is None:
         return content
@@ -54,14 +54,14 @@ def change_content(content: Any, form: Form | None) -> Any:
     return [change_text(block, form) for block in content] if is_sequence(content) else content
 
 
-def change_prose(message: JSON, parts: Collection[str], form: Form) -> JSON:
+def change_prose(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of a message with other words of the user or the assistant, if those are among the parts."""
     if "prose" not in parts or message.get("role") not in ("user", "assistant") or "content" not in message:
         return {**message}
     return {**message, "content": change_content(message["content"], form)}
 
 
-def change_json(text: Any, form: Form) -> Any:
+def change_json(text: Any, form: Rewrite) -> Any:
     """Return a JSON text with other strings, every other character as it is; a text that is not JSON stays whole."""
     if not isinstance(text, str):
         return change_strings(text, form)
@@ -79,7 +79,7 @@ def change_json(text: Any, form: Form) -> Any:
     return _STRING.sub(replaced, text)
 
 
-def change_strings(value: Any, form: Form) -> Any:
+def change_strings(value: Any, form: Rewrite) -> Any:
     """Return a value of JSON with other strings."""
     if isinstance(value, str):
         return form(value)
@@ -89,7 +89,7 @@ def change_strings(value: Any, form: Form) -> Any:
     return {key: change_strings(entry, form) for key, entry in entries.items()} if entries else value
 
 
-def change_object(value: Any, form: Form, whole: Any, written: Callable[[str], Any]) -> Any:
+def change_object(value: Any, form: Rewrite, whole: Any, written: Callable[[str], Any]) -> Any:
     """Return a tool's answer that is an object: `whole` as long as its JSON stays the same, else written as a text."""
     text = compact_json(value)
     changed = form(text)

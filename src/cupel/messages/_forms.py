@@ -1,0 +1,168 @@
+"""Shorter forms of units: the same messages with their outputs, or the words of the user, cut to a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from cupel._internal.checks import as_function, as_text
+from cupel.messages._formats import OUTPUTS
+from cupel.shorten import shorten
+
+if TYPE_CHECKING:
+    from cupel.messages._formats import Part
+    from cupel.messages._history import History
+    from cupel.messages._units import Message
+    from cupel.shorten import Shortener
+
+PROSE: Final[tuple[Part, ...]] = ("prose",)
+_LONGEST_QUESTION = 300
+"""Characters of a message of the user that tells which lines of an output matter; a longer one matches too many."""
+
+UnitKind = Literal["step", "system", "talk", "user"]
+"""A `step` holds calls with their outputs, `talk` is the assistant's words without a call."""
+
+
+def checked_shortener(forms: Shortener | Literal[False] | None) -> Shortener | Literal[False] | None:
+    """Return a caller's shortener, False for none, or None for the built-in one."""
+    return forms if forms is None or forms is False else as_function("forms", forms)
+
+
+class Forms:
+    """The forms of the units of a history; a form is named by the most tokens that each of its texts may have.
+
+    Everything here is a function of the history, so another process finds the same. `bare` forms lack their thinking.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        shortener: Shortener | Literal[False] | None,
+        parts: tuple[Part, ...] = OUTPUTS,
+        *,
+        bare: bool = False,
+    ) -> None:
+        self._history = history
+        framework = history.options.framework
+        self._shortener = False if framework is not None and framework.with_outputs is None else shortener
+        self._parts = parts if framework is None else OUTPUTS
+        self._bare = bare
+        self._texts: dict[int, list[int]] = {}
+
+    def kind(self, index: int) -> UnitKind:
+        """Return what a unit is."""
+        unit = self._history.units[index]
+        if unit.role == "exchange" or any(message.is_output for message in self._history.of(index)):
+            return "step"
+        return "talk" if unit.role == "assistant" else unit.role
+
+    def has_words(self, index: int) -> bool:
+        """Return whether a unit holds words of the user."""
+        messages = self._history.of(index)
+        return any(one.speaks and one.role in ("user", "tool") and not one.is_output for one in messages)
+
+    def sizes(self, index: int) -> list[int]:
+        """Return the tokens of each text that may be cut first: outputs, or else the words of the user."""
+        if index not in self._texts:
+            count = self._history.counter.count
+            self._texts[index] = [count(text) for one in self._history.of(index) for text in self._cut_texts(one)]
+        return self._texts[index]
+
+    def _cut_texts(self, message: Message) -> list[str]:
+        return self._history.format.texts_in(message.view, parts) if (parts := self._parts_of(message)) else []
+
+    def _parts_of(self, message: Message) -> tuple[Part, ...]:
+        """Return the parts of a message that are cut where a request must be shorter."""
+        if message.results:
+            return OUTPUTS
+        if message.is_output:
+            return PROSE
+        return PROSE if message.role == "user" and self._history.options.framework is None else ()
+
+    def tokens(self, index: int, limit: int | None = None) -> int:
+        """Return the tokens of a unit in a form."""
+        return sum(message.tokens for message in self.messages(index, limit))
+
+    def messages(self, index: int, limit: int | None = None, *, chosen: bool = False) -> list[Message]:
+        """Return the messages of a unit with texts of at most `limit` tokens; the whole, without a limit.
+
+        A `chosen` unit is sent for its score, and may be shortened in all parts that the caller named.
+        """
+        members = self._history.of(index)
+        if chosen and self._parts != OUTPUTS and any(one.is_fixed for one in members):
+            chosen = False  # beside reasoning nothing else may be reworded
+        wanted = (self.message(one, limit, bare=self._bare, chosen=chosen) for one in members)
+        return [one for one in wanted if one is not None]
+
+    def message(
+        self, message: Message, limit: int | None, *, bare: bool = False, chosen: bool = False
+    ) -> Message | None:
+        """Return a message in a form; None if nothing of it is left without its thinking."""
+        parts = self._parts if chosen and self._parts != OUTPUTS else self._parts_of(message)
+        key = limit, parts, bare
+        if key not in message.made:
+            message.made[key] = self._made(message, limit, parts, bare=bare)
+        found: Message | None = message.made[key]
+        return found
+
+    def _made(self, message: Message, limit: int | None, parts: tuple[Part, ...], *, bare: bool) -> Message | None:
+        other = self._without_thinking(message) if bare else message
+        if other is None or limit is None or not parts or self._shortener is False:
+            return other
+        fmt, counter = self._history.format, self._history.counter
+        texts = fmt.texts_in(other.view, parts)
+        if all(counter.count(text) <= limit for text in texts):
+            return other
+        query = self._asked_before(message)
+        forms = [self._text(text, limit, query) for text in texts]
+        if forms == texts:
+            return other
+        view = fmt.with_texts(other.view, forms, parts)
+        shorter = self._history.reader.changed(other, view, limit=limit)
+        return shorter if shorter is not None and shorter.tokens < other.tokens else other
+
+    def _without_thinking(self, message: Message) -> Message | None:
+        history = self._history
+        if message.role != "assistant":
+            return message
+        framework = history.options.framework
+        if framework is not None:
+            source = framework.bare(message.source)
+            if source is message.source:
+                return message
+            view = framework.view(source)
+        else:
+            strip = history.format.without_thinking
+            view = message.view if strip is None else strip(message.view)
+            if view is message.view:
+                return message
+        return history.reader.changed(message, view, bare=True)
+
+    def _text(self, text: str, limit: int, query: str | None) -> str:
+        counter = self._history.counter
+        if counter.count(text) <= limit:
+            return text
+        if callable(self._shortener):
+            form = as_text("the result of forms", self._shortener(text, limit))
+            if counter.count(form) <= limit:
+                return form or text
+        return shorten(text, limit, counter=counter, query=query) or text
+
+    def _asked_before(self, message: Message) -> str | None:
+        """Return the newest question of the user before a message: later ones must not change a form that was sent."""
+        for other in reversed(self._history.messages):
+            if 0 <= other.at < message.at and other.role == "user" and other.speaks and not other.is_output:
+                asked = " ".join(other.texts).strip()
+                return asked if 0 < len(asked) <= _LONGEST_QUESTION else None
+        return None
+
+
+def level(sizes: Sequence[int], allowed: int) -> int:
+    """Return the limit at which texts of these sizes, each cut to it, take no more than is allowed; at least 1."""
+    ordered = sorted(sizes)
+    for done, size in enumerate(ordered):
+        share = allowed // (len(ordered) - done)
+        if size > share:
+            return max(1, share)
+        allowed -= size
+    return max([1, *ordered])
