@@ -14,7 +14,7 @@ from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage
 from cupel.messages._notes import with_note
 from cupel.messages._plain import compact_json, is_sequence, plain
-from cupel.messages._reading import HistoryReader, Options, placeholder
+from cupel.messages._reading import PLACEHOLDER, HistoryReader, Options
 from cupel.messages._rules import COMPACTED, Ends, Loops, Rules, keep_system, outdate, pin_units
 from cupel.messages._units import NO_RESULT, alternating
 from cupel.model import ContextItem, ContextKind, ContextSource
@@ -238,7 +238,7 @@ def _with_placeholders(read: Sequence[Message]) -> list[Message]:
     before = -1
     for message in read:
         if message.at > before + 1:
-            view.append(placeholder())
+            view.append(PLACEHOLDER)
         view.append(message)
         before = message.at
     return view

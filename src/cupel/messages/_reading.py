@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Thinking = Literal["bound", "loop"]
 """What a model demands of its thinking: that everything before it is as it was, or that a tool loop begins with it."""
 ONLY_A_NOTE: Final = "a note of an earlier request"
-GAP: Final = "a gap between messages that are read"
+PLACEHOLDER: Final = Message("system", rejection="a gap between messages that are read")
+"""Never sent: its neighbours in a view must not become one unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +174,6 @@ class HistoryReader:
         for name, value in differences.items():
             setattr(other, name, value)
         return other
-
-
-def placeholder() -> Message:
-    """Return a message that is never sent: its neighbours in a view must not become one unit."""
-    return Message("system", rejection=GAP)
 
 
 def _digest(view: JSON) -> str:
