@@ -113,7 +113,7 @@ class FrameworkLaws(ABC):
     def test_a_loop_that_is_over_may_lose_its_thinking(self):
         history = [*self.thinking_loop(5), self.answer("Done."), self.user("And now?")]
         whole = self.fit(history, LARGE).total_tokens
-        chosen = [self.kept(history, budget, forms=False, thinking="loop") for budget in range(100, whole, 5)]
+        chosen = [self.kept(history, budget, forms=False, thinking="loop") for budget in range(70, whole, 5)]
         assert all(kept[0] == 0 and kept[-1] == 12 for kept in chosen)
         assert any(1 not in kept for kept in chosen), "the first step may go"
 

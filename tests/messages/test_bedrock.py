@@ -11,7 +11,7 @@ from cupel.errors import ConfigurationError
 from cupel.messages import MessageSession, fit, from_items, provider_of, read_message, to_items
 from cupel.messages._formats import FORMATS
 from cupel.messages._notes import cleaned, with_note
-from tests.messages.chat import COUNTER
+from tests.messages.chat import COUNTER, EVERYTHING
 from tests.messages.histories import IMAGE
 from tests.messages.provider_rules import violations
 
@@ -95,7 +95,7 @@ def test_a_note_is_the_first_text_of_a_result_and_comes_off_again(output: Any) -
     noted = with_note(message, NOTE, FORMATS["bedrock"])
     assert noted["content"][0]["toolResult"]["content"][0]["text"].startswith(NOTE)
     assert read_message(noted, "bedrock").rejection is None
-    assert cleaned(noted, FORMATS["bedrock"]) == message
+    assert cleaned(noted, FORMATS["bedrock"], EVERYTHING) == message
 
 
 def test_neighbours_of_one_role_are_joined() -> None:

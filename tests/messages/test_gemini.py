@@ -11,7 +11,7 @@ from cupel.errors import ConfigurationError
 from cupel.messages import MessageSession, default_prices, fit, provider_of, read_message
 from cupel.messages._formats import FORMATS
 from cupel.messages._notes import NOTE_KEY, cleaned, with_note
-from tests.messages.chat import COUNTER
+from tests.messages.chat import COUNTER, EVERYTHING
 from tests.messages.histories import IMAGE
 from tests.messages.provider_rules import violations
 
@@ -104,7 +104,7 @@ def test_a_note_is_a_key_of_the_response_and_comes_off_again(output: Any) -> Non
     noted = with_note(message, NOTE, GEMINI)
     answer = noted["parts"][0]["functionResponse"]["response"]
     assert (next(iter(answer)), answer[NOTE_KEY]) == (NOTE_KEY, NOTE), "the model reads it first"
-    assert cleaned(noted, GEMINI) == message
+    assert cleaned(noted, GEMINI, EVERYTHING) == message
 
 
 def test_a_key_of_the_same_name_that_is_no_note_stays() -> None:
@@ -113,8 +113,8 @@ def test_a_key_of_the_same_name_that_is_no_note_stays() -> None:
 
 
 def test_a_note_that_is_a_message_comes_off_again() -> None:
-    assert cleaned(GEMINI.user_message(NOTE), GEMINI) is None
-    assert cleaned(user(NOTE, "Hi"), GEMINI) == user("Hi")
+    assert cleaned(GEMINI.user_message(NOTE), GEMINI, EVERYTHING) is None
+    assert cleaned(user(NOTE, "Hi"), GEMINI, EVERYTHING) == user("Hi")
 
 
 def test_neighbours_that_must_be_one_content_are_joined() -> None:

@@ -18,7 +18,7 @@ from cupel.messages import Framework, MessageSession, PinnedMessagesExceedBudget
 from cupel.messages._formats import FORMATS
 from cupel.messages._notes import cleaned
 from cupel.shorten import head_tail
-from tests.messages.chat import COUNTER, OPTIONS, format_of, weigh
+from tests.messages.chat import COUNTER, EVERYTHING, OPTIONS, format_of, weigh
 from tests.messages.histories import BY_PROVIDER
 from tests.messages.provider_rules import alternation, violations
 from tests.messages.simulated import Message, Provider, conversation, requests
@@ -53,7 +53,7 @@ def check_messages(turn: Turn[Any], history: list[Message], *, alternate: bool) 
         fmt = FORMATS[turn.provider]
         sent = {**message, "tool_calls": own["tool_calls"]} if own.get("tool_calls") == [] else message
         sent = without_thinking(turn.provider, sent) if without_thinking(turn.provider, own) != own else sent
-        assert cleaned(sent, fmt) in (own, cleaned(own, fmt), without_thinking(turn.provider, own))
+        assert cleaned(sent, fmt, EVERYTHING) in (own, cleaned(own, fmt), without_thinking(turn.provider, own))
 
 
 def longer(message: Any, number: int) -> Any:

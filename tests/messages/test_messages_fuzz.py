@@ -31,7 +31,7 @@ from cupel.messages._notes import cleaned
 from cupel.shorten import head_tail
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from cupel.tokens import CharacterEstimate
-from tests.messages.chat import format_of
+from tests.messages.chat import EVERYTHING, format_of
 from tests.messages.histories import BY_PROVIDER
 from tests.messages.provider_rules import (
     alternation,
@@ -140,7 +140,7 @@ def positions_kept(fitted: Fitted[Any], messages: list[Any]) -> list[int]:
 
 def without_notes(messages: list[Any]) -> list[Any]:
     """The messages of a request, notes removed."""
-    return [bare for message in messages if (bare := cleaned(message, format_of(message))) is not None]
+    return [bare for message in messages if (bare := cleaned(message, format_of(message), EVERYTHING)) is not None]
 
 
 def as_sent(message: Any, own: Any) -> Any:
@@ -326,7 +326,7 @@ def test_with_shorter_forms_the_request_is_accepted_and_nothing_of_the_callers_i
 
 @pytest.mark.parametrize("provider", sorted(BY_PROVIDER))
 def test_notes_count_the_steps_that_a_request_leaves_out(provider: str) -> None:
-    """Every note is one that is recognised again, and a stored request is fitted without it."""
+    """A session recognises its notes in a stored request; a fit, which has no memory, takes them for words."""
 
     @settings(
         max_examples=-(-CASES // len(BY_PROVIDER) // 20),
@@ -339,7 +339,8 @@ def test_notes_count_the_steps_that_a_request_leaves_out(provider: str) -> None:
     def run(messages: list[Any], share: int) -> None:
         options: dict[str, Any] = {"provider": provider, "counter": COUNTER}
         try:
-            fitted = fit(messages, fit(messages, 10**9, **options).total_tokens * share // 100, **options)
+            budget = fit(messages, 10**9, **options).total_tokens * share // 100
+            fitted = fit(messages, budget, **options)
         except PinnedMessagesExceedBudgetError:
             return
         noted = sum(int(note.split()[1]) for note in fitted.notes)
@@ -347,8 +348,12 @@ def test_notes_count_the_steps_that_a_request_leaves_out(provider: str) -> None:
         trimmed = sum(isinstance(unit.reason, Filtered) for unit in fitted.dropped)
         assert noted <= left_out + trimmed
         assert fitted.notes == () or noted >= 1
-        stored = fit(fitted.messages, 10**9, **options)
-        assert not any("earlier step" in json.dumps(message) for message in stored.messages)
+        words = json.dumps(fitted.messages).count("earlier step")
+        assert json.dumps(fit(fitted.messages, 10**9, **options).messages).count("earlier step") == words
+        session = MessageSession[Any](budget, **options)
+        turn = session.fit(messages)
+        stored = MessageSession[Any].from_json(session.to_json(), 10**9, **options).fit(turn.messages)
+        assert "earlier step" not in json.dumps(stored.messages)
 
     run()
 

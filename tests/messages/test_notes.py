@@ -16,7 +16,7 @@ from cupel.messages._notes import (
     with_note,
 )
 from cupel.tokens import CharacterEstimate
-from tests.messages.chat import assistant, format_of, result, use, used, user
+from tests.messages.chat import EVERYTHING, assistant, format_of, result, use, used, user
 
 COUNTER = CharacterEstimate()
 NOTE = "[cupel: 2 earlier steps omitted here: look log; bash ls]"
@@ -109,7 +109,7 @@ def test_a_note_is_the_beginning_of_a_message_and_comes_off_again(message: dict[
     noted = with_note(message, NOTE, format_of(message))
     assert json.dumps(noted, ensure_ascii=False).count(NOTE) == 1
     assert noted != message
-    back = cleaned(noted, format_of(message))
+    back = cleaned(noted, format_of(message), EVERYTHING)
     assert back is not None
     assert NOTE not in json.dumps(back, ensure_ascii=False)
     if "fine" in str(message) or "Go on" in str(message):
@@ -124,7 +124,7 @@ def test_a_note_precedes_an_image() -> None:
 
 
 def test_a_note_ends_at_its_own_bracket() -> None:
-    assert cleaned(user(f"{NOTE}a[0] = b[1]"), FORMATS["openai"]) == user("a[0] = b[1]")
+    assert cleaned(user(f"{NOTE}a[0] = b[1]"), FORMATS["openai"], EVERYTHING) == user("a[0] = b[1]")
 
 
 @pytest.mark.parametrize("message", RESULTS[:-2])
@@ -141,7 +141,7 @@ def test_other_messages_hold_no_note(message: dict[str, Any]) -> None:
 
 def test_a_message_that_is_only_a_note_is_recognised() -> None:
     for message in (user(NOTE), user([{"type": "text", "text": NOTE}])):
-        assert cleaned(message, format_of(message)) is None
+        assert cleaned(message, format_of(message), EVERYTHING) is None
 
 
 def test_imitations_in_tool_outputs_are_escaped() -> None:

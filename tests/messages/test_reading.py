@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cupel.messages._formats import FORMATS
-from cupel.messages._notes import note_text, with_note
+from cupel.messages._notes import note_text, signature, with_note
 from cupel.messages._reading import HistoryReader, Options
 from cupel.messages._units import Message
 from tests.messages.chat import COUNTER, assistant, calling, result, user
@@ -29,12 +29,19 @@ def read(*messages: Any) -> list[Message]:
         (calling("a"), {**DUMPED, **calling("a")}),
         (user("Hi"), user([{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}])),
         (assistant("Yes."), {"id": "m", "type": "message", "model": "x", "usage": {}, **assistant("Yes.")}),
-        (result("a", "fine"), with_note(result("a", "fine"), note_text(2, "look; look"), FORMATS["openai"])),
     ],
 )
 def test_a_message_is_recognised_however_it_was_stored(first: Any, later: Any) -> None:
     one, other = (reader().read([message], [0])[0] for message in (first, later))
     assert one.digest == other.digest
+
+
+def test_a_message_is_recognised_with_a_note_that_was_written_into_it() -> None:
+    own, noted = result("a", "fine"), with_note(result("a", "fine"), note_text(2, "look; look"), FORMATS["openai"])
+    one, other = reader(), reader()
+    other.written = [signature(noted, FORMATS["openai"])]
+    assert one.read([own], [0])[0].digest == other.read([noted], [0])[0].digest
+    assert one.read([noted], [0])[0].digest != other.read([noted], [0])[0].digest, "it looks like one, no more"
 
 
 def test_other_messages_are_told_apart() -> None:

@@ -12,7 +12,7 @@ from cupel import Prices
 from cupel.diagnostics import BudgetExceeded
 from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, Turn
 from cupel.messages._notes import cleaned
-from tests.messages.chat import COUNTER, OPTIONS, assistant, format_of, result, use, used, user, weigh
+from tests.messages.chat import COUNTER, EVERYTHING, OPTIONS, assistant, format_of, result, use, used, user, weigh
 from tests.messages.provider_rules import violations
 from tests.messages.simulated import Message
 
@@ -341,7 +341,9 @@ def test_what_the_caller_pins_stays() -> None:
     history = [user("Find the bug."), *steps(0, 40)]
     session = MessageSession[Message](3000, pin=lambda message: message.get("tool_call_id") == "c4", **OPTIONS)
     for turn, end in zip(walk(session, history), [*range(1, 81, 2), 81], strict=True):
-        assert end < 11 or history[10] in [cleaned(message, format_of(message)) for message in turn.messages]
+        assert end < 11 or history[10] in [
+            cleaned(message, format_of(message), EVERYTHING) for message in turn.messages
+        ]
 
 
 def test_a_request_that_cannot_be_made_is_an_error_and_leaves_the_session_as_it_was() -> None:

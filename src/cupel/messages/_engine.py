@@ -13,7 +13,7 @@ from cupel.messages._cut import Cut, MessageRequest, Reach, Room
 from cupel.messages._forms import Forms
 from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, find_gaps, placed_again, write_notes
 from cupel.messages._history import read_history
-from cupel.messages._notes import OmittedStep, note_text, step_of, told
+from cupel.messages._notes import OmittedStep, note_text, signature, step_of, told, with_note
 from cupel.messages._plain import is_sequence
 from cupel.messages._present import Present
 from cupel.messages._state import Entry, State
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _CHUNK: Final = 32
 """Messages that are read at once on the way back from the end of a history."""
 _FAR: Final = 4
+_SIGNATURES: Final = 100
+"""Notes that are recognised when they come back in a stored history."""
 _COLD_SHARE: Final = 0.8
 """A request that takes more of the room than this is cut early, if the provider's cache has forgotten it anyway."""
 
@@ -298,6 +300,17 @@ def entries_of(request: MessageRequest) -> tuple[Entry, ...]:
         Entry(one.at, one.digest, one.tokens, one.limit, one.bare, notes[one.at].note if one.at in notes else None)
         for one in request.messages
     )
+
+
+def signatures_in(request: MessageRequest, before: Sequence[str]) -> tuple[str, ...]:
+    """Return the signatures of the newest texts with a note, those of a request last."""
+    fmt = request.history.format
+    views = {one.at: one.view for one in request.messages}
+    written = (
+        signature(with_note(views[at], one.text, fmt) if one.note.in_result else fmt.user_message(one.text), fmt)
+        for at, one in sorted(request.notes.items())
+    )
+    return tuple(dict.fromkeys([*before, *written]))[-_SIGNATURES:]
 
 
 def waiting_in(request: MessageRequest) -> tuple[int, ...]:

@@ -2,19 +2,19 @@
 
 Each omitted step leaves a line: the tool's name and the beginning of its main argument. The lines of one gap form one
 note, at the beginning of the next tool result that is sent, or in a message of the user where no result follows.
-Notes in a stored history are removed before it is read; text in tool outputs that imitates a note or a marker is
-escaped.
+The notes that a session wrote are removed from a stored history before it is read; text in tool outputs that imitates
+a note or a marker is escaped.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cupel.messages._formats import OUTPUTS
-from cupel.messages._plain import JSON, fields, is_sequence
+from cupel.messages._plain import JSON, compact_json, fields, is_sequence
 from cupel.shorten import escape_markers
 
 if TYPE_CHECKING:
@@ -94,41 +94,52 @@ def can_hold_note(view: JSON, fmt: Format) -> bool:
     return place is not None and place.in_result
 
 
-def cleaned(view: JSON, fmt: Format, *, is_output: bool = False) -> JSON | None:
-    """Return a message without the note it begins with, imitations in its tool outputs escaped.
+def cleaned(view: JSON, fmt: Format, written: Container[str] = (), *, is_output: bool = False) -> JSON | None:
+    """Return a message without a note that this session wrote, imitations in its tool outputs escaped.
 
-    The message itself comes back where there is nothing to change, and None where it holds nothing but a note.
+    The message itself comes back where there is nothing to change, and None where it holds nothing but such a note.
 
     Args:
         view: the message as plain data.
         fmt: its format.
+        written: the signatures of the texts that the session put a note in front of.
         is_output: whether a message of the user is a tool's output.
     """
     place = fmt.note_place(view)
-    content: object = None if place is None else place.read(view)
-    if place is not None and (bare := _without_note(content)) is not content:
+    if place is not None and signature(view, fmt) in written:
+        bare = _without_note(place.read(view))
+        if not bare and not place.in_result:
+            return None
         view = place.write(view, bare)
-        if not place.in_result:
-            return cleaned(view, fmt, is_output=is_output) if bare else None
-    parts = ("outputs", "prose") if is_output else OUTPUTS
+    parts = ("results", "prose") if is_output else ("results",)
     texts = fmt.texts_in(view, parts)
     clean = [escape_markers(text) for text in texts]
     return view if clean == texts else fmt.with_texts(view, clean, parts)
 
 
-def _without_note(content: Any) -> Any:
-    """Return content without the note that it begins with; itself, if there is none."""
-    if isinstance(content, str):
-        return _NOTE.sub("", content, count=1) if _NOTE.match(content) else content
+def signature(view: JSON, fmt: Format) -> str:
+    """Return a hash of the text that begins with a note; empty, if there is none."""
+    place = fmt.note_place(view)
+    content: Any = None if place is None else place.read(view)
     if is_sequence(content):
         at = _first_text(content)
-        block = {} if at is None else fields(content[at])
-        if at is None or (rest := _without_note(block["text"])) is block["text"]:
-            return content
-        return [*content[:at], *([{**block, "text": rest}] if rest else []), *content[at + 1 :]]
-    noted = fields(content).get(NOTE_KEY)
-    if not isinstance(noted, str) or not _NOTE.match(noted):
-        return content
+        content = None if at is None else fields(content[at])["text"]
+    elif isinstance(fields(content).get(NOTE_KEY), str):
+        content = f"{fields(content)[NOTE_KEY]}\n{compact_json(_without_note(content))}"
+    if not isinstance(content, str) or not _NOTE.match(content):
+        return ""
+    return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def _without_note(content: Any) -> Any:
+    """Return content without the note that it begins with."""
+    if isinstance(content, str):
+        return _NOTE.sub("", content, count=1)
+    if is_sequence(content):
+        at = _first_text(content)
+        block = fields(content[at or 0])
+        rest = _without_note(block["text"])
+        return [*content[:at], *([{**block, "text": rest}] if rest else []), *content[(at or 0) + 1 :]]
     return {key: value for key, value in fields(content).items() if key != NOTE_KEY}
 
 

@@ -78,6 +78,8 @@ class HistoryReader:
         self.format: Format | None = None
         self.openings: dict[int, Any] = {}
         """The opening of every request, by the format that it was counted for."""
+        self.written: Collection[str] = ()
+        """The signatures of the texts that the session put a note in front of."""
         self.notes: dict[int, Any] = {}
         """The notes of the last request, by the positions of the messages that hold them."""
         self._known: dict[int, Message] = {}
@@ -151,7 +153,7 @@ class HistoryReader:
         spoken = raw.get("role") == "user" or not {"role", "type"} & raw.keys()
         is_output = spoken and observation is not None and bool(observation(source))
         normal = fmt.normal(raw)
-        clean = cleaned(normal, fmt, is_output=is_output)
+        clean = cleaned(normal, fmt, self.written, is_output=is_output)
         view = normal if clean is None else clean
         message = fmt.read(view, path, self.images)
         if clean is None:

@@ -16,7 +16,7 @@ from msgspec import structs
 from cupel._internal.checks import as_finite, as_flag, as_function, as_instance, as_text, suggesting
 from cupel.errors import ConfigurationError, SelectionError
 from cupel.messages._cut import Cut, CutTerms, MessageRequest
-from cupel.messages._engine import Conversation, entries_of, waiting_in, with_bound_thinking
+from cupel.messages._engine import Conversation, entries_of, signatures_in, waiting_in, with_bound_thinking
 from cupel.messages._formats import detect_format
 from cupel.messages._forms import checked_shortener
 from cupel.messages._framework import Framework
@@ -206,6 +206,7 @@ class MessageSession(Generic[M]):
         if idle is not None:
             prices = self._prices or default_prices(self._options.provider or "openai")
             is_cold = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError) > prices.ttl
+        self._reader.written = self._state.written
         # A copy: a report may be asked for when the caller's list has grown.
         messages = list(history) if isinstance(history, list) else history
         return Conversation(messages, self._reader, self._terms, self._window(), self._state, is_cold)
@@ -248,6 +249,7 @@ class MessageSession(Generic[M]):
             last=entries_of(request),
             seen=len(conversation.messages),
             whole=conversation.whole(history),
+            written=signatures_in(request, before.written),
             waiting=waiting_in(request),
             pending=bill,
             before=before.total,

@@ -71,6 +71,8 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The number of messages of the history that the last request was made of."""
     whole: Amount = 0
     """Tokens of that history; of a long one, those of its newest part."""
+    written: tuple[str, ...] = ()
+    """Signatures of the texts with a note that were sent, so that notes in a stored history are recognised."""
     waiting: tuple[Amount, ...] = ()
     """Positions of messages that could not be sent yet, such as a call without its result."""
     usage: Annotated[tuple[tuple[Amount, Amount], ...], msgspec.Meta(max_length=_SAMPLES)] = ()

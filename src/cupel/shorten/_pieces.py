@@ -18,8 +18,12 @@ _CUT = 0.4
 _LEAST = 24
 """Fewer characters of a piece are not worth a marker."""
 _SIGN = "[cupel:"
-_FORGED = re.compile(r"\[(cupel):", re.IGNORECASE)
-FOREIGN = re.compile(r"\[(cupel):(?! image omitted\])", re.IGNORECASE)
+_HIDDEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+_LETTERS = ("[\\[［〔【]", "[cｃсϲ]", "[uｕυ]", "[pｐрρ]", "[eｅе]", "[lｌӏ]")  # noqa: RUF001
+_WORD = _HIDDEN.join((*_LETTERS, "")) + "(?=[:：∶﹕꞉])"  # noqa: RUF001
+"""The beginning of a marker, also in letters that a model takes for these, with hidden characters between them."""
+_FORGED = re.compile(_WORD, re.IGNORECASE)
+FOREIGN = re.compile(f"{_WORD}(?!: image omitted\\])", re.IGNORECASE)
 """The beginning of a marker that is not this package's own: images are replaced before a text is cut."""
 _IMAGES = (";base64,", *(f'"{sign}' for sign in ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")))
 """How images in base64 begin: as a data URL, or as a string with a PNG, JPEG, GIF or WebP file."""
@@ -57,12 +61,12 @@ def escape_markers(text: str) -> str:
     >>> escape_markers("[cupel: lines 2–9 omitted]")
     '[cupel : lines 2–9 omitted]'
     """
-    return _FORGED.sub(r"[\1 :", text) if "cupel" in text.lower() else text
+    return _FORGED.sub(r"\g<0> ", text)
 
 
 def escape_foreign(text: str) -> str:
     """Return a text with its markers escaped, except for those of images."""
-    return FOREIGN.sub(r"[\1 :", text) if "cupel" in text.lower() else text
+    return FOREIGN.sub(r"\g<0> ", text)
 
 
 def without_images(text: str) -> str:

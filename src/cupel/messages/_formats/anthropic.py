@@ -9,7 +9,14 @@ from cupel.messages._formats.chat import block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
-from cupel.messages._formats.texts import Rewrite, change_content, change_strings, change_text, has_fixed_blocks
+from cupel.messages._formats.texts import (
+    Rewrite,
+    change_content,
+    change_result,
+    change_strings,
+    change_text,
+    has_fixed_blocks,
+)
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects
 from cupel.messages._prices import Prices
 from cupel.messages._units import (
@@ -276,7 +283,7 @@ def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
 def _change_block(block: Any, parts: Collection[str], form: Rewrite, spoken: Rewrite | None) -> Any:
     match block:
         case {"type": "tool_result", "content": content}:
-            return {**block, "content": change_content(content, form if "outputs" in parts else None)}
+            return {**block, "content": change_result(content, parts, form)}
         case {"type": "tool_use", "input": given} if "arguments" in parts:
             return {**block, "input": change_strings(given, form)}
         case _:

@@ -137,6 +137,8 @@ def _change_block(block: Any, parts: Collection[str], form: Rewrite, *, spoken: 
     match block:
         case {"toolResult": {"content": content} as result} if "outputs" in parts and is_sequence(content):
             return {"toolResult": {**fields(result), "content": [_change_result(inner, form) for inner in content]}}
+        case {"toolResult": result} if "results" in parts:
+            return {"toolResult": {**fields(result), "content": change_strings(fields(result).get("content"), form)}}
         case {"toolUse": {"input": given} as use} if "arguments" in parts:
             return {"toolUse": {**fields(use), "input": change_strings(given, form)}}
         case {"text": str(text)} if spoken:

@@ -163,6 +163,9 @@ def _change_part(part: Any, parts: Collection[str], form: Rewrite) -> Any:
             else:
                 changed = {key: form(body[key])}
             return {**part, "functionResponse": {**fields(answer), "response": changed}}
+        case {"functionResponse": answer} if "results" in parts:
+            given = fields(answer)
+            return {**part, "functionResponse": {**given, "response": change_strings(given.get("response"), form)}}
         case {"functionCall": {"args": given} as call} if "arguments" in parts:
             return {**part, "functionCall": {**fields(call), "args": change_strings(given, form)}}
         case {"text": str(text)} if "prose" in parts and not part.get("thought"):

@@ -10,7 +10,7 @@ from cupel.messages._formats.chat import block_list
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
-from cupel.messages._formats.texts import Rewrite, change_content, change_json, change_prose, has_fixed_blocks
+from cupel.messages._formats.texts import Rewrite, change_json, change_prose, change_result, has_fixed_blocks
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._prices import Prices
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, Message, Role, Unit, unit_of
@@ -244,7 +244,7 @@ def _text(description: object) -> str:
 def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of a message with other texts; the input of custom tools is not JSON and stays as it is."""
     if message.get("role") in ("tool", "function"):
-        return {**message, "content": change_content(message.get("content"), form if "outputs" in parts else None)}
+        return {**message, "content": change_result(message.get("content"), parts, form)}
     copy = dict(message)
     if "arguments" in parts:
         if is_sequence(message.get("tool_calls")):

@@ -11,7 +11,14 @@ from cupel.messages._formats import media
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.openai import BREAKPOINT, CALL_FRAME, MESSAGE_FRAME, tool_tokens
-from cupel.messages._formats.texts import Rewrite, change_content, change_json, change_prose, has_fixed_blocks
+from cupel.messages._formats.texts import (
+    Rewrite,
+    change_json,
+    change_prose,
+    change_result,
+    change_strings,
+    has_fixed_blocks,
+)
 from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
 from cupel.messages._prices import Prices
 from cupel.messages._units import (
@@ -50,6 +57,8 @@ COMPACTIONS = frozenset(("compaction", "compaction_summary"))
 SETTINGS = COMPACTIONS | {"additional_tools", "compaction_trigger", "configuration_update"}
 """Items that apply to the rest of the conversation; they are kept like a system prompt."""
 _TEXT_OUTPUTS = ("custom_tool_call_output", "function_call_output")
+_RESULTS = ("output", "outputs", "results")
+"""Where the provider's own tools keep their answers."""
 _PARTS = ("input_file", "input_image", "input_text", "output_text")
 """Types of parts that only this format has."""
 _UNCOUNTED = frozenset(("id", "call_id", "status", "type", "encrypted_content", "result", "caller", "fingerprint"))
@@ -275,8 +284,11 @@ def _forbid_open_programs(units: Sequence[Unit], infos: Sequence[Message], answe
 
 def change_texts(item: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of an item with other texts; the input of custom tools is not JSON and stays as it is."""
-    if str(item.get("type")).endswith("_call_output"):
-        return {**item, "output": change_content(item.get("output"), form if "outputs" in parts else None)}
+    kind = str(item.get("type"))
+    if kind.endswith("_call_output"):
+        return {**item, "output": change_result(item.get("output"), parts, form)}
+    if kind.endswith("_call") and "results" in parts:  # the provider's own tools answer in the call's item
+        return {**item, **{key: change_strings(item[key], form) for key in _RESULTS if key in item}}
     if item.get("type") == "function_call" and "arguments" in parts and "arguments" in item:
         return {**item, "arguments": change_json(item["arguments"], form)}
     return change_prose(item, parts, form)

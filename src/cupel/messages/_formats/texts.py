@@ -54,6 +54,13 @@ def change_content(content: Any, form: Rewrite | None) -> Any:
     return [change_text(block, form) for block in content] if is_sequence(content) else content
 
 
+def change_result(content: Any, parts: Collection[str], form: Rewrite) -> Any:
+    """Return the content of a tool result with other texts: those that may be shortened, or all (`results`)."""
+    if "results" in parts:
+        return change_strings(content, form)
+    return change_content(content, form if "outputs" in parts else None)
+
+
 def change_prose(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     """Return a copy of a message with other words of the user or the assistant, if those are among the parts."""
     if "prose" not in parts or message.get("role") not in ("user", "assistant") or "content" not in message:
