@@ -245,4 +245,4 @@ class BudgetWarning(CupelWarning):
 
 
 class ConfigurationWarning(CupelWarning):
-    """A strategy was configured with a valid value that probably means something else."""
+    """A value is valid, but probably means something else, or a provider refuses what is made of it."""

@@ -1,11 +1,12 @@
 """Conversations that are told apart by their beginnings, without any framework."""
 
+import json
 from time import perf_counter
 from typing import Any
 
 import pytest
 
-from cupel import ConfigurationError, Prices
+from cupel import ConfigurationError, InvalidItemError, Prices
 from cupel.integrations._adapters import Recent
 from cupel.integrations._conversations import PLACE, Conversations, _keys
 from cupel.integrations._sessions import Sessions
@@ -177,7 +178,7 @@ def test_a_message_that_contains_itself_is_refused_by_the_session():
 
 def test_large_integers_and_broken_text_are_told_apart_too():
     talk = Talk()
-    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": {"number": 10**30}}}
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": json.dumps({"number": 10**30})}}
     opening = (user("one \ud800"), {"role": "assistant", "content": None, "tool_calls": [call]})
     answer = {"role": "tool", "tool_call_id": "1", "content": "2"}
     talk.fit(*opening, answer)
@@ -207,6 +208,7 @@ def test_a_store_is_asked_for_few_prefixes_however_long_the_history_is():
 
 def test_an_empty_history_begins_nothing():
     talk = Talk()
-    assert talk.fit() == []
+    with pytest.raises(InvalidItemError, match="an empty request is refused"):
+        talk.fit()
     talk.fit(user("one"))
     assert not talk.continues

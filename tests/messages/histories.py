@@ -9,6 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from cupel.messages import to_items
+
 Message = dict[str, Any]
 
 TEXTS = (
@@ -306,8 +308,13 @@ def _own_objects(messages: list[Message]) -> list[Message]:
     return json.loads(json.dumps(messages))
 
 
-BY_PROVIDER = {
-    "anthropic": ANTHROPIC.map(_own_objects),
-    "openai": OPENAI.map(_own_objects),
-    "openai-responses": RESPONSES.map(_own_objects),
+def _sendable(provider: str, histories: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Histories of which something can be sent; others are refused."""
+    return histories.map(_own_objects).filter(lambda messages: to_items(messages, provider=provider))
+
+
+BY_PROVIDER: dict[str, Any] = {
+    "anthropic": _sendable("anthropic", ANTHROPIC),
+    "openai": _sendable("openai", OPENAI),
+    "openai-responses": _sendable("openai-responses", RESPONSES),
 }

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cupel import CompositeScorer, ContextBudget, Pipeline, Prices, RecencyScorer, RelevanceScorer
+from cupel.errors import InvalidItemError
 from cupel.messages import Framework, MessageSession, PinnedMessagesExceedBudgetError, Turn, fit
 from cupel.messages._formats import FORMATS
 from cupel.messages._notes import cleaned
@@ -88,10 +89,10 @@ def test_every_request_of_a_fuzzed_history_is_one_the_provider_accepts(provider:
             restarted = MessageSession.from_json(state, budget, forms=forms, gaps=gaps, alternate=alternate, **options)
             try:
                 turn = session.fit(history)
-            except PinnedMessagesExceedBudgetError:
-                with pytest.raises(PinnedMessagesExceedBudgetError):
+            except (PinnedMessagesExceedBudgetError, InvalidItemError) as error:
+                with pytest.raises(type(error)):
                     restarted.fit(history)
-                with pytest.raises(PinnedMessagesExceedBudgetError):  # a session sends whatever fit can
+                with pytest.raises(type(error)):  # a session sends whatever fit can
                     fit(history, budget, forms=True if forms is None else forms, alternate=alternate, **options)
                 continue
             check_turn(turn, history, budget, provider, alternate=alternate)
@@ -124,7 +125,7 @@ def test_every_request_of_a_rewritten_history_is_one_the_provider_accepts(provid
         for _ in range(5):
             try:
                 turn = session.fit(history)
-            except PinnedMessagesExceedBudgetError:
+            except (PinnedMessagesExceedBudgetError, InvalidItemError):
                 turn = None
             assert turn is None or turn.total_tokens <= budget
             assert turn is None or not turn.messages or violations(provider, turn.messages, history) == []

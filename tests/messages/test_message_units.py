@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from cupel.messages import Message, PinnedMessagesExceedBudgetError, Provider, fit, has_all_pairs, to_items
+from cupel.errors import InvalidItemError
+from cupel.messages import (
+    Message,
+    MessageSession,
+    PinnedMessagesExceedBudgetError,
+    Provider,
+    fit,
+    has_all_pairs,
+    to_items,
+)
 from tests.messages.chat import COUNTER, LARGE, assistant, calling, kept, result, rules, units, use, used, user
 from tests.messages.histories import THINKING
 from tests.messages.provider_rules import violations
@@ -238,10 +247,15 @@ def test_pinning_protects_from_the_budget_not_from_the_rules():
     assert kept([user("Hi"), result("a")], pin=lambda message: message["role"] == "tool") == [0]
 
 
-def test_nothing_sendable_gives_nothing():
-    fitted = fit([result("a")], LARGE)
-    assert (fitted.messages, len(fitted.dropped)) == ([], 1)
-    assert fit([], LARGE).messages == []
+@pytest.mark.parametrize(
+    ("history", "why"),
+    [([], "the history is empty"), ([result("a")], r"messages\[0\]: result without its call"), ([user("")], "empty")],
+)
+def test_an_empty_request_is_refused(history: list[Any], why: str):
+    with pytest.raises(InvalidItemError, match=f"messages must hold something to send.*: {why}"):
+        fit(history, LARGE)
+    with pytest.raises(InvalidItemError, match="an empty request is refused"):
+        MessageSession(LARGE).fit(history)
 
 
 def test_words_between_the_results_of_one_turn_cannot_be_sent():

@@ -167,7 +167,7 @@ def test_the_report_still_knows_which_budget_would_do():
             [{"role": "developer", "content": "x"}, {"type": "message", "role": "user", "content": "Hi"}],
             "openai-responses",
         ),
-        ([user([used("a")])], "anthropic"),
+        ([user("Hi"), assistant([use("a")]), user([used("a")])], "anthropic"),
         ([user("Hi"), assistant("Yes?")], "anthropic"),
         ([user("Hi"), {"role": "system", "content": "Be brief."}, assistant([THINKING, use("a")])], "anthropic"),
     ],

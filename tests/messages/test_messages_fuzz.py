@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from cupel import CompositeScorer, ContextBudget, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
 from cupel.diagnostics import Filtered
+from cupel.errors import InvalidItemError
 from cupel.messages import (
     Fitted,
     Framework,
@@ -393,11 +394,11 @@ class Conversation:
     def turn(self, history: list[Any]) -> None:
         try:
             once = fit(history, self.budget, forms=True, **self.options)
-        except PinnedMessagesExceedBudgetError:
+        except (PinnedMessagesExceedBudgetError, InvalidItemError):
             once = None
         try:
             turn = self.session.fit(history)
-        except PinnedMessagesExceedBudgetError:
+        except (PinnedMessagesExceedBudgetError, InvalidItemError):
             assert once is None, "a session raises where a fit does not"
             return
         if turn.messages:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cupel._internal.counter import count_tokens
 from cupel._internal.digests import message_digest
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
-from cupel.messages import Message, Provider, fit, read_message
+from cupel.messages import Message, Provider, opening_tokens, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from cupel.evaluation._recordings import Recording
     from cupel.tokens import TokenCounter
-
-_ROOM: Final = 2**53
 
 
 class RecordedStep(NamedTuple):
@@ -43,7 +41,9 @@ class Reader:
         texts = _opening(recording)
         self.opening = [Message("system", texts=texts)] if texts else []
         """The system prompt and the tools of every request, as one message."""
-        self.opening_tokens = _opening_tokens(recording, counter)
+        self.opening_tokens = opening_tokens(
+            self.provider, system=recording.system, tools=recording.tools, counter=counter
+        )
         """Tokens of a request besides its messages."""
         self._known = {id(m): info for m, info in zip(recording.messages, self.messages, strict=True)}
 
@@ -98,11 +98,6 @@ def _opening(recording: Recording) -> list[str]:
     if recording.tools:
         texts.append(_dumped(recording.tools))
     return texts
-
-
-def _opening_tokens(recording: Recording, counter: TokenCounter | None) -> int:
-    system, tools = recording.system, recording.tools
-    return fit([], _ROOM, counter=counter, tools=tools, provider=recording.provider, system=system).total_tokens
 
 
 def _dumped(value: object) -> str:

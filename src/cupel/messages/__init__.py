@@ -8,7 +8,7 @@ the call it led to, or the conversation from its system prompt. `to_items` and `
 from cupel.messages._fit import fit
 from cupel.messages._formats import Part, Provider, has_all_pairs, provider_of, read_message
 from cupel.messages._framework import FitOptions, Framework
-from cupel.messages._history import POSITIONS_KEY
+from cupel.messages._history import POSITIONS_KEY, opening_tokens
 from cupel.messages._items import from_items, to_items
 from cupel.messages._prices import Action, Bill, Change, Prices
 from cupel.messages._reading import Thinking
@@ -39,6 +39,7 @@ __all__ = [
     "fit",
     "from_items",
     "has_all_pairs",
+    "opening_tokens",
     "provider_of",
     "read_message",
     "to_items",

@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from cupel._internal.checks import warn
+from cupel.errors import ConfigurationWarning
 from cupel.messages._formats import OUTPUTS
 from cupel.messages._forms import Forms
 from cupel.messages._gaps import (
@@ -49,6 +51,11 @@ _SHARE: Final = 0.35
 """A form with a share x of the tokens keeps x ** `_SHARE` of the score."""
 _WINDOWS: Final = 3
 """A step can be selected while at most this many windows of tokens came after it."""
+_MARKS: Final = 4
+_TOO_MANY_MARKS: Final = (
+    f"the messages carry more than {_MARKS} cache breakpoints, which the provider refuses: send turn.marked() of a "
+    f"session, which sets its own, or remove all but the newest"
+)
 _ATTEMPTS: Final = 5
 """How often a selection is made again without the units that the provider's rules exclude."""
 
@@ -123,6 +130,8 @@ class MessageRequest:
 
     def sent(self) -> list[SentMessage]:
         """Return the messages as they are sent."""
+        if sum(one.marks for one in self.messages) > _MARKS:
+            warn(ConfigurationWarning(_TOO_MANY_MARKS))
         results = {at: placed.text for at, placed in self.notes.items() if placed.note.in_result}
         asides = {at: placed.text for at, placed in self.notes.items() if not placed.note.in_result}
         return self.history.request(self.messages, results, asides)

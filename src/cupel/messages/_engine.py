@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel._internal.text import plural
 from cupel.messages._cut import Cut, MessageRequest, Reach, Room
 from cupel.messages._forms import Forms
 from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, find_gaps, placed_again, write_notes
@@ -16,6 +17,7 @@ from cupel.messages._history import read_history
 from cupel.messages._notes import OmittedStep, note_text, signature, step_of, told, with_note
 from cupel.messages._plain import is_sequence
 from cupel.messages._present import Present
+from cupel.messages._results import nothing_to_send
 from cupel.messages._state import Entry, State
 from cupel.messages._units import NO_RESULT
 from cupel.model import ContextBudget
@@ -55,7 +57,25 @@ class Conversation:
         if not is_sequence(self.messages):
             read_history(self.messages, self.reader)  # raises
         history = read_history(self.messages, self.reader, self._continued_view())
+        if self.reader.options.framework is None and not history.sendable():
+            raise nothing_to_send(history)
         return self._continued(history) or self._cut(history)
+
+    @cached_property
+    def warning(self) -> str:
+        """What is probably wrong with the history, if it does not continue the last one; empty, if it does."""
+        now, before = len(self.messages), self.state.seen
+        if now < before:
+            return (
+                f"the history has {plural(now, 'message')}, the last one had {before:,}: pass the whole history to "
+                f"fit, not only the new messages"
+            )
+        if self.state.last and not self.kept:
+            return (
+                f"the history has {plural(now, 'message')} and does not begin like the last one, which had {before:,}: "
+                f"nothing of the last request is read from the cache; pass the whole history to fit, unchanged"
+            )
+        return ""
 
     @cached_property
     def kept(self) -> tuple[Entry, ...]:

@@ -232,6 +232,19 @@ def read_history(
     return History(messages=view, units=units, rules=rules, opening=_opening(reader), reader=reader, format=fmt)
 
 
+def opening_tokens(
+    provider: str, *, system: object = None, tools: Sequence[object] | None = None, counter: TokenCounter | None = None
+) -> int:
+    """Return the tokens of a request besides its messages: its frame, the system prompt and the tools.
+
+    >>> from cupel.tokens import CharacterEstimate
+    >>> opening_tokens("anthropic", system="Answer in one sentence.", counter=CharacterEstimate()) > 3
+    True
+    """
+    options = Options(provider=provider, system=system, tools=tools, counter=counter, sends=False)
+    return read_history([], options).opening.tokens
+
+
 def _with_placeholders(read: Sequence[Message]) -> list[Message]:
     """Return messages with a placeholder for each run of messages that is left out between or before them."""
     view: list[Message] = []

@@ -19,6 +19,15 @@ JSON = Mapping[str, Any]
 """A message, item or content block as plain data."""
 _MEANT = frozenset(("body", "contents", "message", "text"))
 """Keys that were meant to be `content`."""
+_EMPTY = frozenset(("id", "name", "role", "status", "type"))
+"""Keys of a message that holds nothing."""
+_FRAMEWORKS: Final = {
+    "haystack": "haystack",
+    "langchain_core": "langchain",
+    "llama_index": "llamaindex",
+    "pydantic_ai": "pydantic_ai",
+}
+"""Packages whose messages are no provider's, and the module that reads them."""
 _LONGEST_KEY = 12
 MAX_DEPTH: Final = 100
 """How deeply a message may be nested; providers accept far less."""
@@ -46,6 +55,11 @@ def plain(value: object, path: str, depth: int = 0) -> Any:
 
 def plain_message(message: object, path: str) -> JSON:
     """Return a message as plain data."""
+    home = f"{type(message).__module__}."
+    for package, module in _FRAMEWORKS.items():
+        if home.startswith(f"{package}."):
+            msg = f"{path} is a {type(message).__name__} of {package}: pass it through cupel.integrations.{module}"
+            raise TypeError(msg)
     read = plain(message, path)
     if not isinstance(read, dict):
         raise wrong_type(path, "a message", message)
@@ -107,6 +121,9 @@ def check_keys(message: JSON, path: str, name: str = "content") -> None:
     close = next((key for key in message if key in _MEANT or _is_close(key, name)), None)
     if close is not None:
         msg = f"{path} has no {name} but {close!r}; did you mean {name!r}?"
+        raise InvalidItemError(msg)
+    if message.get("role") in ("system", "user") or message.keys() <= _EMPTY:
+        msg = f"{path} has no {name}: a message without any is refused by every provider; remove it"
         raise InvalidItemError(msg)
 
 

@@ -13,6 +13,7 @@ import msgspec
 from cupel._internal.checks import as_flag, as_function, as_text, shown, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.messages._formats import Format, detect_format, traits_of
+from cupel.messages._formats.marks import count_marks
 from cupel.messages._formats.media import ImageRule, ImageTokens
 from cupel.messages._notes import cleaned
 from cupel.messages._plain import JSON, compact_json, is_sequence, plain, plain_message, refuse_bytes
@@ -149,6 +150,7 @@ class HistoryReader:
         path = f"messages[{at}]"
         if not fmt.has_bytes:
             refuse_bytes(raw, path)
+        fmt.check(raw, path)
         observation = self.options.observation
         spoken = raw.get("role") == "user" or not {"role", "type"} & raw.keys()
         is_output = spoken and observation is not None and bool(observation(source))
@@ -161,6 +163,7 @@ class HistoryReader:
         message.at, message.source, message.raw, message.view = at, source, raw, view
         message.is_output, message.is_altered = is_output, view is not normal
         message.counter, message.digest = self.counter, _digest(fmt.canonical(view))
+        message.marks = count_marks(raw) if fmt.mark is not None and fmt.mark.needed else 0
         return message
 
     def changed(self, message: Message, view: JSON, **differences: Any) -> Message | None:
@@ -173,6 +176,7 @@ class HistoryReader:
         other.at, other.source, other.raw, other.view = message.at, message.source, message.raw, view
         other.counter, other.digest, other.is_altered = message.counter, message.digest, True
         other.is_output, other.limit, other.bare = message.is_output, message.limit, message.bare
+        other.marks = message.marks
         for name, value in differences.items():
             setattr(other, name, value)
         return other

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cupel._internal.text import plural
 from cupel.diagnostics import ExclusionReason, SelectionReport
-from cupel.errors import PinnedExceedsBudgetError
+from cupel.errors import InvalidItemError, PinnedExceedsBudgetError
 from cupel.messages._formats import FORMATS
+from cupel.messages._history import ranges
 from cupel.messages._prices import Action, Bill, Change, turn_html
 from cupel.model import ContextItem
 
@@ -104,6 +105,8 @@ class Turn(Fitted[M]):
     """The cost of the request: an estimate, until `observe` settles it in the session's `total`."""
     budget: int
     """The tokens that the request may take, in the session's count."""
+    warning: str
+    """What is probably wrong with the history, such as that it is shorter than the last one; empty, if nothing is."""
 
     def __str__(self) -> str:
         total = len(self.messages) + self.omitted
@@ -122,6 +125,8 @@ class Turn(Fitted[M]):
         return "\n".join(self._explained())
 
     def _explained(self) -> Iterator[str]:
+        if self.warning:
+            yield f"Warning: {self.warning}."
         yield f"{self}."
         yield f"{self.reason[:1].upper()}{self.reason[1:]}."
         headings = {
@@ -177,6 +182,13 @@ class PinnedMessagesExceedBudgetError(PinnedExceedsBudgetError):
             f"the pinned messages need {self.pinned_tokens} tokens, {self.excess_tokens} more than the "
             f"{self.available_tokens} available ({listed})"
         )
+
+
+def nothing_to_send(history: History) -> InvalidItemError:
+    """Return the error for a history without a message that can be sent."""
+    why = [f"{ranges(unit.places)}: {unit.rejection}" for unit in history.units if unit.rejection][:_LISTED]
+    found = "; ".join(why) or "the history is empty"
+    return InvalidItemError(f"messages must hold something to send, and an empty request is refused: {found}")
 
 
 def too_large(history: History, available: int, must: Iterable[int], note: int = 0) -> PinnedMessagesExceedBudgetError:

@@ -256,6 +256,8 @@ class MessageSession(Generic[M]):
         )
         self._reader.notes = dict(request.notes)
         self._reader.keep({one.at for one in history.messages})
+        if turn.warning:
+            _log.warning("turn %d: %s", self._state.turns, turn.warning)
         if _log.isEnabledFor(logging.INFO):
             _log.info("turn %d: %s; %s", self._state.turns, turn, bill)
         if _log.isEnabledFor(logging.DEBUG):

@@ -46,6 +46,7 @@ class TurnBuilder:
             lambda: report_of(conversation, request, cut),
             **request.described(sent, len(conversation.messages)),
             budget=min(budget.target_tokens, budget.max_tokens - budget.output_reserve),
+            warning=conversation.warning,
             action=action,
             reason=self._reason(action, common, bill),
             changes=tuple(self._changes(is_append=is_append and bool(state.turns))),

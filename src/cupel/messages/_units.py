@@ -80,6 +80,8 @@ class Message:
     """Whether the message is sent in another wording than it came."""
     is_sent_as_is: bool = False
     """Whether the caller's own object can be sent; looked up once."""
+    marks: int = 0
+    """The cache breakpoints that it brought along."""
     limit: int | None = None
     """The most tokens of each of its texts, where they were cut."""
     bare: bool = False

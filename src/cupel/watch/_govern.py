@@ -14,7 +14,7 @@ import msgspec
 from cupel._internal.counter import count_tokens
 from cupel._internal.digests import message_digest
 from cupel.errors import ConfigurationError
-from cupel.messages import Bill, Message, MessageSession, Prices, default_prices, read_message
+from cupel.messages import Bill, Message, MessageSession, Prices, default_prices, opening_tokens, read_message
 from cupel.tokens import counter_or_default
 from cupel.watch._branches import Branch, TurnAction, WindowMessage
 from cupel.watch._reading import ModelCall, digests_of, opening_of, read_request
@@ -268,7 +268,7 @@ class LiveBranch:
             for digest, message in zip(read.digests, read.messages, strict=True)
         }
         if self._opening_tokens is None or self._opening_tokens[0] != read.opening:
-            self._opening_tokens = read.opening, session_for(read, Task(_EVERYTHING)).fit([]).total_tokens
+            self._opening_tokens = read.opening, opening_tokens(provider, system=read.system, tools=read.tools)
         return Sizes(self._opening_tokens[1], [self._sizes[digest] for digest in read.digests])
 
     def remember(self, read: ReadRequest, sizes: Sizes) -> None:

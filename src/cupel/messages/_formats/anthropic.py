@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from cupel._internal.checks import wrong_type
 from cupel.messages._formats import media
 from cupel.messages._formats.chat import block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
@@ -83,6 +84,14 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
         info.speaks = isinstance(content, str) or len(info.results) < len(blocks(content, path))
         info.role = "tool" if info.results else "user"
     return info
+
+
+def check(message: JSON, path: str) -> None:
+    """Raise if the input of a call is no object."""
+    for at, block in enumerate(block_list(message.get("content"))):
+        given = fields(block)
+        if given.get("type") == "tool_use" and not isinstance(given.get("input", {}), dict):
+            raise wrong_type(f"{path}.content[{at}].input", "an object", given["input"])
 
 
 def _read_blocks(content: list[dict[str, Any]], info: Message, path: str, images: media.ImageRule) -> None:
@@ -325,6 +334,7 @@ def _recognises(message: JSON) -> bool:
 FORMAT: Final = Format(
     name="anthropic",
     read=read,
+    check=check,
     group=group,
     tool_tokens=tool_tokens,
     recognises=_recognises,

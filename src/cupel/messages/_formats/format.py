@@ -90,6 +90,8 @@ class Format:
     """Return the name and the arguments of each tool call in a message, calls of the provider's own tools too."""
     note_place: Callable[[JSON], NotePlace | None]
     """Return where a note goes; None for a message that can hold none."""
+    check: Callable[[JSON, str], None] = chat.unchecked
+    """Raise if a message has the shape of another format, or holds what its provider refuses in every request."""
     said: Callable[[JSON], tuple[str, str]] = chat.said
     """Return the role and the words of a message without calls, for a line of a note."""
     text_block: Callable[[str], JSON] = chat.text_block

@@ -69,6 +69,14 @@ class FieldMark:
         return self.blocks is None or kind in self.blocks
 
 
+def count_marks(value: object) -> int:
+    """Return the number of breakpoints that a message carries."""
+    if entries := fields(value):
+        own = len(CACHE_KEYS & entries.keys()) + ("cachePoint" in entries)
+        return own + sum(map(count_marks, entries.values()))
+    return sum(map(count_marks, value)) if is_sequence(value) else 0
+
+
 def unmarked(value: object) -> Any:
     """Return a message without the breakpoints it carries; itself, if it carries none."""
     if entries := fields(value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.checks import wrong_type
+from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import block_list
 from cupel.messages._formats.format import Format, NotePlace
@@ -57,6 +58,29 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
     _read_result(message, info)
     _read_content(message, info, path, images)
     return info
+
+
+def check(message: JSON, path: str) -> None:
+    """Raise if a message holds Anthropic's calls or results, or a call whose arguments are no text."""
+    refuse_anthropic(message, path)
+    for at, call in enumerate(block_list(message.get("tool_calls"))):
+        body = fields(fields(call).get("function"))
+        check_arguments(body, f"{path}.tool_calls[{at}].function")
+    check_arguments(fields(message.get("function_call")), f"{path}.function_call")
+
+
+def refuse_anthropic(message: JSON, path: str) -> None:
+    """Raise if the content of a message holds calls or results as Anthropic's messages do."""
+    for at, block in enumerate(block_list(message.get("content"))):
+        if (kind := fields(block).get("type")) in ("tool_result", "tool_use"):
+            msg = f"{path}.content[{at}] is Anthropic's {kind}: pass provider='anthropic', or convert the message"
+            raise InvalidItemError(msg)
+
+
+def check_arguments(call: JSON, path: str) -> None:
+    """Raise if the arguments of a call are no text."""
+    if not isinstance(call.get("arguments", ""), str):
+        raise wrong_type(f"{path}.arguments", "JSON as a text (json.dumps makes one)", call["arguments"])
 
 
 def _read_calls(message: JSON, info: Message, path: str) -> None:
@@ -296,6 +320,7 @@ def _recognises(message: JSON) -> bool:
 FORMAT: Final = Format(
     name="openai",
     read=read,
+    check=check,
     group=group,
     tool_tokens=tool_tokens,
     recognises=_recognises,

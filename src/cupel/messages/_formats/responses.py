@@ -10,7 +10,14 @@ from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
-from cupel.messages._formats.openai import BREAKPOINT, CALL_FRAME, MESSAGE_FRAME, tool_tokens
+from cupel.messages._formats.openai import (
+    BREAKPOINT,
+    CALL_FRAME,
+    MESSAGE_FRAME,
+    check_arguments,
+    refuse_anthropic,
+    tool_tokens,
+)
 from cupel.messages._formats.texts import (
     Rewrite,
     change_json,
@@ -122,6 +129,13 @@ def _payload(item: JSON) -> str:
         if isinstance(item.get(field), str):
             return str(item[field])
     return compact_json({k: v for k, v in item.items() if k not in _UNCOUNTED})
+
+
+def check(item: JSON, path: str) -> None:
+    """Raise if an item holds Anthropic's calls or results, or a call whose arguments are no text."""
+    refuse_anthropic(item, path)
+    if item.get("type") == "function_call":
+        check_arguments(item, path)
 
 
 def _read_message(item: JSON, path: str, images: media.ImageRule) -> Message:
@@ -322,6 +336,7 @@ def _recognises(item: JSON) -> bool:
 FORMAT: Final = Format(
     name="openai-responses",
     read=read,
+    check=check,
     group=group,
     tool_tokens=tool_tokens,
     recognises=_recognises,

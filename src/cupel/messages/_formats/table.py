@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from cupel._internal.checks import as_text, did_you_mean, shown, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.messages._formats import anthropic, bedrock, gemini, openai, responses
+from cupel.messages._formats import anthropic, bedrock, chat, gemini, openai, responses
 from cupel.messages._formats.media import ImageRule
 from cupel.messages._plain import fields, is_sequence, plain, plain_message
 from cupel.messages._units import NO_CALL, NO_RESULT
@@ -29,6 +29,7 @@ FORMATS: dict[str, Format] = {one.FORMAT.name: one.FORMAT for one in _MODULES}
 FRAMEWORK = replace(
     openai.FORMAT,
     name="framework",
+    check=chat.unchecked,
     tool_tokens=anthropic.tool_tokens,
     prices=anthropic.FORMAT.prices,
     strict_ends=True,
