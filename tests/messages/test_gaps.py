@@ -64,7 +64,7 @@ def test_only_steps_from_a_position_on_are_told_of() -> None:
 
 
 def test_what_earlier_notes_told_of_and_was_not_read_is_counted() -> None:
-    note = Note(9, 6, {"look": 4, "bash": 2}, (), in_result=True)
+    note = Note(9, 6, {"look": 4, "bash": 2}, (), 7, in_result=True)
     gaps = gaps_of([0, 5, 8, 11], last=Last({0: None, 9: None, 10: None}, {10: note}))
     assert [(gap.count, gap.older) for gap in gaps] == [(6, 2), (2, 0), (2, 0)]
     assert gaps[0].names == Counter(bash=2)
@@ -72,7 +72,7 @@ def test_what_earlier_notes_told_of_and_was_not_read_is_counted() -> None:
 
 
 def test_an_earlier_note_whose_steps_are_all_read_leaves_no_gap() -> None:
-    note = Note(9, 4, {"look": 4}, (), in_result=True)
+    note = Note(9, 4, {"look": 4}, (), 7, in_result=True)
     order = [*range(12)]
     limits = dict.fromkeys([0, *range(9, 23)])
     assert gaps_of(order, last=Last(limits, {10: note})) == []

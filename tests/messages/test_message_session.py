@@ -44,7 +44,8 @@ def check_turn(turn: Turn[Any], history: list[Message], budget: int, provider: s
 def check_messages(turn: Turn[Any], history: list[Message], *, alternate: bool) -> None:
     """Every message is the caller's, or a copy with a shorter text, without a note, or with an escaped imitation."""
     gone = {position for unit in turn.dropped for position in unit.positions}
-    kept = [position for position in range(len(history)) if position not in gone]
+    empty = [at for at, one in enumerate(history) if without_thinking(turn.provider, one).get("content") == []]
+    kept = [position for position in range(len(history)) if position not in {*gone, *empty} - {*turn.positions}]
     merges = len([at for at in turn.positions if at is not None]) < len(kept) or (alternate and bool(turn.notes))
     assert not merges or alternate, "only messages of the user are merged, where sides must take turns"
     for message, position in zip(turn.messages, turn.positions, strict=True):

@@ -23,6 +23,7 @@ from cupel.messages._gaps import (
     is_noted,
     smallest_note,
     step_in,
+    untold,
     write_notes,
 )
 from cupel.messages._notes import note_text
@@ -219,7 +220,7 @@ class Cut:
     def smallest_note(self) -> int:
         """Tokens of the note that every request has room for, if it could leave anything out."""
         history = self.history
-        may_omit = self.last.notes or any(
+        may_omit = any(gap.count for gap in untold(history, self.last).values()) or any(
             is_noted(history, index) and not (unit.pinned and unit.rejection is None)
             for index, unit in enumerate(history.units)
         )
@@ -235,6 +236,8 @@ class Cut:
         reserve = min(self._note_limit(held), max(free // 2, self.smallest_note), free)
         share = int(self.terms.keep * (free - reserve))
         run, forms, chosen, barred = self._selected(replace(pipeline, pins=()), present, held, must + share)
+        if not chosen:
+            raise too_large(self.history, self.room.window, self.recent[-1:], self.smallest_note)
         sent = {index: self.forms.messages(index, limit) for index, limit in chosen.items()}
         separate = self.history.options.framework is None  # a framework's message cannot be created
         gaps = find_gaps(self.history, sent, self.last, separate=separate) if self.terms.notes else []

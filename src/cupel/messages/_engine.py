@@ -13,7 +13,7 @@ from cupel._internal.text import plural
 from cupel.messages._cut import Cut, MessageRequest, Reach, Room
 from cupel.messages._forms import Forms
 from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, find_gaps, placed_again, write_notes
-from cupel.messages._history import read_history
+from cupel.messages._history import opening_of, read_history
 from cupel.messages._notes import OmittedStep, note_text, signature, step_of, told, with_note
 from cupel.messages._plain import is_sequence
 from cupel.messages._present import Present
@@ -101,13 +101,8 @@ class Conversation:
         if len(positions) == len(self.messages):
             return None
         tokens = sum(one.tokens for one in self.reader.read(self.messages, new, more=True))
-        fits_again = self.state.whole + tokens <= self.room(self._opening_tokens).soft
+        fits_again = self.state.whole + tokens <= self.room(opening_of(self.reader).tokens).soft
         return None if fits_again else positions
-
-    @property
-    def _opening_tokens(self) -> int:
-        opening = self.reader.openings.get(id(self.reader.format))
-        return 0 if opening is None else opening.tokens
 
     def room(self, opening_tokens: int) -> Room:
         """Return the room for messages that the budget leaves beside tools and system prompt."""

@@ -40,6 +40,8 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
     """How often it tells of each tool, or of a message of a role."""
     lines: tuple[tuple[Amount, ...], ...]
     """The positions of the steps that have a line, oldest first."""
+    newest: Amount
+    """The position of the newest step that it tells of."""
     in_result: bool
     """Whether it is part of a tool result, rather than a message of its own."""
     words: str = ""
@@ -104,7 +106,8 @@ class Gap:
         places = tuple(step.positions for step in self.newest(lines))
         names = dict(sorted(self.counted(0).items()))
         tokens = note_tokens(text, counter, in_result=self.in_result)
-        return PlacedNote(text, Note(tokens, self.count, names, places, self.in_result, words))
+        newest = max([step.positions[0] for step in self.steps[-1:]] + [note.newest for note in self.before])
+        return PlacedNote(text, Note(tokens, self.count, names, places, newest, self.in_result, words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ def find_gaps(
         separate: whether a note may be a separate message.
         start: the position from which on steps are told of.
     """
-    untold = _untold(history, last)
+    earlier = untold(history, last)
     gaps: list[Gap] = []
     pending: Gap | None = None
     place, newest, is_open = -1, -1, False
@@ -150,8 +153,8 @@ def find_gaps(
         places = history.places(index)
         if not history.is_read(index) or places[0] < start:
             continue
-        for holder in [holder for holder in untold if holder <= places[-1]]:
-            pending, is_open = _joined(pending, untold.pop(holder)), True
+        for holder in [holder for holder in earlier if holder <= places[-1]]:
+            pending, is_open = _joined(pending, earlier.pop(holder)), True
         if index not in sent:
             if is_noted(history, index):
                 pending, is_open = _joined(pending, Gap(holder=-1, steps=(step_in(history, index),))), True
@@ -208,7 +211,7 @@ def note_holder(history: History, messages: Iterable[Message]) -> int | None:
     return next(holds, None)
 
 
-def _untold(history: History, last: Last) -> dict[int, Gap]:
+def untold(history: History, last: Last) -> dict[int, Gap]:
     """Return what the last request's notes told of besides the units that are read now, by the notes' places."""
     found: dict[int, Gap] = {}
     before = -1
@@ -216,10 +219,10 @@ def _untold(history: History, last: Last) -> dict[int, Gap]:
         names, steps = Counter(note.names), note.steps
         for index in range(len(history.units)):
             places = history.places(index)
-            if before < places[0] < holder and last.limits.keys().isdisjoint(places) and is_noted(history, index):
+            if before < places[0] <= note.newest and last.limits.keys().isdisjoint(places) and is_noted(history, index):
                 names.subtract(step_in(history, index).names)
                 steps -= 1
-        before = holder
+        before = note.newest
         found[holder] = Gap(holder=holder, older=max(0, steps), names=+names, before=(note,))
     return found
 

@@ -229,7 +229,7 @@ def read_history(
         unit.places = tuple([view[at].at for at in unit.positions])
     pin: Callable[[Any], bool] | None = options.pin
     pin_units(units, view, [pin is not None and one.at >= 0 and bool(pin(one.source)) for one in view])
-    return History(messages=view, units=units, rules=rules, opening=_opening(reader), reader=reader, format=fmt)
+    return History(messages=view, units=units, rules=rules, opening=opening_of(reader), reader=reader, format=fmt)
 
 
 def opening_tokens(
@@ -298,7 +298,7 @@ def _check_needs(fmt: Format, messages: Sequence[Message], units: Sequence[Unit]
         raise InvalidItemError(msg)
 
 
-def _opening(reader: HistoryReader) -> Opening:
+def opening_of(reader: HistoryReader) -> Opening:
     """Return the costs of a request besides its messages; they are the same for all requests of a conversation."""
     fmt = reader.format
     known = reader.openings.get(id(fmt))

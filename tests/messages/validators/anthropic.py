@@ -23,11 +23,16 @@ def _unmarked(message: Message) -> list[Message]:
     return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks_of(message)]
 
 
+def _thoughtless(message: Message) -> list[Message]:
+    return [block for block in _unmarked(message) if block.get("type") not in ("thinking", "redacted_thinking")]
+
+
 def violations(messages: list[Message], original: list[Message]) -> Iterator[str]:
     """Yield everything that the provider would object to; `original` is the history of the request."""
     if messages[0]["role"] != "user":
         yield "first message must use the user role"
-    if messages[-1]["role"] == "assistant" and _unmarked(messages[-1]) != _unmarked(original[-1]):
+    own = (_unmarked(original[-1]), _thoughtless(original[-1])) if original else ()
+    if messages[-1]["role"] == "assistant" and _unmarked(messages[-1]) not in own:
         yield "a final assistant message is a prefill that nobody asked for"
     if messages[-1]["role"] == "assistant":
         text = blocks_of(messages[-1])[-1:]
