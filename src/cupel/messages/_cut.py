@@ -236,8 +236,6 @@ class Cut:
         reserve = min(self._note_limit(held), max(free // 2, self.smallest_note), free)
         share = int(self.terms.keep * (free - reserve))
         run, forms, chosen, barred = self._selected(replace(pipeline, pins=()), present, held, must + share)
-        if not chosen:
-            raise too_large(self.history, self.room.window, self.recent[-1:], self.smallest_note)
         sent = {index: self.forms.messages(index, limit) for index, limit in chosen.items()}
         separate = self.history.options.framework is None  # a framework's message cannot be created
         gaps = find_gaps(self.history, sent, self.last, separate=separate) if self.terms.notes else []

@@ -158,9 +158,12 @@ class Present:
         return held if self._excess(held) <= 0 else None
 
     def needed(self, wanted: AbstractSet[int]) -> set[int]:
-        """Return the units of pinned and wanted messages, and those that these cannot be sent without."""
+        """Return the pinned and wanted units, or else the newest, and those that they cannot be sent without."""
         history = self.history
-        units = {index for index in history.sendable() if history.units[index].pinned} | wanted
+        sendable = history.sendable()
+        units = {index for index in sendable if history.units[index].pinned} | wanted
+        if all(self.forms.kind(index) == "system" for index in units):
+            units |= {*[index for index in sendable if self.forms.kind(index) != "system"][-1:]}
         room = self.room - sum(self.tokens(index, None) for index in units)
         return units | history.rules.complete(units, self.forms.tokens, room)
 
