@@ -129,9 +129,11 @@ def test_a_reserve_and_a_margin_leave_room():
 
 def test_a_calibrated_counter_narrows_the_fit():
     counter = CalibratedCounter(COUNTER)
-    before = len(fit(CHAT, 150, counter=counter).messages)
+    before = fit(CHAT, 120, counter=counter)
     counter.observe(100, 200)
-    assert len(fit(CHAT, 150, counter=counter).messages) < before
+    after = fit(CHAT, 120, counter=counter)
+    assert sum(len(message["content"]) for message in after.messages) < before.total_tokens * 4
+    assert after.omitted + len(after.shortened) > before.omitted + len(before.shortened)
 
 
 # --- the report --------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_long_words_of_the_user_are_cut_rather_than_left_out():
     history = [user("Hi"), assistant("Hello."), user("word " * 4000), assistant("Well."), user("Go")]
     fitted = fit(history, 300, counter=COUNTER)
     assert fitted.shortened == (2,)
-    assert kept(history, 300) == [0, 2, 4]
+    assert {0, 2, 4} <= {*kept(history, 300)}
 
 
 @pytest.mark.parametrize("budget", [210, 240])

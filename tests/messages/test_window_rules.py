@@ -156,6 +156,20 @@ def test_omitted_steps_leave_a_note_in_the_next_tool_result() -> None:
     assert {message["role"] for message in noted} == {"tool"}
 
 
+@pytest.mark.parametrize("budget", range(605, 900, 15))
+def test_the_newest_gap_is_named_where_the_newest_calls_fill_the_room(budget: int) -> None:
+    written = {"path": "src/module.py", "content": "x = 1\n" * 120}
+    call = {"type": "function", "function": {"name": "write", "arguments": json.dumps(written)}}
+    newest = [
+        one
+        for number in (6, 7)
+        for one in (assistant(None, tool_calls=[{"id": f"c{number}", **call}]), step(number, lines=60)[1])
+    ]
+    turn = MessageSession[Message](budget, **OPTIONS).fit([user("Find the bug."), *steps(0, 6), *newest])
+    assert turn.shortened
+    assert "read_file" in turn.notes[-1]
+
+
 def test_all_notes_take_at_most_a_tenth_and_older_steps_are_counted() -> None:
     history = [user("Find the bug."), *steps(0, 300)]
     session = MessageSession[Message](2500, **OPTIONS)

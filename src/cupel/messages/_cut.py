@@ -26,7 +26,7 @@ from cupel.messages._gaps import (
     untold,
     write_notes,
 )
-from cupel.messages._notes import note_text
+from cupel.messages._notes import LINE_TOKENS, note_text
 from cupel.messages._present import PRESENT_SHARE, Present
 from cupel.messages._results import too_large
 from cupel.model import ID_KEY, WORTH_KEY, ContextBudget
@@ -292,7 +292,8 @@ class Cut:
     def _held(self, pipeline: Pipeline) -> tuple[Present, Held]:
         """Return the units that are sent whatever their score; raise if the least does not fit."""
         rules, noted = self.history.rules, self.smallest_note
-        soft, hard = self.present(self.room.soft - noted), self.present(self.room.hard - noted)
+        named = noted + min(LINE_TOKENS, self.room.window // NOTES_SHARE) if noted else 0
+        soft, hard = self.present(self.room.soft - named), self.present(self.room.hard - noted)
         levels = (soft.levels(self._ruled(pipeline, soft)), soft.levels(), hard.least())
         for held in chain.from_iterable(levels) if hard.room >= 0 else ():
             if not rules.drop_violations({*held}, {*held}):
