@@ -28,7 +28,7 @@ OPENAI = [
     {"role": "user", "content": LONG},
     {
         "role": "assistant",
-        "content": "I write it.",
+        "content": None,
         "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "write", "arguments": ARGUMENTS}}],
     },
     {"role": "tool", "tool_call_id": "c1", "content": LONG},

@@ -377,3 +377,72 @@ def test_one_giant_output_does_not_flush_the_window(gaps: bool) -> None:
     turn = MessageSession[Message](budget, **OPTIONS, gaps=gaps).fit(history)
     assert len(turn.messages) == len(history)
     assert turn.total_tokens > 0.49 * budget
+
+
+def reading(number: int, path: str, lines: int, said: str | None = None) -> list[Message]:
+    """A step that reads a file."""
+    call = {
+        "id": f"r{number}",
+        "type": "function",
+        "function": {"name": "read", "arguments": json.dumps({"path": path})},
+    }
+    text = "\n".join(f"{line}: version {number} of {path}, value {number * line}" for line in range(lines))
+    return [assistant(said, tool_calls=[call]), result(f"r{number}", text)]
+
+
+def shown_of(turn: Turn[Message], call: str) -> str:
+    return next((str(one["content"]) for one in turn.messages if one.get("tool_call_id") == call), "")
+
+
+@pytest.mark.parametrize("between", [0, 1, 6])
+def test_after_a_repeated_call_the_older_output_is_cut_and_says_so(between: int) -> None:
+    history = [
+        user("Find the bug."),
+        *steps(0, 6),
+        *reading(1, "a.py", 40),
+        *steps(6, 6 + between),
+        *reading(2, "a.py", 30),
+        *steps(12, 14),
+    ]
+    session = MessageSession[Message](1600, **OPTIONS)
+    cut = walk(session, history)[-1]
+    older, newer = NOTE.sub("", shown_of(cut, "r1")), shown_of(cut, "r2")
+    assert COUNTER.count(newer) > 100
+    assert COUNTER.count(older) <= 40
+    if older:
+        assert "[cupel: partly omitted: the same call was made again later]" in older
+        assert "version 1 of a.py" in older
+    restored = MessageSession[Message].from_json(session.to_json(), 1600, **OPTIONS)
+    longer = [*history, *step(20, 1)]
+    assert restored.fit(longer).messages == session.fit(longer).messages
+
+
+def test_a_call_with_other_arguments_supersedes_nothing() -> None:
+    history = [user("Find the bug."), *steps(0, 6), *reading(1, "a.py", 40), *reading(2, "b.py", 30), *step(7)]
+    turn = walk(MessageSession[Message](1600, **OPTIONS), history)[-1]
+    assert "made again later" not in text_of(turn)
+
+
+def test_of_parallel_calls_all_must_have_been_made_again() -> None:
+    def both(number: int, paths: list[str]) -> list[Message]:
+        read = [reading(number * 10 + at, path, 30) for at, path in enumerate(paths)]
+        return [assistant(None, tool_calls=[one[0]["tool_calls"][0] for one in read]), *(one[1] for one in read)]
+
+    def cut(again: list[str]) -> str:
+        history = [user("Find the bug."), *steps(0, 4), *both(1, ["a.py", "b.py"]), *both(2, again), *steps(4, 6)]
+        return text_of(walk(MessageSession[Message](1800, **OPTIONS), history)[-1])
+
+    assert "made again later" in cut(["b.py", "a.py"])
+    assert "made again later" not in cut(["b.py", "c.py"])
+
+
+def test_what_the_assistant_said_beside_its_calls_outlives_outputs() -> None:
+    told = set(range(3, 90, 9))
+    history = [user("Find the bug.")]
+    for number in range(90):
+        said = f"Conclusion {number}: the cause is not in module {number}, so I look at the cache next."
+        history += reading(number, f"src/m{number}.py", 6, said if number in told else None)
+    turn = walk(MessageSession[Message](6000, **OPTIONS), history)[-1]
+    shown = text_of(turn)
+    assert [number for number in told if f"Conclusion {number}:" not in shown] == []
+    assert turn.omitted > 20

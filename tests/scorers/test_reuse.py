@@ -154,7 +154,7 @@ def test_a_trace_of_anything_but_pairs_of_texts_names_the_step(steps, says):
 
 def test_a_trace_reads_an_iterator_once():
     steps = [("def parse_header(): ...", "cat app.py"), ("ok", "grep parse_header")]
-    assert trace_reuse(iter(steps)) == trace_reuse(steps) == [(2, 1, 0.0), (1, 0, 0.0)]
+    assert trace_reuse(iter(steps)) == trace_reuse(steps) == [(2, 1, 0.0, 0), (1, 0, 0.0, 0)]
     assert trace_reuse([]) == []
 
 
@@ -188,4 +188,4 @@ def test_reports_of_fit_and_sessions_say_how_a_step_was_used(cut):
     report = cut(HISTORY, 400, provider="openai").report
     items = [entry.item for entry in (*report.included, *report.excluded)]
     (listing,) = (item for item in items if "setup.cfg" in item.content)
-    assert listing.metadata[REUSE_KEY] == {"age": 4, "uses": 1, "repeated": 0.0}
+    assert listing.metadata[REUSE_KEY] == {"age": 4, "uses": 1, "repeated": 0.0, "said": 0}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from cupel._internal.checks import warn
 from cupel.errors import ConfigurationWarning
 from cupel.messages._formats import OUTPUTS
-from cupel.messages._forms import Forms
+from cupel.messages._forms import LEAST_LIMIT, Forms
 from cupel.messages._gaps import (
     ANSWER_SHARE,
     NOTES_SHARE,
@@ -45,11 +45,12 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = (160, 64, 32, 16, 8, 4)
 """Texts of older steps may be cut to these parts of the window."""
-_LEAST_LIMIT: Final = 40
 _SHRINKS: Final = 0.8
 """A form that keeps more of the tokens than this is not offered."""
 _SHARE: Final = 0.35
-"""A form with a share x of the tokens keeps x ** `_SHARE` of the score."""
+"""A form with a share x of the tokens keeps x ** `_SHARE` of the score, but for that of the words beside the calls."""
+_WORDS: Final = 30
+"""So many tokens of words beside the calls, which every form keeps, are worth as much as the rest of a step."""
 _WINDOWS: Final = 3
 """A step can be selected while at most this many windows of tokens came after it."""
 _MARKS: Final = 4
@@ -196,7 +197,19 @@ class Cut:
     def forms(self) -> Forms:
         """The forms that may be sent: without thinking that is bound to another prefix than the request will have."""
         bare = self.history.options.thinking == "bound"
-        return Forms(self.history, self.terms.shortener, self.terms.parts, bare=bare)
+        again = self._called_again()
+        return Forms(self.history, self.terms.shortener, self.terms.parts, bare=bare, called_again=again)
+
+    def _called_again(self) -> set[int]:
+        """Return the positions of the messages of units whose calls were all made again later."""
+        found: set[int] = set()
+        newer: set[tuple[str, str]] = set()
+        for index in reversed(self.history.sendable()):
+            calls = [call for one in self.history.of(index) for call in zip(one.tools, one.arguments, strict=False)]
+            if calls and newer.issuperset(calls):
+                found.update(self.history.places(index))
+            newer.update(calls)
+        return found
 
     @cached_property
     def recent(self) -> list[int]:
@@ -294,7 +307,8 @@ class Cut:
         rules, noted = self.history.rules, self.smallest_note
         named = noted + min(LINE_TOKENS, self.room.window // NOTES_SHARE) if noted else 0
         soft, hard = self.present(self.room.soft - named), self.present(self.room.hard - noted)
-        levels = (soft.levels(self._ruled(pipeline, soft)), soft.levels(), hard.least())
+        counted = self.present(self.room.soft - noted)
+        levels = (soft.levels(self._ruled(pipeline, soft)), soft.levels(), counted.levels(), hard.least())
         for held in chain.from_iterable(levels) if hard.room >= 0 else ():
             if not rules.drop_violations({*held}, {*held}):
                 return soft, held
@@ -364,17 +378,20 @@ class Cut:
         longest = sum(one.tokens for one in forms.messages(index, base, chosen=True))
         sizes = {longest: base}
         for part in _LIMITS:
-            limit = max(_LEAST_LIMIT, self.room.window // part)
+            limit = max(LEAST_LIMIT, self.room.window // part)
             tokens = sum(one.tokens for one in forms.messages(index, limit, chosen=True))
             if (base is None or limit < base) and tokens <= _SHRINKS * longest:
                 sizes.setdefault(tokens, limit)
-        if longest == 0 or len(sizes) == 1:
+        if longest == 0 or (len(sizes) == 1 and not forms.is_called_again(index)):
             return [(self._item(index, base, pinned=False), base)]
         label = str(self.history.places(index)[0])
         whole = max(self.forms.tokens(index), 1)
+        said = self._reuse[index]["said"]
+        words = said / (said + _WORDS)
+        worths = [words + (1 - words) * min(1.0, (tokens / whole) ** _SHARE) for tokens in sizes]
         return [
-            (self._item(index, limit, pinned=False, label=label, worth=min(1.0, (tokens / whole) ** _SHARE)), limit)
-            for tokens, limit in sizes.items()
+            (self._item(index, limit, pinned=False, label=label, worth=worth), limit)
+            for limit, worth in zip(sizes.values(), worths, strict=True)
         ]
 
     def _item(
@@ -400,8 +417,8 @@ class Cut:
         used = sum(self._tokens(index, limit, selection) for index, limit in selection.chosen.items())
         notes = self._notes(selection, words, selection.must + selection.free - used)
         noted = sum(placed.note.tokens for placed in notes.values())
-        left = selection.must + int(self.terms.keep * (selection.free - noted)) - used
-        chosen = self._lengthened(selection, left)
+        room = selection.must + selection.free - noted - used
+        chosen = self._lengthened(selection, room - int((1 - self.terms.keep) * (selection.free - noted)), room)
         messages = [
             message
             for index, limit in chosen.items()
@@ -429,17 +446,34 @@ class Cut:
             found[gap.holder] = gap.noted(text, lines, counter)
         return found
 
-    def _lengthened(self, selection: KeptUnits, left: int) -> dict[int, int | None]:
-        """Return the limits of the units that are sent, longer where there is room, the newest first."""
+    def _lengthened(self, selection: KeptUnits, left: int, room: int) -> dict[int, int | None]:
+        """Return the limits of the units that are sent, longer where there is room, the newest first.
+
+        Args:
+            selection: the units.
+            left: the tokens that are left of those that a cut fills.
+            room: the tokens that are left at all, which the newest steps may take.
+        """
         chosen = dict(selection.chosen)
         present = self.present(self.room.soft)
+        newest = present.newest()
         for index in sorted(chosen, reverse=True):
             limit = chosen[index]
-            is_held, last = index in selection.held, self.last.limits.get(self.history.places(index)[-1], -1)
-            if limit is None or not (is_held or limit == present.base(index)) or (last == limit and not is_held):
+            if limit is None or self.forms.is_called_again(index):
+                continue
+            stays, base = index in newest or index in selection.held, present.base(index)
+            if not stays and (limit != base or self.last.limits.get(self.history.places(index)[-1], -1) == limit):
                 continue
             longer = present.lengthened(index, limit, left)
+            if index in newest and _is_shorter(longer, base):
+                longer = present.lengthened(index, limit, room)
+                longer = base if _is_shorter(base, longer) else longer
             if longer != limit:
-                left -= self._tokens(index, longer, selection) - self._tokens(index, limit, selection)
+                gained = self._tokens(index, longer, selection) - self._tokens(index, limit, selection)
+                left, room = left - gained, room - gained
                 chosen[index] = longer
         return chosen
+
+
+def _is_shorter(limit: int | None, other: int | None) -> bool:
+    return limit is not None and (other is None or limit < other)

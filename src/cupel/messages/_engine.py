@@ -138,7 +138,8 @@ class Conversation:
 
     def _appended(self, history: History, room: Room, whole: int) -> list[Message] | None:
         """Return the messages of the last request as they were sent, and the new ones, long outputs cut."""
-        forms = Forms(history, self.terms.shortener)
+        again = {entry.at for entry in self.kept if entry.called_again}
+        forms = Forms(history, self.terms.shortener, called_again=again)
         kept = {entry.at: entry for entry in self.kept}
         start = self.kept[-1].at + 1 if self.kept else 0
         present = Present(history=history, forms=forms, room=room.soft, excess=whole - self.terms.filled(room))
@@ -262,7 +263,8 @@ class Conversation:
         same = self._unchanged(history, messages, notes)
         is_append = same == len(self.state.last) and bool(self.state.turns)
         whole = {one.at: one for one in history.messages}
-        forms = Forms(history, self.terms.shortener)
+        again = {one.at for one in messages if one.called_again}
+        forms = Forms(history, self.terms.shortener, called_again=again)
         found: list[Message] = []
         for number, one in enumerate(messages):
             stays = number < same or is_append
@@ -312,7 +314,15 @@ def entries_of(request: MessageRequest) -> tuple[Entry, ...]:
     """Return what a session remembers of a request."""
     notes = request.notes
     return tuple(
-        Entry(one.at, one.digest, one.tokens, one.limit, one.bare, notes[one.at].note if one.at in notes else None)
+        Entry(
+            at=one.at,
+            digest=one.digest,
+            tokens=one.tokens,
+            limit=one.limit,
+            bare=one.bare,
+            called_again=one.called_again,
+            note=notes[one.at].note if one.at in notes else None,
+        )
         for one in request.messages
     )
 

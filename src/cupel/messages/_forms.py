@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from cupel._internal.checks import as_function, as_text
 from cupel.messages._formats import OUTPUTS
+from cupel.messages._notes import CALLED_AGAIN
 from cupel.shorten import shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from cupel.messages._formats import Part
     from cupel.messages._history import History
     from cupel.messages._units import Message
     from cupel.shorten import Shortener
 
 PROSE: Final[tuple[Part, ...]] = ("prose",)
+LEAST_LIMIT: Final = 40
+"""Texts of older steps are cut to no fewer tokens; the outputs of calls that were made again later, to these."""
 _LONGEST_QUESTION = 300
 """Characters of a message of the user that tells which lines of an output matter; a longer one matches too many."""
 
@@ -31,7 +36,14 @@ def checked_shortener(forms: Shortener | Literal[False] | None) -> Shortener | L
 class Forms:
     """The forms of the units of a history; a form is named by the most tokens that each of its texts may have.
 
-    Everything here is a function of the history, so another process finds the same. `bare` forms lack their thinking.
+    Everything here is a function of the history, so another process finds the same.
+
+    Args:
+        history: what was read of the history.
+        shortener: the caller's own, False for none.
+        parts: the texts that may be shortened in units that a pipeline chooses.
+        bare: whether the forms lack their thinking.
+        called_again: positions of messages whose calls were made again later: their shorter texts say so.
     """
 
     def __init__(
@@ -41,8 +53,10 @@ class Forms:
         parts: tuple[Part, ...] = OUTPUTS,
         *,
         bare: bool = False,
+        called_again: AbstractSet[int] = frozenset(),
     ) -> None:
         self._history = history
+        self._called_again = called_again
         framework = history.options.framework
         self._shortener = False if framework is not None and framework.with_outputs is None else shortener
         self._parts = parts if framework is None else OUTPUTS
@@ -99,7 +113,7 @@ class Forms:
     ) -> Message | None:
         """Return a message in a form; None if nothing of it is left without its thinking."""
         parts = self._parts if chosen and self._parts != OUTPUTS else self._parts_of(message)
-        key = limit, parts, bare
+        key = limit, parts, bare, message.at in self._called_again
         if key not in message.made:
             message.made[key] = self._made(message, limit, parts, bare=bare)
         found: Message | None = message.made[key]
@@ -113,12 +127,12 @@ class Forms:
         texts = fmt.texts_in(other.view, parts)
         if all(counter.count(text) <= limit for text in texts):
             return other
-        query = self._asked_before(message)
-        forms = [self._text(text, limit, query) for text in texts]
+        query, again = self._asked_before(message), message.at in self._called_again
+        forms = [self._text(text, limit, query, again=again) for text in texts]
         if forms == texts:
             return other
         view = fmt.with_texts(other.view, forms, parts)
-        shorter = self._history.reader.changed(other, view, limit=limit)
+        shorter = self._history.reader.changed(other, view, limit=limit, called_again=again)
         return shorter if shorter is not None and shorter.tokens < other.tokens else other
 
     def _without_thinking(self, message: Message) -> Message | None:
@@ -138,10 +152,17 @@ class Forms:
                 return message
         return history.reader.changed(message, view, bare=True)
 
-    def _text(self, text: str, limit: int, query: str | None) -> str:
+    def is_called_again(self, index: int) -> bool:
+        """Return whether the calls of a unit were made again later."""
+        return not self._called_again.isdisjoint(self._history.places(index))
+
+    def _text(self, text: str, limit: int, query: str | None, *, again: bool = False) -> str:
         counter = self._history.counter
         if counter.count(text) <= limit:
             return text
+        if again:
+            rest = limit - counter.count(f"{CALLED_AGAIN}\n")
+            return f"{CALLED_AGAIN}\n{self._text(text, rest, query)}" if rest > 0 else self._text(text, limit, query)
         if callable(self._shortener):
             form = as_text("the result of forms", self._shortener(text, limit))
             if counter.count(form) <= limit:

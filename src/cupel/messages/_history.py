@@ -125,7 +125,16 @@ class History:
     def reuse(self, indexes: Sequence[int]) -> dict[int, dict[str, float]]:
         """Return how each of some units was used by later ones, for its metadata."""
         traced = trace_reuse(_texts(self.of(index)) for index in indexes)
-        return {index: reuse.to_dict() for index, reuse in zip(indexes, traced, strict=True)}
+        said = [self._said(index) for index in indexes]
+        return {
+            index: reuse._replace(said=words).to_dict()
+            for index, reuse, words in zip(indexes, traced, said, strict=True)
+        }
+
+    def _said(self, index: int) -> int:
+        """Return the tokens of what the assistant said beside the calls of a unit."""
+        words = [self.format.said(one.view)[1] for one in self.of(index) if one.calls and one.speaks]
+        return sum(self.counter.count(text) for text in words)
 
     def item(
         self, index: int, messages: Sequence[Message], *, pinned: bool, metadata: Mapping[str, Any] | None = None

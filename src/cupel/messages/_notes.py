@@ -25,6 +25,8 @@ LINE_TOKENS: Final = 30
 """The most tokens that one step takes in a note."""
 NOTE_KEY: Final = "cupel"
 """The key of a note in a tool result that is an object."""
+CALLED_AGAIN: Final = "[cupel: partly omitted: the same call was made again later]"
+"""The first line of an output that was cut because a newer one follows."""
 _LINE_CHARACTERS = 80
 _PREFIX = "[cupel:"
 _NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted(?: here: [^\]]*)?\]\n?")

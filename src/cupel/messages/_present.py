@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cupel.messages._forms import level
+from cupel.messages._forms import LEAST_LIMIT, level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +67,7 @@ class Present:
         filling = sum(sizes) - self.excess
         most = max(int(LARGEST_OUTPUT * self.room), filling)
         limit = max(1, min(most, level(sizes, max(int(PRESENT_SHARE * self.room), filling))))
+        limit = min(limit, LEAST_LIMIT) if self.forms.is_called_again(index) else limit
         return None if max(sizes, default=0) <= limit else limit
 
     def tokens(self, index: int, limit: int | None) -> int:
@@ -120,10 +121,13 @@ class Present:
         """Return the tokens that a message of the user takes at least."""
         return min(self.tokens(index, None), SHORTEST_USER)
 
+    def newest(self) -> list[int]:
+        """Return the newest steps, oldest first."""
+        return [index for index in self.history.sendable() if self.forms.kind(index) == "step"][-NEWEST_STEPS:]
+
     def _steps(self) -> list[int]:
         """Return the newest steps that are held, oldest first."""
-        steps = [index for index in self.history.sendable() if self.forms.kind(index) == "step"]
-        newest = steps[-NEWEST_STEPS:]
+        newest = self.newest()
         while len(newest) > FEWEST_STEPS:
             if sum(self.tokens(index, self.base(index)) for index in newest) <= PRESENT_SHARE * self.room:
                 break

@@ -54,8 +54,8 @@ def report_of(conversation: Conversation, request: MessageRequest, cut: MessageR
         item = offered.get(at)
         if here:
             is_held = unit.pinned or at in found.held
-            if item is None or item.tokens != sum(one.tokens for one in here):
-                item = history.item(index, here, pinned=is_held)
+            if item is None or item.tokens != sum(one.tokens for one in here):  # lengthened, or not selected now
+                item = history.item(index, here, pinned=is_held, metadata=None if item is None else item.metadata)
             why = InclusionReason.PINNED if is_held else InclusionReason.SCORED
             included.append(IncludedItem(item, 1.0 if is_held else scores.get(at, 0.0), why))
         elif unit.rejection != ONLY_A_NOTE:

@@ -50,6 +50,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The most tokens of each of its texts, where they were cut."""
     bare: bool = False
     """Whether its thinking was removed; it must not come back."""
+    called_again: bool = False
+    """Whether its texts were cut because the same call was made again later."""
     note: Note | None = None
     """The note that it holds, or that comes before it."""
 

@@ -86,6 +86,8 @@ class Message:
     """The most tokens of each of its texts, where they were cut."""
     bare: bool = False
     """Whether its thinking was removed."""
+    called_again: bool = False
+    """Whether its texts were cut because the same call was made again later."""
     counter: TokenCounter | None = None
     digest: str = ""
     """A hash of the message as it came, whatever the order of its fields, its null fields and its cache marks."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from cupel.model import ContextItem
 
 REUSE_KEY: Final = "cupel:reuse"
-"""Metadata key: the age of a step, how often later calls used it, and the share of it that later steps repeat."""
+"""Metadata key: the age of a step, how often later calls used it, the share of it that later steps repeat, and the
+tokens of what the assistant said beside its calls."""
 
 _OFTEN = 2
 """Steps used more often than this are alike."""
@@ -45,10 +46,12 @@ class Reuse(NamedTuple):
     """Later calls that used a name which no newer step held."""
     repeated: float
     """The share of its lines that later steps repeat."""
+    said: int = 0
+    """Tokens of what the assistant said beside its calls."""
 
     def to_dict(self) -> dict[str, float]:
         """Return the value of the metadata key `cupel:reuse`."""
-        return {"age": self.age, "uses": self.uses, "repeated": self.repeated}
+        return {"age": self.age, "uses": self.uses, "repeated": self.repeated, "said": self.said}
 
 
 def trace_reuse(steps: Iterable[tuple[str, str]]) -> list[Reuse]:
@@ -132,7 +135,7 @@ class ReuseScorer(PassScorer):
 
     Args:
         calls: The number of next calls that count; more of them favour old steps.
-        words: How much more a token of the assistant's own words is worth than one of a step with calls.
+        words: How much more the assistant's own words are worth than what its calls returned.
 
     >>> from cupel import ContextItem
     >>> old = {"cupel:reuse": {"age": 9, "uses": 0, "repeated": 0}}
@@ -160,10 +163,14 @@ class ReuseScorer(PassScorer):
 
     def _value(self, item: ContextItem, reuse: Reuse) -> float:
         chance = 1.0 - pow(1.0 - _rate(reuse), min(self.calls, _MOST))
-        weight = (1.0 if item.kind == ContextKind.TOOL_OUTPUT else self.words) / max(self.words, 1.0)
+        tokens = max(item.tokens if item.original_tokens is None else item.original_tokens, 0)
         # A long step is worth more than a short one, but less per token.
-        size = sqrt(max(item.tokens if item.original_tokens is None else item.original_tokens, 0))
-        return weight * size * chance * (1.0 - reuse.repeated)
+        size = sqrt(tokens) * (1.0 - reuse.repeated) * chance
+        most = max(self.words, 1.0)
+        if item.kind != ContextKind.TOOL_OUTPUT:
+            return self.words / most * size
+        # What the assistant concluded is forgotten more slowly than what its calls returned.
+        return size / most + self.words / most * sqrt(min(reuse.said, tokens) * chance)
 
 
 def _rate(reuse: Reuse) -> float:
@@ -188,11 +195,12 @@ def _reuse_of(item: ContextItem) -> Reuse | None:
         age = as_integer("age", entries.get("age"), least=1, most=_MOST, error=InvalidItemError)
         uses = as_integer("uses", entries.get("uses", 0), least=0, error=InvalidItemError)
         repeated = as_finite("repeated", entries.get("repeated", 0.0), least=0, most=1, error=InvalidItemError)
+        said = as_integer("said", entries.get("said", 0), least=0, error=InvalidItemError)
     except (TypeError, InvalidItemError) as error:
         # Metadata may hold anything, so a value of another type is a wrong value, not a wrong call.
         msg = f"item {shown(item.content)}: metadata[{REUSE_KEY!r}]: {error}"
         raise InvalidItemError(msg) from None
-    return Reuse(age, uses, repeated)
+    return Reuse(age, uses, repeated, said)
 
 
 def _traced(items: Sequence[ContextItem]) -> list[Reuse]:
