@@ -2,13 +2,15 @@
 
 Since Python 3.12 `sum` compensates the rounding errors of floats, so a total, and with it a selection, depends on the
 interpreter. Whole numbers, and objects with an `__add__` of their own, are added alike everywhere.
+
+A sum of type Any may be one of floats.
 """
 
 from collections.abc import Callable
 
 from mypy.errorcodes import ErrorCode
 from mypy.plugin import FunctionContext, Plugin
-from mypy.types import Instance, Type, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, Type, UnionType, get_proper_type
 
 FLOAT_SUM = ErrorCode("float-sum", "Sums of floats that depend on the interpreter", "cupel")
 _MESSAGE = (
@@ -36,7 +38,7 @@ def _may_be_float(found: Type) -> bool:
     proper = get_proper_type(found)
     if isinstance(proper, UnionType):
         return any(map(_may_be_float, proper.items))
-    return isinstance(proper, Instance) and proper.type.fullname == "builtins.float"
+    return isinstance(proper, AnyType) or (isinstance(proper, Instance) and proper.type.fullname == "builtins.float")
 
 
 def plugin(version: str) -> type[Plugin]:

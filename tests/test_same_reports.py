@@ -27,6 +27,7 @@ CASES = {
     "numbers: list[float] = []\nsum(numbers)": True,
     "sum(one / 2 for one in [1, 2])": True,
     "sum({'a': 0.5}.values(), 0.0)": True,
+    "import json\nsum(json.loads('[0.5]'))": True,
     "sum([1, 2])": False,
     "sum(one > 2 for one in [1.5])": False,
 }

@@ -150,12 +150,12 @@ class TestStrategiesThatRaise:
             (
                 {"scorer": Divides()},
                 ZeroDivisionError,
-                "Divides.score, for item 1 of 2: ContextItem(content='second', tokens=2, future_relevance_hint=0.5)",
+                "Divides.score, for item 2 of 2: ContextItem(content='second', tokens=2, future_relevance_hint=0.5)",
             ),
             (
                 {"scorer": CompositeScorer([(Divides(), 1)])},
                 ZeroDivisionError,
-                "Divides.score, for item 1 of 2: ContextItem(content='second', tokens=2, future_relevance_hint=0.5)",
+                "Divides.score, for item 2 of 2: ContextItem(content='second', tokens=2, future_relevance_hint=0.5)",
             ),
             ({"slicer": Refuses()}, LookupError, "Refuses.slice, for 2 items and a target of 9 tokens"),
             ({"placer": Loses()}, LookupError, "Loses.place, for 2 items"),

@@ -256,7 +256,8 @@ def _submitted(distributed: Any, client: Any, job: Job, shards: Iterator[Shard])
         # The job goes with each task: kept on the workers, it would be lost when all of them are.
         return client.submit(Job.run, job, shard, key=f"cupel-{job.id}-{shard.index}", retries=_RETRIES)
 
-    threads = sum(client.nthreads().values())
+    workers: dict[str, int] = client.nthreads()
+    threads = sum(workers.values())
     if not threads:
         _log.warning("the Dask cluster at %s has no workers: the job waits for the first", client.scheduler.address)
         threads = 1

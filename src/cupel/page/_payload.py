@@ -214,6 +214,7 @@ def _page(
     policies: list[dict[str, Any]], items: list[ContextItem], slider: Slider, *, title: str, source: str | None
 ) -> dict[str, Any]:
     kinds = _kinds(items)
+    total_tokens = sum(item.tokens for item in items)
     numbers = {key: position for position, key in enumerate(kinds)}
     return {
         "title": title,
@@ -224,7 +225,7 @@ def _page(
         "start": 0,
         "kinds": list(kinds.values()),
         "reasons": vocabulary(),
-        "total_tokens": sum(item.tokens for item in items),
+        "total_tokens": total_tokens,
         "items": [_item(item, numbers) for item in items],
         "policies": policies,
     }

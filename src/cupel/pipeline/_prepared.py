@@ -100,7 +100,7 @@ class ContextResult(Selected):
         return notebook_html(self.report, self.budget)
 
 
-_tokens = attrgetter("tokens")
+_tokens: attrgetter[int] = attrgetter("tokens")
 _log = logging.getLogger("cupel")
 _log.addHandler(logging.NullHandler())
 

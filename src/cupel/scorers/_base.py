@@ -61,8 +61,8 @@ class Scorer(Strategy):
             for item in items:
                 scores.append(score(item, items))  # noqa: PERF401  (their number tells which item failed)
         except Exception as error:
-            place = len(scores)
-            error.add_note(f"{type(self).__name__}.score, for item {place} of {len(items)}: {shown(items[place])}")
+            done = len(scores)
+            error.add_note(f"{type(self).__name__}.score, for item {done + 1} of {len(items)}: {shown(items[done])}")
             raise
         return scores
 

@@ -101,7 +101,8 @@ def _run_table(relaxation: Relaxation, core: Array) -> Array:
     taken[core] = False
     room = relaxation.room(core)
     goal = relaxation.bound // relaxation.scale - int(relaxation.values[taken].sum())
-    values, weights = relaxation.values[core].tolist(), relaxation.weights[core].tolist()
+    values: list[int] = relaxation.values[core].tolist()
+    weights: list[int] = relaxation.weights[core].tolist()
     best = np.zeros(room + 1, relaxation.values.dtype)
     rows: list[tuple[int, Array]] = []
     later = sum(weights)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 from math import floor, fsum, inf
-from operator import add, itemgetter, mul, sub
+from operator import add, itemgetter, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from cupel._internal.relations import Form, density, hull, useful_forms
@@ -76,13 +76,13 @@ class Priced:
         self._values = problem.values
         steps = [max(0, round(price * (1 << _SHIFT))) for price in prices]
         pairs = zip(problem.values, problem.amounts, strict=True)
-        self.margins = [(value << _SHIFT) - sum(map(mul, steps, amounts)) for value, amounts in pairs]
+        self.margins = [(value << _SHIFT) - sum(map(int.__mul__, steps, amounts)) for value, amounts in pairs]
         """The value of each column less the price of its amounts."""
         margin = self.margins.__getitem__
         self.surplus = [sum(max(map(margin, entity)) for entity in group) for group in problem.groups]
         """The margin of the best columns of each group."""
         gain = sum(surplus for surplus in self.surplus if surplus > 0)
-        self.total = sum(map(mul, steps, problem.bounds)) + gain
+        self.total = sum(map(int.__mul__, steps, problem.bounds)) + gain
         """The value of all bounds, and of all groups with a surplus."""
 
     def best(self, group: ColumnGroup) -> tuple[int, ...]:
