@@ -223,7 +223,16 @@ def test_a_file_without_items_is_an_error(cupel, folder, command, name):
 
 
 def test_standard_input_without_items_is_an_error(cupel):
-    assert cupel("select", "-", "--budget", "9", stdin=b"[]").err == "cupel select: error: ITEMS has no items: -\n"
+    for nothing in (b"[]", b"", b"\n \n"):
+        outcome = cupel("select", "-", "--budget", "9", stdin=nothing)
+        assert (outcome.code, outcome.err) == (2, "cupel select: error: ITEMS has no items: -\n")
+
+
+def test_an_empty_json_file_says_that_nothing_is_in_it(cupel, folder):
+    (folder / "cut.json").write_text("\n")
+    outcome = cupel("select", "cut.json", "--budget", "9")
+    assert outcome.code == 2
+    assert "cut.json:2: not JSON: there is nothing in it" in outcome.err
 
 
 def test_line_separators_inside_a_string_do_not_end_a_line(cupel, folder):

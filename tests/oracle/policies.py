@@ -169,7 +169,7 @@ def slicer_specs() -> st.SearchStrategy[dict[str, Any]]:
         return st.one_of(
             st.fixed_dictionaries(
                 {"type": st.just("quota"), "inner": inner, "quotas": _quotas()},
-                optional={"leftover": st.sampled_from(["leave", "share"])},
+                optional={"leftover": st.sampled_from(["unused", "share"])},
             ),
             st.fixed_dictionaries(
                 {

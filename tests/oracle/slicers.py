@@ -137,7 +137,7 @@ def _quota(spec: Spec, scored: Scored, max_tokens: int, target_tokens: int) -> C
         ceiling = cap.get(kind, target_tokens)
         budgets[kind] = min(require.get(kind, 0) + share, ceiling)
         chosen[kind] = _inner(inner, scored, positions, ceiling, budgets[kind]) if budgets[kind] > 0 else []
-    if spec.get("leftover", "leave") == "share":
+    if spec.get("leftover") == "share":
         _hand_on(inner, scored, partitions, chosen, budgets, cap, target_tokens)
     return Choice([position for positions in chosen.values() for position in positions])
 

@@ -113,7 +113,7 @@ knapsacks = st.builds(
 slicers = st.recursive(
     st.sampled_from([GreedySlice(), BestFirstSlice()]) | knapsacks | st.builds(StreamSlice, st.integers(1, 99)),
     lambda inner: st.one_of(
-        st.builds(QuotaSlice, _distinct_kinds(quotas()), inner, leftover=st.sampled_from(["leave", "share"])),
+        st.builds(QuotaSlice, _distinct_kinds(quotas()), inner, leftover=st.sampled_from(["unused", "share"])),
         st.builds(
             CountQuotaSlice,
             _distinct_kinds(count_entries()),

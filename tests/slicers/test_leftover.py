@@ -51,7 +51,7 @@ def contents(entries):
 
 def test_a_short_message_gets_in_with_what_the_others_left():
     # Messages offer 100 of 160 tokens and get 62, tools get 37: one message of 22 and one output of 30 leave 48 unused.
-    left = report("leave")
+    left = report("unused")
     assert contents(left.included) == {"short message", "tool 1"}
     assert left.why(ITEMS[3]).reason == BudgetExceeded(30, 48)
     # The long message is the best left out; with 22 + 48 it does not fit. The tools may have 40 at most.
@@ -68,7 +68,7 @@ def test_the_reason_is_told_in_words():
 
 def test_what_a_required_kind_without_candidates_does_not_use_is_shared_too():
     quotas = [QuotaEntry("Memory", require=50)]
-    for leftover, expected in (("leave", []), ("share", ["short message"])):
+    for leftover, expected in (("unused", []), ("share", ["short message"])):
         slicer = QuotaSlice(quotas, leftover=leftover)
         chosen = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).run(ITEMS[1:2], 22)
         assert [entry.content for entry in chosen] == expected
@@ -76,7 +76,7 @@ def test_what_a_required_kind_without_candidates_does_not_use_is_shared_too():
 
 @pytest.mark.parametrize(
     ("value", "error", "says"),
-    [("give", SlicerConfigError, "leftover must be 'leave' or 'share', got 'give'"), (True, TypeError, "a string")],
+    [("give", SlicerConfigError, "leftover must be 'unused' or 'share', got 'give'"), (True, TypeError, "a string")],
 )
 def test_refused(value, error, says):
     with pytest.raises(error, match=says):

@@ -129,6 +129,8 @@ def read_text(name: str, stream: TextIO) -> Iterator[ReadRecord]:
 
 def _json_message(error: Exception) -> str:
     if isinstance(error, JSONDecodeError):
+        if not error.doc.strip():
+            return "not JSON: there is nothing in it"
         return f"not JSON: {error.msg} (column {error.colno})"
     return f"not JSON that can be read: {TOO_DEEP if isinstance(error, RecursionError) else error}"
 
@@ -225,7 +227,7 @@ def _decoded(name: str, stream: TextIOWrapper, chosen: str) -> Iterator[ReadReco
 def _guessed(name: str, text: str) -> Iterator[ReadRecord]:
     """Tell JSON lines from one JSON document: at least half of the lines are records, of which the first may be bad."""
     lines = [line for line in text.split("\n") if line.strip()]
-    is_lines = False
+    is_lines = not lines
     if len(lines) > 1 and _decoded_line(text) is None:
         is_lines = 2 * sum(isinstance(_decoded_line(line), (dict, list)) for line in lines) >= len(lines)
     yield from read_jsonl(name, text.split("\n")) if is_lines else read_json(name, text)

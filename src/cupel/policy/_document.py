@@ -218,7 +218,7 @@ SLICERS.declare(
     slicers.QuotaSlice,
     Field("quotas", ListOf(_QUOTA)),
     _INNER,
-    Field("leftover", OneOf(("leave", "share")), note="Whether the unused tokens of a kind are offered to the others."),
+    Field("leftover", OneOf(("unused", "share")), note="Whether others are offered the unused tokens of a kind."),
 )
 SLICERS.declare(
     "count_quota",

@@ -279,13 +279,13 @@ class QuotaSlice(PreparingSlicer):
 
     quotas: Sequence[QuotaEntry]
     inner: Slicer = field(default_factory=GreedySlice)
-    leftover: Literal["leave", "share"] = field(default="leave", kw_only=True)
+    leftover: Literal["unused", "share"] = field(default="unused", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quotas", checked_entries("quotas", self.quotas, QuotaEntry))
         as_instance("inner", self.inner, Slicer)
-        if as_text("leftover", self.leftover) not in ("leave", "share"):
-            raise SlicerConfigError(f"leftover must be 'leave' or 'share', got {shown(self.leftover)}")
+        if as_text("leftover", self.leftover) not in ("unused", "share"):
+            raise SlicerConfigError(f"leftover must be 'unused' or 'share', got {shown(self.leftover)}")
         total = fsum(entry.require for entry in self.quotas)
         if total > _ALL:
             raise SlicerConfigError(f"quotas: the required percentages must not add up to more than 100, got {total!r}")
@@ -297,5 +297,5 @@ class QuotaSlice(PreparingSlicer):
 
     def _prepare(self, candidates: Candidates) -> QuotaChooser:
         """Split the candidates by kind and prepare the inner slicer for each part."""
-        chooser = QuotaChooser if self.leftover == "leave" else LeftoverChooser
+        chooser = QuotaChooser if self.leftover == "unused" else LeftoverChooser
         return chooser(candidates, self.quotas, self.inner)
