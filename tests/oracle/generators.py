@@ -83,7 +83,12 @@ def _timestamps() -> st.SearchStrategy[datetime]:
 def reuses() -> st.SearchStrategy[dict[str, Any] | None]:
     """What `fit` and sessions write about a step; they leave out nothing, others may."""
     repeated = st.sampled_from([0, 0.0, 0.25, 1, 1.0])
-    optional = {"uses": st.sampled_from([0, 1, 2, 9]), "repeated": repeated, "more": st.just("ignored")}
+    optional = {
+        "uses": st.sampled_from([0, 1, 2, 9]),
+        "repeated": repeated,
+        "said": st.sampled_from([0, 1, 7, 90]),
+        "more": st.just("ignored"),
+    }
     return st.none() | st.fixed_dictionaries({"age": st.sampled_from([1, 2, 3, 4, 9, 10**9])}, optional=optional)
 
 

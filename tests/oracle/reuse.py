@@ -54,15 +54,15 @@ def _repeated(steps: Sequence[tuple[str, str]], at: int) -> float:
     return sum(len(line) for line in again) / total if total else 0.0
 
 
-def trace(steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, float]]:
-    """Return age, uses and the repeated share of each step."""
-    return [(len(steps) - at, _uses(steps, at), _repeated(steps, at)) for at in range(len(steps))]
+def trace(steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, float, int]]:
+    """Return age, uses and the repeated share of each step; texts do not show what was said beside calls."""
+    return [(len(steps) - at, _uses(steps, at), _repeated(steps, at), 0) for at in range(len(steps))]
 
 
-def _found(item: Item, items: Sequence[Item]) -> tuple[int, int, float]:
+def _found(item: Item, items: Sequence[Item]) -> tuple[int, int, float, int]:
     told = item.metadata.get("cupel:reuse")
     if told is not None:
-        return told["age"], told.get("uses", 0), float(told.get("repeated", 0.0))
+        return told["age"], told.get("uses", 0), float(told.get("repeated", 0.0)), told.get("said", 0)
     line = sorted(range(len(items)), key=lambda at: (items[at].timestamp is not None, items[at].timestamp or FIRST, at))
     # An object that is listed twice counts at its last place.
     last = max(place for place, at in enumerate(line) if items[at] is item)
@@ -70,7 +70,7 @@ def _found(item: Item, items: Sequence[Item]) -> tuple[int, int, float]:
 
 
 def _value(spec: Mapping[str, Any], item: Item, items: Sequence[Item]) -> float:
-    age, uses, repeated = _found(item, items)
+    age, uses, repeated, said = _found(item, items)
     doublings = 0
     while 2 ** (doublings + 1) <= age:
         doublings += 1
@@ -81,9 +81,12 @@ def _value(spec: Mapping[str, Any], item: Item, items: Sequence[Item]) -> float:
         rate = min(1.0, 0.2 * (1 + min(uses, 2)) / math.sqrt(1 + since / 4))
     chance = 1.0 - math.pow(1.0 - rate, min(spec.get("calls", 8), 10**9))
     words = float(spec.get("words", 4.0))
-    weight = (1.0 if fold(item.kind) == "tooloutput" else words) / max(words, 1.0)
-    length = item.tokens if item.original_tokens is None else item.original_tokens
-    return weight * math.sqrt(max(length, 0)) * chance * (1.0 - repeated)
+    most = max(words, 1.0)
+    tokens = max(item.tokens if item.original_tokens is None else item.original_tokens, 0)
+    shown = math.sqrt(tokens) * (1.0 - repeated) * chance
+    if fold(item.kind) == "tooloutput":
+        return shown / most + words / most * math.sqrt(min(said, tokens) * chance)
+    return words / most * shown
 
 
 def reuse(spec: Mapping[str, Any], item: Item, items: Sequence[Item]) -> float:
