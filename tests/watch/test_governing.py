@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import suppress
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from cupel.messages import MessageSession

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from cupel.cli import main

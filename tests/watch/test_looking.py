@@ -8,7 +8,7 @@ import socket
 import time
 from time import monotonic
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from tests.watch.upstream import GO_AWAY, answer, proxied, running, stream

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from time import monotonic
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from cupel.watch._page import branch_rows, turns_payload

@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, sleep
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from cupel.errors import ConfigurationError
@@ -85,7 +85,7 @@ def test_no_secret_is_written(tmp_path):
         httpx.post(url, json=body("openai", [*messages, said, *messages[:1]]), headers=other)
         proxy.turns(2)
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    assert b"python-httpx" in written  # the answer is there
+    assert b"python-httpx2" in written  # the answer is there
     assert b"2026-01-31" in written  # and no word that is no secret is replaced
     for secret in ("AUTHORIZATION", "APIKEY", "COOKIEVALUE", "SECONDCOOKIE", "GOOGLEKEY", "AZUREKEY", "QUERYKEY"):
         assert secret.encode() not in written

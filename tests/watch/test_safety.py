@@ -2,7 +2,7 @@
 
 import socket
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from tests.watch.agent import PATHS, body, history, reply_to

@@ -19,7 +19,7 @@ from cupel.page import LivePage, Variant
 from cupel.watch import page_app
 
 pytest.importorskip("starlette", reason="the extra watch is not installed")
-httpx = pytest.importorskip("httpx", reason="the extra watch is not installed")
+httpx = pytest.importorskip("httpx2", reason="the extra watch is not installed")
 
 ADDRESS = "http://127.0.0.1:8000"
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from cupel.messages import Bill

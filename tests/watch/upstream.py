@@ -15,7 +15,7 @@ import pytest
 
 uvicorn = pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
-pytest.importorskip("httpx")
+pytest.importorskip("httpx2")
 
 from cupel.watch._branches import Branch, WatchedTurn  # noqa: E402
 from cupel.watch._conversations import Store  # noqa: E402

@@ -15,7 +15,7 @@ from cupel.watch._reading import MAX_BODY, call_of, looks_like_call, path_at
 from cupel.watch._watcher import Exchange
 
 try:
-    import httpx
+    import httpx2 as httpx
     from starlette.applications import Starlette
     from starlette.requests import ClientDisconnect, Request
     from starlette.routing import Mount

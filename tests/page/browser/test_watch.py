@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from tests.page.browser.conftest import settle, until
