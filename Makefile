@@ -65,7 +65,7 @@ test-lowest: ## Run the tests with the oldest dependencies that pyproject.toml a
 	@$(MAKE) --no-print-directory oldest test VENV=.venvs/lowest
 
 oldest: $(VENV)/.stamp-dev
-	$(INSTALL) $$(sed -n -e '/^dependencies/,/^testing/p' -e '/^test = /p' pyproject.toml | grep -v '^dask' | grep -o '[a-z-]*>=[0-9.]*' | sed 's/>=/==/')
+	$(INSTALL) $$(sed -n -e '/^dependencies/,/^testing/p' -e '/^watch = /p' -e '/^test = /p' pyproject.toml | grep -v '^dask' | grep -o '[A-Za-z0-9-]*\(\[[a-z]*\]\)\?>=[0-9.]*' | sed 's/>=/==/')
 
 same-reports: ## Compare a fixed set of reports, byte by byte, between all supported Pythons that are found
 	@for version in $(VERSIONS); do \
