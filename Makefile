@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format test-all test-lowest oldest same-reports test-integrations test-watch-node fuzz fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
+.PHONY: help demo test check format test-all test-lowest oldest same-reports test-integrations test-watch-node test-servers fuzz fuzz-messages kill-batch coverage mutants bench bench-check measure docs pages build try-dist clean
 .SECONDARY:
 
 help: ## Show this list
@@ -105,6 +105,10 @@ test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node, Claude Code, Codex
 	cd .venvs/node/node_modules/@anthropic-ai/claude-code && node install.cjs
 	cd .venvs/node/node_modules/opencode-ai && node postinstall.mjs
 	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q -n 0 tests/watch/test_node.py tests/watch/test_clients.py
+
+test-servers: $(VENV)/.stamp-dev $(VENV)/.stamp-servers ## Run the recipes for web servers with Debian's Redis and PostgreSQL, which are installed if missing
+	scripts/install-servers
+	$(RUN) pytest -q -n 0 tests/servers
 
 fuzz: $(VENV)/.stamp-dev ## Search for counterexamples to the laws of the core, 20,000 examples each, differently each time
 	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/_internal/relations tests/policy tests/shorten tests/slicers
