@@ -10,7 +10,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cupel.shorten import arguments, head_tail, key_lines, matching, names, outline, shorten, stub, table, values
+from cupel.shorten import (
+    arguments,
+    escape_markers,
+    head_tail,
+    key_lines,
+    matching,
+    names,
+    outline,
+    shorten,
+    stub,
+    table,
+    values,
+)
 from cupel.tokens import CharacterEstimate, default_counter
 
 SHORTENERS = {
@@ -181,7 +193,7 @@ def test_json_is_still_json_without_the_markers_or_a_string_that_it_wraps(docume
             json.loads(short)
         except ValueError:
             pieces = [piece.strip("\n") for piece in MARKER.split(form)]
-            assert any(all(piece in text for piece in pieces) for text in strings_in(document))
+            assert any(all(piece in escape_markers(text) for piece in pieces) for text in strings_in(document))
 
 
 @pytest.mark.parametrize("name", REWRITING)

@@ -174,9 +174,9 @@ def test_a_wrapper_that_is_left_out_leaves_a_marker_for_members_that_say_somethi
     assert form.endswith("No space left on device\n")
 
 
-def test_a_wrapper_without_room_for_the_string_and_its_marker_is_emptied():
+def test_a_wrapper_without_room_for_its_members_is_left_out_for_the_line_that_says_most():
     form = shorten(json.dumps({"output": LOG + TRACEBACK, "exit_code": 1}, indent=2), 20, counter=COUNTER)
-    assert form == '{\n[cupel: "output", "exit_code" omitted]\n\n}'
+    assert form == "[cupel: 3 lines omitted]\nOSError: [Errno 28] No space left on device"
 
 
 def test_a_string_of_which_only_brackets_are_left_is_omitted():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeGuard
 
@@ -17,7 +17,6 @@ from cupel.shorten._pieces import (
     Pieces,
     escape_foreign,
     gaps,
-    joined,
     rendered,
     spread,
 )
@@ -26,8 +25,8 @@ from cupel.shorten._text import Page, Weigh, rare_words
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
 _DEEPEST = 24
 """Containers that are nested deeper than this are kept or omitted whole."""
-_SMALL, _FEW = 160, 64
-"""Members of an object that are shorter than the first come first, unless there are more of them than the second."""
+_SMALL = 160
+"""Members of an object that are shorter come first."""
 _USUAL = 0.6
 """A value that this share of the rows has in common makes rows with another value notable."""
 _FEWEST_ROWS = 3
@@ -103,26 +102,28 @@ class Context(NamedTuple):
     query: str
     plain: PlainText
     weigh: Weigh = len
-    nested: bool = False
-    """Whether the document is a string in another one; its own strings are then continued without quotes."""
 
     def weigh_string(self, text: str) -> int:
         return self.weigh(quoted(text)[1:-1])
 
     def inside(self) -> Context:
-        return Context(self.query, self.plain, self.weigh_string, nested=True)
+        return Context(self.query, self.plain, self.weigh_string)
 
 
 class Node:
     """A value in a JSON text, with its children once it has to be cut."""
 
-    def __init__(self, text: str, child: _Child, context: Context, depth: int) -> None:
+    def __init__(
+        self, text: str, child: _Child, context: Context, depth: int, varied: Mapping[str, float] | None = None
+    ) -> None:
         self._text, self._child, self._context, self._depth = text, child, context, depth
+        self._varied = varied or {}
         self._children: list[_Child] = []
         self._lengths: list[int] = []
         self._nodes: dict[int, Node] = {}
         self._pieces: Pieces | None = None
         self._inner: Page | Document | None = None
+        self._varied_members: dict[str, float] = {}
         self.length = context.weigh(text[child.start : child.end])
 
     def segments(self, room: int) -> list[str] | None:
@@ -139,17 +140,14 @@ class Node:
         before, after = text[child.start : child.at + 1], text[self._children[-1].end : child.end]
         room -= self._context.weigh(before) + self._context.weigh(after)
         kept = self._parts(room)
-        if not kept:
-            return self.emptied() if room >= MARKER else None
-        if self._main() not in (None, *kept) and self.wrapped() is not None:
-            return None
-        return [before, *self._written(kept), after]
-
-    def emptied(self) -> list[str]:
-        """Return a container with a marker in place of its children."""
-        text, child, children = self._text, self._child, self._children
-        before, after = text[child.start : child.at + 1], text[children[-1].end : child.end]
-        return [before, self._marker(0, len(children)), after]
+        main = self._main()
+        if main is not None and main not in kept:
+            if self._depth > 0 or self.wrapped() is not None:
+                return None
+            segments = self._node(main).segments(room - MARKER * (len(self._children) > 1))
+            kept = kept if segments is None else {main: segments}
+        # A marker in brackets says no more than a marker in their place.
+        return [before, *self._written(kept), after] if kept else None
 
     def wrapped(self) -> Wrapped | None:
         """Return the text or the document in the string that makes up nearly all of a value, or None."""
@@ -177,7 +175,8 @@ class Node:
 
     def _node(self, position: int) -> Node:
         if position not in self._nodes:
-            self._nodes[position] = Node(self._text, self._children[position], self._context, self._depth + 1)
+            child, varied = self._children[position], self._varied_members
+            self._nodes[position] = Node(self._text, child, self._context, self._depth + 1, varied)
         return self._nodes[position]
 
     def _open(self) -> None:
@@ -188,8 +187,14 @@ class Node:
         query, wanted = self._context.query, dict[int, float]()
         if query:
             wanted = rare_words([text[one.start : one.end].replace("\n", " ") + "\n" for one in self._children], query)
-        cutting = _MEMBERS if is_object(child.value) else _ROWS
-        self._pieces = Pieces(lengths, ranked_children(child.value, lengths, wanted), cutting)
+        rows = _rows(child.value)
+        if rows is None:
+            order: Iterable[int] = ranked_members(
+                [self._name(one) for one in self._children], lengths, wanted, self._varied
+            )
+        else:
+            order, self._varied_members = ranked_children(rows, lengths, wanted), varied_members(rows)
+        self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS)
         self._lengths = lengths
 
     def _parts(self, room: int) -> dict[int, list[str]]:
@@ -240,28 +245,17 @@ class Node:
     def _key(self, child: _Child) -> str:
         return self._text[child.start : child.at].rstrip(" \t\r\n:")
 
+    def _name(self, child: _Child) -> str:
+        return str(_scan(self._key(child))[0]) if child.at > child.start else ""
+
     def _string(self, room: int) -> list[str] | None:
-        """Return a long string in pieces: each gap ends the string, and its key begins the next one."""
+        """Return a long string as a shorter string, with its markers on separate lines of it."""
         child, context = self._child, self._context
         label = self._text[child.start : child.at]
         if self._inner is None:
             self._inner = _inner(child.value, context)
-        room -= context.weigh(label) + 2 + (0 if context.nested else len(label) + 4)
-        segments = self._inner.segments(room)
-        if segments is None:
-            return None
-        segments = joined(segments)
-        if context.nested:
-            inner = [one if isinstance(one, Marker) else quoted(one)[1:-1] for one in segments]
-            return [label + '"', *inner, '"']
-        # Brackets alone between two markers carry no information.
-        segments = [one for one in segments if isinstance(one, Marker) or any(map(str.isalnum, one))]
-        last = max((at for at, one in enumerate(segments) if not isinstance(one, Marker)), default=None)
-        if last is None:
-            return None
-        commas = [","] * last + [""] * (len(segments) - last)
-        pairs = zip(segments, commas, strict=True)
-        return [one if isinstance(one, Marker) else label + quoted(one) + comma for one, comma in pairs]
+        form = self._inner.build(room - context.weigh(label) - 2)
+        return None if form is None else [label + quoted(form)]
 
 
 class Document(Node):
@@ -288,10 +282,12 @@ class Document(Node):
             return None
         beside = [_members(wrapped.beside)] if wrapped.beside else []
         form = wrapped.inner.build(room - sum(len(marker) + 1 for marker in beside))
-        if form is not None:
-            return rendered([*beside, form])
-        emptied = rendered(self.emptied())
-        return emptied if len(emptied) <= room else None
+        return None if form is None else rendered([*beside, form])
+
+    def answer(self) -> str:
+        """Return the line that says most of the string that the document wraps; nothing if it wraps none."""
+        wrapped = self.wrapped()
+        return "" if wrapped is None else wrapped.inner.answer()
 
 
 def _says(value: object) -> bool:
@@ -338,23 +334,48 @@ def _children(text: str, parent: _Child, *, keyed: bool) -> Iterator[_Child]:
             at = _skip(text, at + 1)
 
 
-def ranked_children(value: Any, lengths: Sequence[int], wanted: dict[int, float]) -> Iterator[int]:
-    """Yield positions of rows or members in the order in which they are kept."""
-    order: list[int] = []
-    if is_object(value):
-        last = len(lengths) - 1  # so that the text after a last marker is more than a bracket
-        if last < _FEW:
-            order = sorted(
-                range(last + 1), key=lambda at: (lengths[at] > _SMALL, at != last or lengths[at] > MARKER, at)
-            )
-    else:
-        special = ranked_rows(value, wanted)
-        order = [*special[:1], len(lengths) - 1, 0, *special]
+def _rows(value: Any) -> list[Any] | None:
+    """Return the rows of an array, or of an object whose members are all objects; None for another object."""
+    if is_array(value):
+        return value
+    rows = [*value.values()] if is_object(value) else []
+    return rows if len(rows) >= _FEWEST_ROWS and all(map(is_object, rows)) else None
+
+
+def ranked_children(rows: Sequence[Any], lengths: Sequence[int], wanted: dict[int, float]) -> Iterator[int]:
+    """Yield positions of rows in the order in which they are kept: wanted and unusual ones, and those at both ends."""
+    special = ranked_rows(rows, wanted)
     given: set[int] = set()
-    for position in chain(order, spread(lengths, head=0.7, tail=0.3)):
+    for position in chain(special[:1], (len(lengths) - 1, 0), special, spread(lengths, head=0.7, tail=0.3)):
         if position not in given:
             given.add(position)
             yield position
+
+
+def ranked_members(
+    names: Sequence[str], lengths: Sequence[int], wanted: Mapping[int, float], varied: Mapping[str, float]
+) -> list[int]:
+    """Return positions of members in the order in which they are kept.
+
+    Wanted ones come first, then short ones before long ones; among these, those that differ most from row to row.
+    """
+
+    def rank(at: int) -> tuple[float, bool, float, int]:
+        return -wanted.get(at, 0.0), lengths[at] > _SMALL, -varied.get(names[at], 0.0), at
+
+    return sorted(range(len(names)), key=rank)
+
+
+def varied_members(rows: Sequence[Any]) -> dict[str, float]:
+    """Return for each key of the rows how many different values it has, as a share of the rows."""
+    objects = [row for row in rows if is_object(row)]
+    if len(objects) < _FEWEST_ROWS:
+        return {}
+    values: dict[str, set[str]] = {}
+    for row in objects:
+        for name, value in row.items():
+            values.setdefault(name, set()).add(repr(value))
+    return {name: len(found) / len(objects) for name, found in values.items()}
 
 
 def ranked_rows(rows: Sequence[Any], wanted: dict[int, float]) -> list[int]:

@@ -74,17 +74,6 @@ def without_images(text: str) -> str:
     return _IMAGE.sub(Marker.of("image"), text) if any(sign in text for sign in _IMAGES) else text
 
 
-def joined(segments: Iterable[str]) -> list[str]:
-    """Return segments with those between two markers as one."""
-    parts: list[str] = []
-    for one in segments:
-        if parts and not isinstance(one, Marker) and not isinstance(parts[-1], Marker):
-            parts[-1] += one
-        else:
-            parts.append(one)
-    return parts
-
-
 def rendered(segments: Iterable[str], end: str = "\n") -> str:
     """Return segments as one text, each marker on a separate line."""
     parts: list[str] = []

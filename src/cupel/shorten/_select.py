@@ -19,7 +19,9 @@ from cupel.shorten._request import Request
 from cupel.shorten._text import (
     Page,
     Weigh,
+    exceptions,
     holding_words,
+    is_silent,
     least,
     ranked,
     rare_words,
@@ -75,7 +77,8 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
         request = request.with_text(plain)
         if request.is_met:
             return plain
-    return str(request.longest(_form(plain, query).build) or least(request))  # no subclass, such as a marker
+    form = _form(plain, query)
+    return str(request.longest(form.build) or least(request, form.answer()))  # no subclass, such as a marker
 
 
 def _form(text: str, query: str) -> Page | Document:
@@ -104,7 +107,15 @@ def _json_lines(text: str, query: str) -> Page | None:
 
 def _page(query: str, text: str, weigh: Weigh = len) -> Page:
     def ranking(page: Page) -> Iterator[int]:
-        return spread(page.lengths, _between(page.lines, query), head=_HEAD, tail=_TAIL)
+        lines, silent = page.lines, list[int]()
+        answer = exceptions(lines)[:1]
+        yield from answer
+        for position in spread(page.lengths, _between(lines, query), head=_HEAD, tail=_TAIL):
+            if is_silent(lines[position]):
+                silent.append(position)
+            elif position not in answer:
+                yield position
+        yield from silent
 
     return Page(text, ranking, weigh=weigh)
 
@@ -116,6 +127,8 @@ def _between(lines: list[str], query: str) -> Iterator[int]:
     if len(trouble) < _USUAL * len(lines):
         for position in trouble:
             scores[position] = scores.get(position, 0.0) + 1.0
+    for position in exceptions(lines):
+        scores[position] = scores.get(position, 0.0) + 1.0
     yield from with_context(ranked(lines, scores), len(lines), before=1, after=2)
     depths = structure(lines)
     yield from sorted(depths, key=depths.__getitem__)

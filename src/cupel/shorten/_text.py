@@ -36,6 +36,15 @@ _NO_TROUBLE = re.compile(
     r"|private|protected|static|final|const|let|var|func|fn|[@#*}]|//|/\*|\"\"\")"
 )
 """A line that reports success, or a line of source code that only mentions errors."""
+_TRACEBACK = "Traceback (most recent call last)"
+_RAISED = re.compile(
+    r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Uncaught (?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
+    r"[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$)"
+    r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED \S)"
+)
+"""A line that names an exception, without the traceback before it."""
+_SILENT = re.compile(r"\s*(?:</?[\w:.-]+/?>(?:\w{0,8}</[\w:.-]+>)?|[^\w\s]*)\s*")
+"""A line with a tag or two, with brackets or with nothing: it says little without the lines around it."""
 _WORD, _NAME = re.compile(r"[\w./@~-]+"), re.compile(r"[\d_./@-]|.[A-Z]")
 _NAME_WEIGHT, _WORD_WEIGHT, _SHORTEST_WORD = 2.0, 0.7, 4
 """A line with a name from the query ranks above an error line, whose score is 1."""
@@ -142,6 +151,12 @@ class Page:
             segments.append(Marker.span("line", number, self.last))
         return segments
 
+    def answer(self) -> str:
+        """Return the line that says most: the last exception, or else the last line."""
+        raised = exceptions(self.lines)
+        last = next((at for at in reversed(range(len(self.lines))) if self.lines[at].strip()), 0)
+        return self.lines[raised[0] if raised else last].strip("\r\n") if self.lines else ""
+
     def _is_short(self, start: int, stop: int) -> bool:
         """Whether a gap is no longer than its own marker, which does not count lines that were missing before."""
         first, last = self.numbers[start], self.numbers[stop - 1]
@@ -155,14 +170,16 @@ class Page:
             return [line]
         if self._cut is not None and (segments := self._cut(position, size)) is not None:
             return segments
-        return cut_line(line, size * len(line) // max(self.lengths[position], 1))
+        size = size * len(line) // max(self.lengths[position], 1)
+        # What an exception is, its beginning says.
+        return cut_line(line, size, head=0.8 if _RAISED.match(line) else 0.5)
 
 
-def cut_line(line: str, size: int) -> list[str]:
+def cut_line(line: str, size: int, *, head: float = 0.5) -> list[str]:
     """Return the beginning and the end of a line, with a marker between them."""
     body = line.rstrip("\r\n")
-    first = _between_words(body, size // 2, -1)
-    last = max(_between_words(body, len(body) - (size - size // 2), 1), first)
+    first = _between_words(body, int(size * head), -1)
+    last = max(_between_words(body, len(body) - (size - int(size * head)), 1), first)
     marker = Marker.amount(last - first, "character")
     return [body[:first], marker, body[last:] + line[len(body) :]]
 
@@ -203,6 +220,23 @@ def troubled(lines: Sequence[str]) -> dict[int, float]:
     """Return the positions of lines with errors, failures and the like, each with the score 1."""
     found = _holding("".join(lines).lower(), _STEMS)
     return {position: 1.0 for position in sorted(found) if not _NO_TROUBLE.search(lines[position])}
+
+
+def is_silent(line: str) -> bool:
+    """Whether a line says nothing by itself, such as a closing tag or bracket."""
+    return len(line) <= MARKER and _SILENT.fullmatch(line) is not None
+
+
+def exceptions(lines: Sequence[str]) -> list[int]:
+    """Return the positions of lines that name an exception, the last first: what a traceback or a test run ends in."""
+    found = {at for at, line in enumerate(lines) if line[:1] not in " \t\r\n" and _RAISED.match(line)}
+    for header, line in enumerate(lines):
+        if _TRACEBACK in line:
+            depth = len(line) - len(line.lstrip())
+            after = (at for at in range(header + 1, len(lines)) if lines[at].strip())
+            ends = (at for at in after if len(lines[at]) - len(lines[at].lstrip()) <= depth)
+            found.update([at for at in [next(ends, None)] if at is not None])
+    return sorted(found, reverse=True)
 
 
 def holding_words(lines: Sequence[str], query: str) -> dict[int, float]:
@@ -273,9 +307,12 @@ def with_context(positions: Iterable[int], count: int, *, before: int, after: in
                 yield position
 
 
-def least(request: Request) -> str:
-    """Return the shortest form: a marker alone, or nothing."""
-    return request.first_allowed(Marker.amount(line_count(request.text), "line"), Marker.of("text"))
+def least(request: Request, answer: str = "") -> str:
+    """Return the shortest form: the line that says most after a marker, a marker alone, or nothing."""
+    count = line_count(request.text)
+    others = Marker.amount(count - 1, "line") if count > 1 else Marker.of("text")
+    forms = [f"{others}\n{answer}"] if answer and answer != request.text else []
+    return request.first_allowed(*forms, Marker.amount(count, "line"), Marker.of("text"))
 
 
 def line_count(text: str) -> int:
