@@ -156,7 +156,7 @@ def test_a_longer_history_never_gives_the_identical_request() -> None:
 
 def test_without_gaps_outputs_are_shortened_too() -> None:
     history = [user("Find the bug."), *steps(0, 3), *step(3, lines=900), *steps(4, 7)]
-    turn = MessageSession[Message](3000, gaps=False, **OPTIONS).fit(history)
+    turn = MessageSession[Message](3000, gaps=False, keep=0.5, **OPTIONS).fit(history)
     assert turn.total_tokens > 1500
     assert "c3" in json.dumps(turn.messages)
 

@@ -109,9 +109,9 @@ def test_words_for_more_and_less():
     )
 
 
-def paying(proxy):
-    """Make the proxy's run one that cost more than sending everything."""
-    proxy.watcher.total = replace(proxy.watcher.total, price=1.1 * proxy.watcher.in_full.price)
+def paying(proxy, share=1.1):
+    """Make the proxy's run one that cost a share of what sending everything would have."""
+    proxy.watcher.total = replace(proxy.watcher.total, price=share * proxy.watcher.in_full.price)
 
 
 def test_where_governing_cost_more_the_summary_says_so_and_names_a_budget():
@@ -120,6 +120,7 @@ def test_where_governing_cost_more_the_summary_says_so_and_names_a_budget():
             httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages), timeout=30)
         proxy.turns(TURNS)
         largest = max(turn.appended.sent for turn in proxy.branches[0].turns if turn.appended)
+        paying(proxy, 0.9)
         assert len(_summary(proxy.watcher, None)) == 2
         paying(proxy)
         lines = _summary(proxy.watcher, None)

@@ -194,7 +194,7 @@ class SessionMemory(BaseChatStoreMemory):  # type: ignore[misc, unused-ignore]
     system_messages: Any = Field(default="keep", description="What becomes of system messages after the first ones.")
     system: str | None = Field(default=None, description="A prompt that an agent or engine adds, to be counted.")
     prices: Prices | None = Field(default=None, description="How the provider caches; None for its default.")
-    keep: float = Field(default=0.5, description="The share of the free room that a cut fills.")
+    keep: float = Field(default=0.45, description="The share of the free room that a cut fills.")
     forms: Any = Field(default=None, exclude=True, description="False to shorten no tool output, or a shortener.")
     note: Any = Field(default=None, exclude=True, description="A function that writes the note on omitted messages.")
     query: str | None = Field(default=None, description="What a policy's scorer looks for.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from math import sqrt
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from cupel._internal.checks import warn
@@ -47,8 +48,6 @@ _LIMITS: Final = (160, 64, 32, 16, 8, 4)
 """Texts of older steps may be cut to these parts of the window."""
 _SHRINKS: Final = 0.8
 """A form that keeps more of the tokens than this is not offered."""
-_SHARE: Final = 0.35
-"""A form with a share x of the tokens keeps x ** `_SHARE` of the score, but for that of the words beside the calls."""
 _WORDS: Final = 30
 """So many tokens of words beside the calls, which every form keeps, are worth as much as the rest of a step."""
 _WINDOWS: Final = 3
@@ -192,23 +191,34 @@ class Cut:
     terms: CutTerms
     room: Room
     last: Last
+    source: Sequence[Any]
+    """The whole history."""
 
     @cached_property
     def forms(self) -> Forms:
         """The forms that may be sent: without thinking that is bound to another prefix than the request will have."""
         bare = self.history.options.thinking == "bound"
-        again = self._called_again()
-        return Forms(self.history, self.terms.shortener, self.terms.parts, bare=bare, called_again=again)
+        again = {at for index in self._superseded for at in self.history.places(index)}
+        return Forms(
+            self.history,
+            self.terms.shortener,
+            self.terms.parts,
+            bare=bare,
+            called_again=again,
+            source=self.source,
+        )
 
-    def _called_again(self) -> set[int]:
-        """Return the positions of the messages of units whose calls were all made again later."""
-        found: set[int] = set()
-        newer: set[tuple[str, str]] = set()
+    @cached_property
+    def _superseded(self) -> dict[int, int]:
+        """The units whose calls were all made again later, each with the newest unit that made its first one."""
+        found: dict[int, int] = {}
+        newest: dict[tuple[str, str], int] = {}
         for index in reversed(self.history.sendable()):
             calls = [call for one in self.history.of(index) for call in zip(one.tools, one.arguments, strict=False)]
-            if calls and newer.issuperset(calls):
-                found.update(self.history.places(index))
-            newer.update(calls)
+            if calls and newest.keys() >= {*calls}:
+                found[index] = newest[calls[0]]
+            for call in calls:
+                newest.setdefault(call, index)
         return found
 
     @cached_property
@@ -227,7 +237,14 @@ class Cut:
         """Return what must be in a request with some room."""
         total = sum(self.forms.tokens(index) for index in self.recent)
         excess = total - self.terms.filled(self.room)
-        return Present(history=self.history, forms=self.forms, room=room, excess=excess, gaps=self.terms.gaps)
+        return Present(
+            history=self.history,
+            forms=self.forms,
+            room=room,
+            excess=excess,
+            gaps=self.terms.gaps,
+            superseded=self._superseded,
+        )
 
     @cached_property
     def smallest_note(self) -> int:
@@ -382,13 +399,13 @@ class Cut:
             tokens = sum(one.tokens for one in forms.messages(index, limit, chosen=True))
             if (base is None or limit < base) and tokens <= _SHRINKS * longest:
                 sizes.setdefault(tokens, limit)
-        if longest == 0 or (len(sizes) == 1 and not forms.is_called_again(index)):
+        if longest == 0 or (len(sizes) == 1 and index not in self._superseded):
             return [(self._item(index, base, pinned=False), base)]
         label = str(self.history.places(index)[0])
         whole = max(self.forms.tokens(index), 1)
         said = self._reuse[index]["said"]
         words = said / (said + _WORDS)
-        worths = [words + (1 - words) * min(1.0, (tokens / whole) ** _SHARE) for tokens in sizes]
+        worths = [words + (1 - words) * _kept_score(min(1.0, tokens / whole)) for tokens in sizes]
         return [
             (self._item(index, limit, pinned=False, label=label, worth=worth), limit)
             for limit, worth in zip(sizes.values(), worths, strict=True)
@@ -405,7 +422,7 @@ class Cut:
 
     @cached_property
     def _reuse(self) -> dict[int, dict[str, float]]:
-        return self.history.reuse(self.recent)
+        return self.history.reuse(self.recent, self._superseded)
 
     def finish(self, selection: KeptUnits, words: Mapping[int, str]) -> MessageRequest:
         """Return the request, with a note for each gap, and texts made longer where there is room.
@@ -459,7 +476,7 @@ class Cut:
         newest = present.newest()
         for index in sorted(chosen, reverse=True):
             limit = chosen[index]
-            if limit is None or self.forms.is_called_again(index):
+            if limit is None or index in self._superseded:
                 continue
             stays, base = index in newest or index in selection.held, present.base(index)
             if not stays and (limit != base or self.last.limits.get(self.history.places(index)[-1], -1) == limit):
@@ -473,6 +490,11 @@ class Cut:
                 left, room = left - gained, room - gained
                 chosen[index] = longer
         return chosen
+
+
+def _kept_score(share: float) -> float:
+    """Return the share of the score that a form keeps with a share of the tokens: its power of 3/8."""
+    return sqrt(sqrt(share)) * sqrt(sqrt(sqrt(share)))
 
 
 def _is_shorter(limit: int | None, other: int | None) -> bool:

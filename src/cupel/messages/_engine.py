@@ -88,12 +88,17 @@ class Conversation:
         return tuple(last[: next((n for n, (one, now) in pairs if one.digest != now.digest), len(last))])
 
     @cached_property
+    def _continues(self) -> bool:
+        """Whether the history is that of the last request with new messages at its end."""
+        return len(self.messages) >= self.state.seen and len(self.kept) == len(self.state.last) > 0
+
+    @cached_property
     def _waiting(self) -> set[int]:
         return {at for at in self.state.waiting if at < len(self.messages)}
 
     def _continued_view(self) -> list[int] | None:
         """Return the positions of the last request and of the new messages; None to read the whole history."""
-        if not self.kept:
+        if not self._continues:
             return None
         start = self.kept[-1].at + 1
         new = range(start, len(self.messages))
@@ -127,7 +132,7 @@ class Conversation:
         elif not self.kept:
             return None
         else:
-            messages = self._appended(history, room, whole)
+            messages = self._appended(history, room)
             notes = None if messages is None else self._notes_of(history, self._restored(history))
         if messages is None or notes is None:
             return None
@@ -136,13 +141,15 @@ class Conversation:
         full = _COLD_SHARE if self.is_cold and whole > room.soft else 1.0
         return request if request.tokens <= full * room.soft else None
 
-    def _appended(self, history: History, room: Room, whole: int) -> list[Message] | None:
+    def _appended(self, history: History, room: Room) -> list[Message] | None:
         """Return the messages of the last request as they were sent, and the new ones, long outputs cut."""
         again = {entry.at for entry in self.kept if entry.called_again}
-        forms = Forms(history, self.terms.shortener, called_again=again)
+        forms = self._forms(history, again)
         kept = {entry.at: entry for entry in self.kept}
         start = self.kept[-1].at + 1 if self.kept else 0
-        present = Present(history=history, forms=forms, room=room.soft, excess=whole - self.terms.filled(room))
+        new = sum(one.tokens for one in history.messages if one.at >= start)
+        excess = sum(entry.size for entry in self.kept) + new - self.terms.filled(room)
+        present = Present(history=history, forms=forms, room=room.soft, excess=excess)
         found: list[Message] = []
         for index in history.sendable():
             limit = present.base(index) if history.places(index)[-1] >= start else None
@@ -154,7 +161,7 @@ class Conversation:
                     sent = one if limit is None else forms.message(one, limit)
                 else:
                     is_whole = entry.limit is None and not entry.bare
-                    sent = one if is_whole else forms.message(one, entry.limit, bare=entry.bare)
+                    sent = one if is_whole else forms.message(one, entry.limit, bare=entry.bare, asked=entry.asked)
                 if sent is None or (entry is not None and sent.tokens != entry.tokens):
                     return None
                 found.append(sent)
@@ -208,7 +215,7 @@ class Conversation:
 
         They say whether the history fits again, if a request may be longer than before.
         """
-        if self.kept and len(self.kept) == len(self.state.last):
+        if self._continues:
             return self.state.whole + sum(one.tokens for one in history.messages if one.at >= self.state.seen)
         total, at = 0, len(self.messages)
         while at > 0 and total <= _FAR * self.budget.max_tokens:
@@ -223,7 +230,9 @@ class Conversation:
         is_complete = sum(one.at >= 0 for one in history.messages) == len(self.messages)
         last = Last()
         if self.kept:
-            notes = {entry.at: entry.note for entry in self.kept if entry.note is not None}
+            # A history that goes back is read as a whole, so what was omitted is counted anew.
+            told = self.kept if self._continues else ()
+            notes = {entry.at: entry.note for entry in told if entry.note is not None}
             last = Last({entry.at: entry.limit for entry in self.kept}, notes)
             if not is_complete and history.options.thinking == "bound":
                 start = min(self._recent(room), self.kept[-1].at + 1)
@@ -234,7 +243,7 @@ class Conversation:
             history = read_history(self.messages, self.reader)
         if _tokens(history, room.soft) > room.soft:
             history.drop_stale()
-        return Cut(history, self.terms, room, last)
+        return Cut(history, self.terms, room, last, self.messages)
 
     def _recent(self, room: Room) -> int:
         """Return the position from which on steps can be selected; no unit lies on both sides of it."""
@@ -252,6 +261,9 @@ class Conversation:
             at = start
         return 0
 
+    def _forms(self, history: History, called_again: set[int]) -> Forms:
+        return Forms(history, self.terms.shortener, called_again=called_again, source=self.messages)
+
     def bound(self, history: History, messages: Sequence[Message], notes: Mapping[int, PlacedNote]) -> list[Message]:
         """Return messages with the thinking that is still bound to what comes before it, and without any other.
 
@@ -264,13 +276,15 @@ class Conversation:
         is_append = same == len(self.state.last) and bool(self.state.turns)
         whole = {one.at: one for one in history.messages}
         again = {one.at for one in messages if one.called_again}
-        forms = Forms(history, self.terms.shortener, called_again=again)
+        forms = self._forms(history, again)
         found: list[Message] = []
         for number, one in enumerate(messages):
             stays = number < same or is_append
             if self.state.turns and number < same:
                 stays = not self.state.last[number].bare
-            sent = one if one.bare != stays else forms.message(whole[one.at], one.limit, bare=not stays)
+            sent = (
+                one if one.bare != stays else forms.message(whole[one.at], one.limit, bare=not stays, asked=one.asked)
+            )
             if sent is not None:
                 found.append(sent)
         return found
@@ -321,6 +335,7 @@ def entries_of(request: MessageRequest) -> tuple[Entry, ...]:
             limit=one.limit,
             bare=one.bare,
             called_again=one.called_again,
+            asked=one.asked,
             note=notes[one.at].note if one.at in notes else None,
         )
         for one in request.messages

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cupel._internal.checks import as_function, as_text
 from cupel.messages._formats import OUTPUTS
 from cupel.messages._notes import CALLED_AGAIN
-from cupel.shorten import shorten
+from cupel.shorten import Rarity, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -23,6 +23,9 @@ LEAST_LIMIT: Final = 40
 """Texts of older steps are cut to no fewer tokens; the outputs of calls that were made again later, to these."""
 _LONGEST_QUESTION = 300
 """Characters of a message of the user that tells which lines of an output matter; a longer one matches too many."""
+
+_USES = 3
+"""The newest calls that used an output tell which parts of it matter."""
 
 UnitKind = Literal["step", "system", "talk", "user"]
 """A `step` holds calls with their outputs, `talk` is the assistant's words without a call."""
@@ -44,6 +47,7 @@ class Forms:
         parts: the texts that may be shortened in units that a pipeline chooses.
         bare: whether the forms lack their thinking.
         called_again: positions of messages whose calls were made again later: their shorter texts say so.
+        source: the whole history, of which a view may hold a part.
     """
 
     def __init__(
@@ -54,8 +58,11 @@ class Forms:
         *,
         bare: bool = False,
         called_again: AbstractSet[int] = frozenset(),
+        source: Sequence[Any] = (),
     ) -> None:
         self._history = history
+        self._source = source
+        self._known: dict[int, tuple[int, ...]] = {}
         self._called_again = called_again
         framework = history.options.framework
         self._shortener = False if framework is not None and framework.with_outputs is None else shortener
@@ -109,17 +116,37 @@ class Forms:
         return [one for one in wanted if one is not None]
 
     def message(
-        self, message: Message, limit: int | None, *, bare: bool = False, chosen: bool = False
+        self,
+        message: Message,
+        limit: int | None,
+        *,
+        bare: bool = False,
+        chosen: bool = False,
+        asked: tuple[int, ...] | None = None,
     ) -> Message | None:
-        """Return a message in a form; None if nothing of it is left without its thinking."""
+        """Return a message in a form; None if nothing of it is left without its thinking.
+
+        Args:
+            message: the message as it is.
+            limit: the most tokens of each of its texts.
+            bare: whether its thinking is left out.
+            chosen: whether a pipeline chose it.
+            asked: the messages that tell what matters in it, where it was sent before in this form.
+        """
         parts = self._parts if chosen and self._parts != OUTPUTS else self._parts_of(message)
-        key = limit, parts, bare, message.at in self._called_again
+        if limit is None or not parts or self._shortener is False:
+            asked = ()
+        elif asked is None:
+            asked = self._asked(message)
+        key = limit, parts, bare, message.at in self._called_again, asked
         if key not in message.made:
-            message.made[key] = self._made(message, limit, parts, bare=bare)
+            message.made[key] = self._made(message, limit, parts, asked, bare=bare)
         found: Message | None = message.made[key]
         return found
 
-    def _made(self, message: Message, limit: int | None, parts: tuple[Part, ...], *, bare: bool) -> Message | None:
+    def _made(
+        self, message: Message, limit: int | None, parts: tuple[Part, ...], asked: tuple[int, ...], *, bare: bool
+    ) -> Message | None:
         other = self._without_thinking(message) if bare else message
         if other is None or limit is None or not parts or self._shortener is False:
             return other
@@ -127,12 +154,12 @@ class Forms:
         texts = fmt.texts_in(other.view, parts)
         if all(counter.count(text) <= limit for text in texts):
             return other
-        query, again = self._asked_before(message), message.at in self._called_again
+        query, again = self._query(asked, texts), message.at in self._called_again
         forms = [self._text(text, limit, query, again=again) for text in texts]
         if forms == texts:
             return other
         view = fmt.with_texts(other.view, forms, parts)
-        shorter = self._history.reader.changed(other, view, limit=limit, called_again=again)
+        shorter = self._history.reader.changed(other, view, limit=limit, called_again=again, asked=asked)
         return shorter if shorter is not None and shorter.tokens < other.tokens else other
 
     def _without_thinking(self, message: Message) -> Message | None:
@@ -152,10 +179,6 @@ class Forms:
                 return message
         return history.reader.changed(message, view, bare=True)
 
-    def is_called_again(self, index: int) -> bool:
-        """Return whether the calls of a unit were made again later."""
-        return not self._called_again.isdisjoint(self._history.places(index))
-
     def _text(self, text: str, limit: int, query: str | None, *, again: bool = False) -> str:
         counter = self._history.counter
         if counter.count(text) <= limit:
@@ -169,13 +192,42 @@ class Forms:
                 return form or text
         return shorten(text, limit, counter=counter, query=query) or text
 
-    def _asked_before(self, message: Message) -> str | None:
-        """Return the newest question of the user before a message: later ones must not change a form that was sent."""
-        for other in reversed(self._history.messages):
-            if 0 <= other.at < message.at and other.role == "user" and other.speaks and not other.is_output:
-                asked = " ".join(other.texts).strip()
-                return asked if 0 < len(asked) <= _LONGEST_QUESTION else None
-        return None
+    def _asked(self, message: Message) -> tuple[int, ...]:
+        """Return the messages that tell what matters in one: the question before it, and later calls that use it."""
+        if message.at not in self._known:
+            question: tuple[int, ...] = ()
+            for other in reversed(self._history.messages):
+                if 0 <= other.at < message.at and other.role == "user" and other.speaks and not other.is_output:
+                    question = (other.at,)
+                    break
+            own = _names(message, message.texts) if message.results else frozenset[str]()
+            later = (other for other in self._history.messages if own and other.calls and other.at > message.at)
+            uses = [other.at for other in later if not own.isdisjoint(_names(other, other.arguments))]
+            self._known[message.at] = (*question, *uses[-_USES:])
+        return self._known[message.at]
+
+    def _query(self, asked: Sequence[int], texts: Sequence[str]) -> str | None:
+        """Return the words of messages that matter in some texts: short questions, and names that calls used."""
+        words: list[str] = []
+        for at in asked:
+            if at >= len(self._source):
+                continue
+            one = self._history.reader.read(self._source, (at,), more=True)[0]
+            if one.calls:
+                words += [name for name in sorted(_names(one, one.arguments)) if any(name in text for text in texts)]
+            elif len(question := " ".join(one.texts).strip()) <= _LONGEST_QUESTION:
+                words.append(question)
+        return " ".join(words) or None
+
+
+def _names(message: Message, texts: Sequence[str]) -> frozenset[str]:
+    """Return the names in the texts of a message."""
+    if "names" not in message.made:
+        names = Rarity()
+        names.add("\n".join(texts))
+        message.made["names"] = frozenset(names)
+    found: frozenset[str] = message.made["names"]
+    return found
 
 
 def level(sizes: Sequence[int], allowed: int) -> int:

@@ -21,7 +21,7 @@ from cupel.model import ContextItem, ContextKind, ContextSource
 from cupel.scorers import REUSE_KEY, trace_reuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Container
 
     from cupel.messages._units import Message, Unit
     from cupel.tokens import TokenCounter
@@ -122,12 +122,12 @@ class History:
             for index in indexes
         ]
 
-    def reuse(self, indexes: Sequence[int]) -> dict[int, dict[str, float]]:
-        """Return how each of some units was used by later ones, for its metadata."""
+    def reuse(self, indexes: Sequence[int], superseded: Container[int] = ()) -> dict[int, dict[str, float]]:
+        """Return how each of some units was used by later ones, for its metadata; superseded ones are repeated."""
         traced = trace_reuse(_texts(self.of(index)) for index in indexes)
         said = [self._said(index) for index in indexes]
         return {
-            index: reuse._replace(said=words).to_dict()
+            index: reuse._replace(said=words, repeated=1.0 if index in superseded else reuse.repeated).to_dict()
             for index, reuse, words in zip(indexes, traced, said, strict=True)
         }
 

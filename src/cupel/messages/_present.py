@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from cupel.messages._forms import LEAST_LIMIT, level
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from cupel.messages._forms import Forms
@@ -52,6 +52,8 @@ class Present:
     """Tokens of the history beyond those that are in use after a cut."""
     gaps: bool = True
     """Whether newer units than an omitted one may be sent."""
+    superseded: Mapping[int, int] = field(default_factory=dict[int, int])
+    """The units whose calls were made again later, each with the unit that made them."""
     _bases: Held = field(default_factory=dict[int, "int | None"])
 
     def base(self, index: int) -> int | None:
@@ -67,7 +69,10 @@ class Present:
         filling = sum(sizes) - self.excess
         most = max(int(LARGEST_OUTPUT * self.room), filling)
         limit = max(1, min(most, level(sizes, max(int(PRESENT_SHARE * self.room), filling))))
-        limit = min(limit, LEAST_LIMIT) if self.forms.is_called_again(index) else limit
+        if (newer := self.superseded.get(index)) is not None:
+            # An older answer is never longer than the newer one, and among older steps the first to be shortened.
+            fresh = self.base(newer) or max(self.forms.sizes(newer), default=0)
+            limit = max(1, min(limit, fresh if index in self.newest() else LEAST_LIMIT))
         return None if max(sizes, default=0) <= limit else limit
 
     def tokens(self, index: int, limit: int | None) -> int:

@@ -176,7 +176,7 @@ class HistoryReader:
         other.at, other.source, other.raw, other.view = message.at, message.source, message.raw, view
         other.counter, other.digest, other.is_altered = message.counter, message.digest, True
         other.is_output, other.limit, other.bare = message.is_output, message.limit, message.bare
-        other.called_again = message.called_again
+        other.called_again, other.asked = message.called_again, message.asked
         other.marks = message.marks
         for name, value in differences.items():
             setattr(other, name, value)

@@ -96,7 +96,7 @@ class MessageSession(Generic[M]):
         *,
         provider: Provider | None = None,
         prices: Prices | None = None,
-        keep: float = 0.5,
+        keep: float = 0.45,
         note: NoteFunction | None = None,
         observation: Callable[[M], bool] | None = None,
         forms: Shortener | Literal[False] | None = None,

@@ -52,6 +52,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """Whether its thinking was removed; it must not come back."""
     called_again: bool = False
     """Whether its texts were cut because the same call was made again later."""
+    asked: tuple[Amount, ...] = ()
+    """The positions of the messages that told what mattered in its texts, where they were cut."""
     note: Note | None = None
     """The note that it holds, or that comes before it."""
 

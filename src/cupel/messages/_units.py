@@ -88,6 +88,8 @@ class Message:
     """Whether its thinking was removed."""
     called_again: bool = False
     """Whether its texts were cut because the same call was made again later."""
+    asked: tuple[int, ...] = ()
+    """The positions of the messages that told what mattered in its texts, where they were cut."""
     counter: TokenCounter | None = None
     digest: str = ""
     """A hash of the message as it came, whatever the order of its fields, its null fields and its cache marks."""
