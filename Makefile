@@ -12,7 +12,7 @@ CORE := model _internal/columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
 CORE_TESTS := $(wildcard $(foreach name,$(CORE) _internal/relations oracle analytics diagnostics page,tests/$(name)) $(foreach name,$(CORE),src/cupel/$(name) src/cupel/$(name).py))
 VERSIONS := 3.11 3.12 3.13 3.14
-FRAMEWORKS := botocore claude-agent-sdk dask genai google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks
+FRAMEWORKS := botocore claude-agent-sdk dask genai google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks splintr
 
 ifdef UV
 NEW_VENV = uv venv --quiet --seed --clear --python "$(PYTHON)" $(VENV)

@@ -3,6 +3,7 @@
 Counts the instructions of a few small scenarios under valgrind, which repeats on a machine however busy, and compares
 them with the figures committed for this minor version of Python. Only what happens inside an `exec` of a string is
 counted, not the start of the interpreter nor the imports; a scenario's count is that of several runs less that of none.
+What happens once in a process, such as the import, is the count of a whole process less that of one without it.
 
 Exit codes: 0 nothing grew; 1 something did; 2 could not be checked (no valgrind, or no figures for this Python yet).
 `--update` writes the present counts into the figures.
@@ -28,6 +29,15 @@ TOLERANCE = 0.05
 TIMES = 20
 WARM_UP = 20  # imports on first use, caches and specialised bytecode are not what is counted
 COUNTED = "PyRun_StringFlags"  # the function of the interpreter that executes a string: counting is on while it runs
+
+
+_COUNTER = "import sys; sys.modules['splintr'] = None; from cupel.tokens import default_counter as counter"
+COLD = {
+    "import of MessageSession": ("pass", "from cupel import MessageSession"),
+    "import of Pipeline": ("pass", "from cupel import Pipeline"),
+    "first count, tiktoken": (f"{_COUNTER}; counter()", f"{_COUNTER}; counter().count('hello')"),
+}
+"""What happens once: the code of a process without it, and of one with it."""
 
 
 def scenarios() -> dict[str, Callable[[], object]]:
@@ -73,6 +83,7 @@ def count() -> dict[str, int]:
     names = list(scenarios())
     nothing, *totals = _totals()[-len(names) - 1 :]  # what comes before are strings that imports execute
     counts = {name: round((total - nothing) / TIMES) for name, total in zip(names, totals, strict=True)}
+    counts |= {name: _whole(code) - _whole(without) for name, (without, code) in COLD.items()}
     for name, instructions in counts.items():
         print(f"{name:<45} {instructions:>12,}")
     return counts
@@ -80,14 +91,21 @@ def count() -> dict[str, int]:
 
 def _totals() -> list[int]:
     """Instructions within each executed string, in their order."""
+    counted = ["--collect-atstart=no", f"--toggle-collect={COUNTED}", f"--dump-after={COUNTED}"]
+    return _callgrind(*counted, sys.executable, "-m", "benchmarks.instructions", "--worker")
+
+
+def _whole(code: str) -> int:
+    """Instructions of a process that runs the code, from its start to its end."""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)  # what it imports is compiled now, not counted
+    return sum(_callgrind(sys.executable, "-c", code))
+
+
+def _callgrind(*command: str) -> list[int]:
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "callgrind.out"
-        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no"]
-        counted = [f"--toggle-collect={COUNTED}", f"--dump-after={COUNTED}"]
-        worker = [sys.executable, "-m", "benchmarks.instructions", "--worker"]
-        subprocess.run(
-            [*valgrind, *counted, *worker], check=True, env={"PYTHONHASHSEED": "0"}, cwd=ROOT, capture_output=True
-        )
+        valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}.0"]
+        subprocess.run([*valgrind, *command], check=True, env={"PYTHONHASHSEED": "0"}, cwd=ROOT, capture_output=True)
         dumps = sorted(out.parent.glob("callgrind.out.*"), key=lambda dump: int(dump.suffix[1:]))
         texts = "".join(dump.read_text("utf-8") for dump in dumps)
     return [int(total) for total in re.findall(r"^totals: (\d+)", texts, re.MULTILINE)]

