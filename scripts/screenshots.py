@@ -57,10 +57,10 @@ def take_watch(browser: Browser) -> None:
         answers = [at for at, message in enumerate(history) if message["role"] == "assistant" and at > 1]
         for at in answers[:TURNS]:
             body = {"model": "gpt-5", "messages": history[:at]}
-            httpx.post(f"{address}/v1/chat/completions", json=body)
+            httpx.post(f"{address.partition('/_cupel/')[0]}/v1/chat/completions", json=body)
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": WIDTH, "height": TALL}, color_scheme=scheme)
-            page.goto(f"{address}/_cupel/")
+            page.goto(address)
             page.wait_for_timeout(3000)
             page.evaluate("setTurn({ turn: turnsNow().findLastIndex((turn) => rewrittenOf(turn) > turn.sent / 2) })")
             page.wait_for_timeout(500)
@@ -98,11 +98,11 @@ def provider() -> Iterator[str]:
 
 @contextlib.contextmanager
 def watched(upstream: str) -> Iterator[str]:
-    """The address of a proxy in front of it, which keeps requests under a budget."""
+    """The page of a proxy in front of it, which keeps requests under a budget."""
     command = [sys.executable, "-m", "cupel", "watch", "--upstream", upstream, "--budget", str(BUDGET), "--no-record"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         line = next(line for line in process.stderr or () if "/_cupel/" in line)
-        yield line.split()[-1].removesuffix("/_cupel/")
+        yield line.split()[-1]
         process.terminate()
 
 
