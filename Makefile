@@ -104,7 +104,8 @@ test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node, Claude Code, Codex
 	  @anthropic-ai/claude-code@2 @openai/codex opencode-ai@1
 	cd .venvs/node/node_modules/@anthropic-ai/claude-code && node install.cjs
 	cd .venvs/node/node_modules/opencode-ai && node postinstall.mjs
-	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q -n 0 tests/watch/test_node.py tests/watch/test_clients.py tests/watch/test_client_logs.py
+	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q -n 0 tests/watch/test_node.py tests/watch/test_clients.py \
+	  tests/watch/test_client_logs.py tests/watch/test_governing.py::test_a_large_request_keeps_no_other_waiting
 
 fuzz: $(VENV)/.stamp-dev ## Search for counterexamples to the laws of the core, 20,000 examples each, differently each time
 	$(RUN) pytest -n auto --hypothesis-profile=fuzz tests/oracle tests/_internal/relations tests/policy tests/shorten tests/slicers

@@ -190,23 +190,34 @@ class AgentProvider(Provider):
     Args:
         paths: The files, of which each call names the next.
         cache: Counts tokens.
+        cut: The number of an answer whose stream ends too early, once: after its first events, or without any.
+        left: How many events there are; the connection is closed after them.
+        busy: The number of an answer from which on the model of the first request is overloaded.
     """
 
-    def __init__(self, paths: list[str], cache: CachingProvider) -> None:
+    def __init__(self, paths: list[str], cache: CachingProvider, *, cut: int = 0, left: int = 2, busy: int = 0) -> None:
         super().__init__()
         self.paths, self.cache, self.asked = paths, cache, 0
+        self.cut, self.left, self.busy, self.model = cut, left, busy, ""
 
     def __call__(self, request: Received) -> Reply:
         path = request.path.partition("?")[0]
         if request.line.startswith("HEAD") or path not in _SPEAKS:
             return super().__call__(request)
         sent, call = request.json, None
+        self.model = self.model or sent["model"]
+        if self.busy and self.asked >= self.busy and sent["model"] == self.model:
+            error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+            return answer(error, 529, "content-type: application/json\r\nretry-after: 0")
         offered = {tool.get("name") or tool.get("type") for tool in sent.get("tools") or ()}
         found = next((name for name in _READS if name in offered), None)
         if found is not None and self.asked < len(self.paths):
             self.asked += 1
             call = Call(found, json.dumps(_READS[found](self.paths[self.asked - 1])), 1 + self.asked)
         told = _SPEAKS[path](sent, *self.cache.serve(sent)[:3], call)
+        if isinstance(told, list) and call is not None and self.asked == self.cut:
+            self.cut, self.asked = 0, self.asked - 1
+            return stream(told[: self.left], self.wait, ends=not self.left)
         return stream(told, self.wait) if isinstance(told, list) else answer(told)
 
 
