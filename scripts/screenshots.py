@@ -21,9 +21,13 @@ from playwright.sync_api import Browser, sync_playwright
 from cupel.cli import main as cupel
 from cupel.demo import conversation
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.evaluation.logs import ClaudeLog
+
 ASSETS = Path(__file__).parents[1] / "docs/assets"
 WIDTH, HEIGHT, TALL = 1280, 1000, 1400
 BUDGET, TURNS = 6000, 46
+SHORT, PAUSE, SWITCH, COMPACTION, TURN = 780, 50, 90, 122, 25
 
 
 def main() -> None:
@@ -31,6 +35,7 @@ def main() -> None:
         cupel(["demo", "--format", "json"])
         browser = session.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         take_page(browser, Path(folder, "cupel-demo/page.html").as_uri())
+        take_logs(browser, Path(folder))
         take_watch(browser)
         browser.close()
     print(*(f"wrote docs/assets/{file.name}" for file in sorted(ASSETS.glob("*.png"))), sep="\n")
@@ -48,6 +53,33 @@ def take_page(browser: Browser, address: str) -> None:
         page.evaluate("scrollTo(0, document.querySelector('#swings').offsetTop - 240)")
         page.wait_for_timeout(500)
         page.screenshot(path=ASSETS / f"swings-{scheme}.png")
+
+
+def take_logs(browser: Browser, folder: Path) -> None:
+    """A log of an agent that is left alone for a while, gets another model and is compacted."""
+    log = ClaudeLog(session="a41c07d2")
+    for at, message in enumerate(conversation()):
+        if at == PAUSE:
+            log.wait(1900)
+        if at == SWITCH:
+            log.model = "claude-opus-5"
+        if at == COMPACTION:
+            log.compact(
+                "The webhook test is flaky: two workers take the same event, because the lock is released early."
+            )
+        if message["role"] == "user":
+            log.user(message["content"])
+        elif message["role"] == "tool":
+            log.call(message["content"])
+        elif message["role"] == "assistant" and not message.get("tool_calls"):
+            log.assistant({"type": "text", "text": message["content"]})
+    path = log.save(folder / "projects/a41c07d2.jsonl").parent
+    cupel(["replay", str(path), "--budget", "10000", "--page", str(folder / "logs.html")])
+    for scheme in ("light", "dark"):
+        page = browser.new_page(viewport={"width": WIDTH, "height": SHORT}, color_scheme=scheme)
+        page.goto(f"{Path(folder, 'logs.html').as_uri()}#strategy=as it was&turn={TURN}")
+        page.wait_for_timeout(500)
+        page.screenshot(path=ASSETS / f"logs-{scheme}.png")
 
 
 def take_watch(browser: Browser) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from tests.watch.caching import MARK, CachingProvider, marked
 
 TTL = 300
-_NUMBERS = count(1)
 
 
 def text_of(number: int, lines: int = 40) -> str:
@@ -26,6 +25,7 @@ class AgentLog:
     def __init__(self, model: str) -> None:
         self.model, self.instructions, self.tools = model, "You are an agent. " * 200, [self.tool("read")]
         self.cache = CachingProvider(self.provider)
+        self.numbers = count(1)
         self.history: list[Any] = []
         self.lines: list[str] = []
         self.time = 1_790_000_000.0
@@ -65,7 +65,7 @@ class AgentLog:
     def steps(self, number: int, lines: int) -> None:
         """Call a tool so many times."""
         for _ in range(number):
-            self.call(text_of(next(_NUMBERS), lines))
+            self.call(text_of(next(self.numbers), lines))
 
     def call(self, output: str) -> None:
         raise NotImplementedError
@@ -87,7 +87,7 @@ class ClaudeLog(AgentLog):
         self.write({"type": "queue-operation", "operation": "enqueue", "sessionId": session})
 
     def line(self, kind: str, **fields: Any) -> str:
-        uuid = f"{self.session}-{next(_NUMBERS):05}"
+        uuid = f"{self.session}-{next(self.numbers):05}"
         base = {"parentUuid": self.last, "isSidechain": self.sidechain, "type": kind, "uuid": uuid}
         self.write({**base, "timestamp": self.stamp, "sessionId": self.session, "version": "2.1.0", **fields})
         self.last = uuid
@@ -103,7 +103,12 @@ class ClaudeLog(AgentLog):
         total, read, written = self.counted(marked(self.history))
         usage = {"input_tokens": total - read - written, "cache_read_input_tokens": read, "output_tokens": 9}
         usage |= {"cache_creation_input_tokens": written}
-        answer = {"id": f"msg_{next(_NUMBERS)}", "role": "assistant", "model": self.model, "usage": usage}
+        answer = {
+            "id": f"msg_{self.session}_{next(self.numbers)}",
+            "role": "assistant",
+            "model": self.model,
+            "usage": usage,
+        }
         for block in blocks:
             self.line("assistant", message={**answer, "content": [block]}, requestId=f"req_{answer['id']}")
         self.history.append({"role": "assistant", "content": list(blocks)})
@@ -114,10 +119,10 @@ class ClaudeLog(AgentLog):
         self.user(text)
         self.steps(steps, lines)
         thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-        return self.assistant(thinking, {"type": "text", "text": f"Answer {next(_NUMBERS)}."})
+        return self.assistant(thinking, {"type": "text", "text": f"Answer {next(self.numbers)}."})
 
     def call(self, output: str) -> None:
-        key = f"toolu_{next(_NUMBERS)}"
+        key = f"toolu_{next(self.numbers)}"
         self.assistant({"type": "tool_use", "id": key, "name": "read", "input": {"path": f"{key}.txt"}})
         self.user([{"type": "tool_result", "tool_use_id": key, "content": output}])
 
@@ -178,11 +183,11 @@ class CodexLog(AgentLog):
         self.message("user", text)
         self.steps(steps, lines)
         counts = self.counted(self.history)
-        self.message("assistant", f"Answer {next(_NUMBERS)}.")
+        self.message("assistant", f"Answer {next(self.numbers)}.")
         self.usage(counts)
 
     def call(self, output: str) -> None:
-        key = f"call_{next(_NUMBERS)}"
+        key = f"call_{next(self.numbers)}"
         counts = self.counted(self.history)
         self.item(type="reasoning", summary=[], encrypted_content=f"{key} " * 10)
         self.item(type="function_call", call_id=key, name="shell", arguments=json.dumps({"command": f"cat {key}"}))

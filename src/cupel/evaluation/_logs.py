@@ -93,8 +93,8 @@ class _Session:
         """The name of the newest answer."""
         self._runs = False
         """Whether nothing follows the newest answer yet."""
-        self._asked: tuple[int, float] | None = None
-        """Where an answer begins whose request is not counted yet, and when it was asked for."""
+        self._asked: tuple[int, float, float] | None = None
+        """Where an answer begins whose request is not counted yet, when it was asked for and when it came."""
         self._time = 0.0
         self._ends = [0]
         """Characters of the first messages."""
@@ -115,12 +115,12 @@ class _Session:
         if not self.title and info.role == "user" and info.text and not info.text.startswith(_CONTEXT):
             self.title = preview(info.text, _LONGEST_TITLE)
 
-    def add_answer(self, message: Any, name: object = None) -> None:
+    def add_answer(self, message: Any, time: float, name: object = None) -> None:
         """Add a message of the model's; messages in a row, and those of one name, are one answer."""
         read_message(message, self.provider)
         if not self._runs:
             self.answers += name is None or name != self.answer
-            self._asked = self._asked or (len(self.history), self._time)
+            self._asked = self._asked or (len(self.history), self._time, time)
         self._runs, self.answer = True, name
         self._append(message)
 
@@ -141,12 +141,12 @@ class _Session:
 
     def add_request(self, usage: dict[str, Any], told: str = "") -> None:
         """Add the request of the running answer."""
-        at, time = self._asked or (len(self.history), self._time)
+        at, asked, answered = self._asked or (len(self.history), self._time, self._time)
         if len(self.requests) == sum(part.requests for part in self._parts):
             self._replay_from = at
         fresh = self._ends[at] - self._ends[min(self._same, at)] - self._kept
         size, bill = self._ends[at], counted(usage)
-        request = LoggedRequest(at, time, self.model, usage, bill, size, fresh, self._change, told)
+        request = LoggedRequest(at, asked, answered, self.model, usage, bill, size, fresh, self._change, told)
         self.requests.append(request)
         self._same, self._change, self._kept, self._asked = at, "", 0, None
         self._old.clear()
@@ -286,7 +286,7 @@ class _Logs:
             return
         if fork is not None and name != session.answer:
             session.go_back(fork)
-        session.add_answer({"role": "assistant", "content": found["content"]}, name)
+        session.add_answer({"role": "assistant", "content": found["content"]}, line.time, name)
         usage = found["usage"]
         if found["model"] != _MADE_UP and name not in self._seen and usage.get("output_tokens"):
             self._seen.add(name)
@@ -304,7 +304,7 @@ class _Logs:
         elif line.type == "response_item":
             item = {name: value for name, value in data.items() if name != "internal_chat_message_metadata_passthrough"}
             if item.get("role", "assistant") == "assistant" and not item["type"].endswith("_output"):
-                session.add_answer(item)
+                session.add_answer(item, line.time)
             else:
                 session.add(item, line.time)
         elif line.type == "compacted":

@@ -36,6 +36,7 @@ class LoggedRequest(NamedTuple):
 
     at: int
     time: float
+    answered: float
     model: str
     usage: Mapping[str, Any]
     bill: Bill
@@ -89,7 +90,7 @@ def calls_of(provider: Provider, requests: Sequence[LoggedRequest]) -> list[Logg
         bill = prices.settle(
             replace(prices, minimum=0, step=1).estimate(same=sent - new, sent=sent, new=new), request.usage
         )
-        idle = 0.0 if last is None else request.time - last.time
+        idle = 0.0 if last is None else _idle(request, last)
         found.append(LoggedCall(request.at, request.time, request.model, bill, causes, idle))
     return found
 
@@ -121,12 +122,17 @@ def _cause(request: LoggedRequest, last: LoggedRequest, prices: Prices, opening:
         return MODEL
     if read > _NEAR * opening or (request.change and read > opening / 2):
         return request.change or (EDITED if sent < before else UNKNOWN)
-    if request.time - last.time > prices.ttl:
+    if _idle(request, last) > prices.ttl:
         return IDLE
     grown = abs(sent - before - rate * request.fresh)
     if prices.marks or request.change or grown > max(_LEAST * rate, rate * request.fresh / 4):
         return OPENING
     return UNKNOWN
+
+
+def _idle(request: LoggedRequest, last: LoggedRequest) -> float:
+    """Return the seconds between two requests, each sent after the last message and before the answer."""
+    return max(request.time - last.time, request.answered - last.answered)
 
 
 def counted(usage: Mapping[str, Any]) -> Bill:
