@@ -97,6 +97,16 @@ def test_many_conversations_are_replayed_by_several_processes(cupel, folder, mon
     assert folder.joinpath("apart.html").read_text() == folder.joinpath("alone.html").read_text()
 
 
+def test_a_conversation_that_cannot_be_replayed_is_named_and_left_out(cupel, claude, codex):
+    codex.write_text(re.sub(r'"arguments": "(.*?[^\\\\])"', '"arguments": 1.5', codex.read_text()))
+    done = cupel("replay", ".claude/projects", ".codex/sessions", "--budget", "4k")
+    assert done.code == 0
+    assert "cupel replay: left out .codex/sessions/2026/01/02/rollout-bbbb.jsonl, Measure the notes." in done.err
+    done = cupel("replay", ".codex/sessions", "--budget", "4k")
+    assert done.code == 2
+    assert "no conversation can be replayed" in done.err
+
+
 @pytest.mark.parametrize("budget", [[], ["--budget", "4k"]])
 def test_a_page_shows_every_request_and_why_the_cache_was_missed(cupel, claude, folder, budget):
     done = cupel("replay", ".claude/projects", *budget, "--page", "page.html", "--quiet")

@@ -343,17 +343,26 @@ def _replay_apart(
     cores = min(len(recordings), os.cpu_count() or 1) if sum(len(one.calls) for one in recordings) > _FEW else 1
     found: list[Replay] = []
     with ProcessPoolExecutor(cores, get_context("spawn")) if cores > 1 else nullcontext() as pool:
-        for one in map(each, recordings) if pool is None else pool.map(each, recordings):
-            found.append(one)
-            show(len(found), len(recordings))
+        for done, one in enumerate(map(each, recordings) if pool is None else pool.map(each, recordings), 1):
+            show(done, len(recordings))
+            if isinstance(one, Replay):
+                found.append(one)
+            else:
+                say(f"cupel replay: left out {one}", error=True)
+    if not found:
+        raise EvaluationError("no conversation can be replayed")
     turns = {name: tuple(turn for one in found for turn in one.strategies[name]) for name in strategies}
     return replace(found[0], strategies=turns, recordings=tuple(own for one in found for own in one.recordings))
 
 
 def _replay_one(
     recording: Recording, *, strategies: Mapping[str, WindowStrategy], budget: int, options: Any, whole: bool
-) -> Replay:
-    found = replay(recording, strategies, budget, **options)
+) -> Replay | str:
+    """Return what became of one conversation, or why it cannot be replayed."""
+    try:
+        found = replay(recording, strategies, budget, **options)
+    except (EvaluationError, TypeError) as error:
+        return str(error)
     if whole:
         return found
     turns = {name: tuple(replace(turn, request=None) for turn in own) for name, own in found.strategies.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from datetime import datetime
 from itertools import islice
@@ -134,6 +135,7 @@ class _Session:
         """Add blocks to the newest message of the running answer; return False if none runs."""
         if not self._runs:
             return False
+        read_message({"role": "assistant", "content": blocks}, self.provider)
         last = self.history.pop()
         del self._ends[-1]
         self._append({**last, "content": [*last["content"], *blocks]})
@@ -145,8 +147,8 @@ class _Session:
         if len(self.requests) == sum(part.requests for part in self._parts):
             self._replay_from = at
         fresh = self._ends[at] - self._ends[min(self._same, at)] - self._kept
-        size, bill = self._ends[at], counted(usage)
-        request = LoggedRequest(at, asked, answered, self.model, usage, bill, size, fresh, self._change, told)
+        counts, size = counted(usage), self._ends[at]
+        request = LoggedRequest(at, asked, answered, self.model, *counts, size, fresh, self._change, told)
         self.requests.append(request)
         self._same, self._change, self._kept, self._asked = at, "", 0, None
         self._old.clear()
@@ -343,7 +345,8 @@ class _Logs:
     def _codex_compacted(self, session: _Session, data: Any, time: float) -> None:
         summary = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": data["message"]}]}
         kept = data.get("replacement_history") or [*filter(_is_prompt, session.history), summary]
-        if session.requests:  # the last of them asked for the summary
+        newest = read_message(session.history[-1], "openai-responses") if session.history else None
+        if newest is not None and newest.text and newest.text in data["message"]:  # the last request asked for it
             session.requests[-1] = session.requests[-1]._replace(told=COMPACTED)
         session.go_back(0, COMPACTED)
         for item in kept:
@@ -381,6 +384,8 @@ def _begins(path: Path) -> str | None:
     """Return the time of the first line of a log; None for another file."""
     if path.suffix != ".jsonl" or not path.is_file():
         return None
+    if not os.access(path, os.R_OK):
+        return ""  # it is counted
     with path.open("rb") as file:
         for raw in islice(file, _SNIFFED):
             try:
@@ -396,7 +401,10 @@ def read_logs(paths: list[Path]) -> list[Recording]:
     """Read the conversations of logs, the newest first; warn of lines that cannot be read."""
     logs = _Logs()
     for path in sorted(paths, key=lambda path: (_begins(path) or "", path.stat().st_mtime_ns)):  # copies come later
-        logs.read(path)
+        try:
+            logs.read(path)
+        except OSError as error:
+            logs.unread[f"{path.name}: {error.strerror}"] += 1
     if logs.unread:
         named = "; ".join(f"{count:,} × {preview(kind)}" for kind, count in logs.unread.most_common(_MOST_NAMED))
         more = "; …" if len(logs.unread) > _MOST_NAMED else ""

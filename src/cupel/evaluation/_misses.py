@@ -28,7 +28,8 @@ _LEAST: Final = 200
 """Characters from which a message tells it."""
 _NEAR: Final = 1.05
 """An estimate of the tokens before the first message is at most so much too small."""
-_HOUR: Final = 3600.0
+_WRITTEN: Final = ("cache_creation_input_tokens", "cache_creation", "cache_write_input_tokens")
+"""Tokens written to the cache, for how long, and whether Codex pays for them."""
 
 
 class LoggedRequest(NamedTuple):
@@ -38,9 +39,12 @@ class LoggedRequest(NamedTuple):
     time: float
     answered: float
     model: str
-    usage: Mapping[str, Any]
-    bill: Bill
-    """The provider's counts."""
+    sent: int
+    read: int
+    cached: int | None
+    """The tokens that the cache holds afterwards, if the provider says so."""
+    prices: Prices | None
+    """What the usage tells of the prices of this request and those that follow."""
     size: int
     """Characters of its messages."""
     fresh: int
@@ -73,23 +77,22 @@ def calls_of(provider: Provider, requests: Sequence[LoggedRequest]) -> list[Logg
     found: list[LoggedCall] = []
     opening = 0.0
     for request, last in zip(requests, [None, *requests], strict=False):
-        ttl, prices = prices.ttl, _prices(prices, request.usage)
-        sent, read = request.bill.sent, request.bill.read
-        base, new = (0.0, sent) if last is None else _known(request, last, rate, opening)
-        new = min(max(round(new), 0), sent - read)
+        ttl, prices = prices.ttl, request.prices or prices
+        missed = request.sent - request.read
+        base, new = (0.0, missed) if last is None else _known(request, last, rate, opening)
+        new = min(max(round(new), 0), missed)
         causes: dict[str, int] = {}
         if last is not None:
-            served = min(base, _cached(prices, last, base, append=not request.change))
-            lost = min(max(round(served) - read, 0), sent - read - new)
+            held = prices.cached(round(base)) if request.change or last.cached is None else last.cached
+            lost = min(max(round(min(base, held)) - request.read, 0), missed - new)
             cause = _cause(request, last, replace(prices, ttl=ttl), opening, rate)
-            for name, tokens in ((cause, lost), (request.change or TAIL, sent - read - new - lost)):
+            for name, tokens in ((cause, lost), (request.change or TAIL, missed - new - lost)):
                 causes[name] = causes.get(name, 0) + tokens
         causes = {name: tokens for name, tokens in causes.items() if tokens}
         if last is None or request.model != last.model or request.change or OPENING in causes:
-            opening = max(0.0, sent - rate * request.size)
-        bill = prices.settle(
-            replace(prices, minimum=0, step=1).estimate(same=sent - new, sent=sent, new=new), request.usage
-        )
+            opening = max(0.0, request.sent - rate * request.size)
+        price = prices.read * request.read + prices.write * missed
+        bill = Bill(sent=request.sent, read=request.read, rewritten=missed - new, new=new, price=price)
         idle = 0.0 if last is None else _idle(request, last)
         found.append(LoggedCall(request.at, request.time, request.model, bill, causes, idle))
     return found
@@ -97,25 +100,16 @@ def calls_of(provider: Provider, requests: Sequence[LoggedRequest]) -> list[Logg
 
 def _known(request: LoggedRequest, last: LoggedRequest, rate: float, opening: float) -> tuple[float, float]:
     """Return the tokens of a request that had been sent before at its beginning, and those that are new."""
-    sent, before = request.bill.sent, last.bill.sent
-    fresh = rate * request.fresh
+    sent, before, fresh = request.sent, last.sent, rate * request.fresh
     if request.change == COMPACTED:
         return min(opening, sent - fresh), fresh
     base = before if sent >= before and not request.change else max(0.0, sent - fresh)
     return base, sent - base
 
 
-def _cached(prices: Prices, last: LoggedRequest, base: float, *, append: bool) -> float:
-    """Return how many of these tokens are in the cache, if nothing was lost."""
-    written = last.usage.get("cache_creation_input_tokens")
-    if append and written is not None:
-        return float(last.bill.read + written)
-    return prices.cached(round(base))
-
-
 def _cause(request: LoggedRequest, last: LoggedRequest, prices: Prices, opening: float, rate: float) -> str:
     """Return why a beginning that is as the last request had it was not served."""
-    sent, read, before = request.bill.sent, request.bill.read, last.bill.sent
+    sent, read, before = request.sent, request.read, last.sent
     if request.told:
         return request.told
     if request.model != last.model:
@@ -135,9 +129,14 @@ def _idle(request: LoggedRequest, last: LoggedRequest) -> float:
     return max(request.time - last.time, request.answered - last.answered)
 
 
-def counted(usage: Mapping[str, Any]) -> Bill:
-    """Return a bill with the provider's counts alone."""
-    return Prices().settle(Bill(), usage)
+def counted(usage: Mapping[str, Any]) -> tuple[int, int, int | None, Prices | None]:
+    """Return the counts of a usage, and what it tells of the cache."""
+    bill = Prices().settle(Bill(), usage)
+    written, lives, paid = (usage.get(name) for name in _WRITTEN)
+    cached = bill.read + written if isinstance(written, int) else None
+    if is_object(lives) and lives.get("ephemeral_1h_input_tokens"):
+        return bill.sent, bill.read, cached, Prices.marked(ttl=3600, write=2)
+    return bill.sent, bill.read, cached, Prices.automatic_paid() if paid else None
 
 
 def told_by(diagnostics: object) -> str:
@@ -154,16 +153,8 @@ def told_by(diagnostics: object) -> str:
 def _rate(requests: Sequence[LoggedRequest]) -> float:
     """Return the provider's tokens for a character of a message."""
     told = [
-        (one.bill.sent - last.bill.sent) / one.fresh
+        (one.sent - last.sent) / one.fresh
         for last, one in pairwise(requests)
         if not one.change and one.model == last.model and one.fresh >= _LEAST
     ]
     return max(median(told), 0.0) if told else _RATE
-
-
-def _prices(prices: Prices, usage: Mapping[str, Any]) -> Prices:
-    """Return the prices of a session whose requests so far had other ones."""
-    written: Mapping[str, int] = usage.get("cache_creation") or {}
-    if written.get("ephemeral_1h_input_tokens"):
-        return Prices.marked(ttl=_HOUR, write=2)
-    return Prices.automatic_paid() if usage.get("cache_write_input_tokens") else prices
