@@ -36,7 +36,7 @@ _PASSED_OVER: Final = frozenset(
 """Types of lines that hold nothing of a request."""
 
 
-class _Line(msgspec.Struct, rename="camel"):
+class _LogLine(msgspec.Struct, rename="camel"):
     """A line of Claude Code's, which has a `uuid`, or of Codex, which has a `payload`; other fields are passed over."""
 
     type: str = ""
@@ -60,10 +60,10 @@ class _Line(msgspec.Struct, rename="camel"):
         return datetime.fromisoformat(self.timestamp).timestamp()
 
 
-_DECODER: Final = msgspec.json.Decoder(_Line)
+_DECODER: Final = msgspec.json.Decoder(_LogLine)
 
 
-class _Part(NamedTuple):
+class _LeftHistory(NamedTuple):
     """A history that was not continued, and the requests of which it has the answers."""
 
     messages: list[Any]
@@ -71,7 +71,7 @@ class _Part(NamedTuple):
     replay_from: int
 
 
-class _Mark(NamedTuple):
+class _LineMark(NamedTuple):
     """The messages of a session after one of Codex' lines."""
 
     ordinal: int
@@ -99,7 +99,7 @@ class _Session:
         self._time = 0.0
         self._ends = [0]
         """Characters of the first messages."""
-        self._parts: list[_Part] = []
+        self._parts: list[_LeftHistory] = []
         self._replay_from = 0
         self._same, self._change = 0, ""
         """How many messages of the last request are unchanged, and why the others are not."""
@@ -172,7 +172,7 @@ class _Session:
     def _end_part(self) -> None:
         requests = len(self.requests) - sum(part.requests for part in self._parts)
         if requests:
-            self._parts.append(_Part(self.history, requests, self._replay_from))
+            self._parts.append(_LeftHistory(self.history, requests, self._replay_from))
 
     def recordings(self) -> list[Recording]:
         """Return the history at the end and every one that was left, with the requests that belong to it."""
@@ -196,7 +196,7 @@ class _Logs:
         """Lines that cannot be read, and why."""
         self._seen: set[object] = set()
         """The answers whose requests were counted."""
-        self._threads: dict[str, tuple[_Session, list[_Mark]]] = {}
+        self._threads: dict[str, tuple[_Session, list[_LineMark]]] = {}
         self._open(Path())
 
     def _open(self, path: Path) -> None:
@@ -205,10 +205,10 @@ class _Logs:
         """The sessions of this file."""
         self._places: dict[str, tuple[_Session, int, int]] = {}
         """For each line of Claude Code's, its session, and how many messages and answers that has with it."""
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _LogLine] = {}
         self._kept: list[str] = []
         """The lines that a compaction keeps after its summary."""
-        self._marks: list[_Mark] = []
+        self._marks: list[_LineMark] = []
 
     def read(self, path: Path) -> None:
         """Read all lines of a file."""
@@ -237,7 +237,7 @@ class _Logs:
 
     # Claude Code writes a tree: each line names the one before it.
 
-    def _claude(self, line: _Line) -> bool:
+    def _claude(self, line: _LogLine) -> bool:
         if line.uuid is None or line.uuid in self._places:
             return line.uuid is not None or line.type in _PASSED_OVER
         parent = line.parent_uuid or ""
@@ -257,7 +257,7 @@ class _Logs:
         self._places[line.uuid] = session, len(session.history), session.answers
         return is_known
 
-    def _claude_message(self, line: _Line, session: _Session, at: int, *, is_fork: bool) -> bool:
+    def _claude_message(self, line: _LogLine, session: _Session, at: int, *, is_fork: bool) -> bool:
         found = line.message
         if line.type == "attachment":
             told = line.attachment.get("content")
@@ -281,7 +281,7 @@ class _Logs:
                 self._places[uuid] = session, len(session.history), session.answers
         return True
 
-    def _claude_answer(self, line: _Line, session: _Session, found: Any, fork: int | None) -> None:
+    def _claude_answer(self, line: _LogLine, session: _Session, found: Any, fork: int | None) -> None:
         """Add blocks of an answer: each has a line of its own, which repeats the usage."""
         name = found["id"], line.request_id
         if name == session.answer and session.extend_answer(found["content"]):
@@ -297,7 +297,7 @@ class _Logs:
 
     # Codex writes a list: what is sent, and what happens to it.
 
-    def _codex(self, line: _Line) -> bool:
+    def _codex(self, line: _LogLine) -> bool:
         data, session = line.payload, self._own[0] if self._own else self._session("openai-responses")
         if line.type == "session_meta":
             self._codex_begins(session, data)
@@ -318,7 +318,7 @@ class _Logs:
         elif line.type == "event_msg" and data["type"] == "thread_rolled_back":
             prompts = [at for at, item in enumerate(session.history) if _is_prompt(item)]
             session.go_back(prompts[-min(len(prompts), data["num_turns"])] if prompts else 0)
-        self._marks.append(_Mark(line.ordinal, session.history, len(session.history)))
+        self._marks.append(_LineMark(line.ordinal, session.history, len(session.history)))
         return line.type in _CODEX
 
     def _codex_begins(self, session: _Session, data: Any) -> None:
