@@ -263,6 +263,16 @@ def test_a_miss_without_a_reason_in_the_log_is_called_that(tmp_path):
     assert set(found) == {"no cause in the log", TAIL}
 
 
+def test_instructions_do_not_change_in_the_middle_of_a_task(tmp_path):
+    log = begun(ClaudeLog)
+    log.user("Go on.")
+    log.steps(3, 40)
+    log.cache.expire()
+    log.steps(3, 40)
+    found = causes_of(read_recordings(log.save(tmp_path / "log.jsonl")))
+    assert set(found) == {"no cause in the log"}
+
+
 def test_lines_that_cannot_be_read_are_counted_and_named(tmp_path):
     log = begun(ClaudeLog)
     log.lines[3:3] = ["{", "not JSON", "[1]", "", '{"type": "weather", "sessionId": "s"}']

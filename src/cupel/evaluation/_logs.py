@@ -29,6 +29,7 @@ _MADE_UP: Final = "<synthetic>"
 """The model of answers that Claude Code writes itself."""
 _CONTEXT: Final = ("<", "# AGENTS.md")
 """Beginnings of messages that a client writes in the user's name."""
+_REMINDER: Final = "<system-reminder>"
 _NAMES: Final = ("agent-name", "agent-setting", "ai-title", "custom-title", "mode", "permission-mode", "tag")
 _PASSED_OVER: Final = frozenset(
     (*_NAMES, "file-history-snapshot", "last-prompt", "pr-link", "progress", "queue-operation", "summary", "system")
@@ -96,7 +97,8 @@ class _Session:
         """Whether nothing follows the newest answer yet."""
         self._asked: tuple[int, float, float] | None = None
         """Where an answer begins whose request is not counted yet, when it was asked for and when it came."""
-        self._time = 0.0
+        self._time, self._prompted = 0.0, False
+        """When the newest message was sent, and whether the user spoke since the last request."""
         self._ends = [0]
         """Characters of the first messages."""
         self._parts: list[_LeftHistory] = []
@@ -111,7 +113,8 @@ class _Session:
         """Add a message that goes to the model."""
         info = read_message(message, self.provider)
         self._runs, self._time = False, time
-        self._asked = None if info.role == "user" else self._asked  # else the output of a tool
+        if info.role == "user":  # else it is the output of a tool
+            self._asked, self._prompted = None, self._prompted or not info.text.startswith(_REMINDER)
         self._append(message)
         if not self.title and info.role == "user" and info.text and not info.text.startswith(_CONTEXT):
             self.title = preview(info.text, _LONGEST_TITLE)
@@ -148,10 +151,13 @@ class _Session:
             self._replay_from = at
         fresh = self._ends[at] - self._ends[min(self._same, at)] - self._kept
         counts, size = counted(usage), self._ends[at]
-        request = LoggedRequest(at, asked, answered, self.model, *counts, size, fresh, self._change, told)
+        request = LoggedRequest(
+            at, asked, answered, self.model, *counts, size, fresh, self._change, told, self._prompted
+        )
         self.requests.append(request)
         self._same, self._change, self._kept, self._asked = at, "", 0, None
         self._old.clear()
+        self._prompted = False
 
     def return_to(self, history: list[Any]) -> None:
         """Continue an earlier history."""
@@ -262,7 +268,7 @@ class _Logs:
         if line.type == "attachment":
             told = line.attachment.get("content")
             told = told if isinstance(told, str) else msgspec.json.encode(line.attachment).decode()
-            session.add({"role": "user", "content": f"<system-reminder>\n{told}\n</system-reminder>"}, line.time)
+            session.add({"role": "user", "content": f"{_REMINDER}\n{told}\n</system-reminder>"}, line.time)
         elif line.type == "user":
             content = found["content"]
             is_result = is_list(content) and any(block.get("type") == "tool_result" for block in content)

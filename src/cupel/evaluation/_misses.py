@@ -51,8 +51,10 @@ class LoggedRequest(NamedTuple):
     """Characters of its messages that the last request did not have."""
     change: str
     """Why it does not begin with the messages of the last request; empty if it does."""
-    told: str = ""
+    told: str
     """Why the cache was missed, if the log says so."""
+    prompted: bool
+    """Whether the user has spoken since the last request; if not, it is a step of the same task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def _cause(request: LoggedRequest, last: LoggedRequest, prices: Prices, opening:
     if _idle(request, last) > prices.ttl:
         return IDLE
     grown = abs(sent - before - rate * request.fresh)
-    if prices.marks or request.change or grown > max(_LEAST * rate, rate * request.fresh / 4):
+    if (prices.marks and request.prompted) or request.change or grown > max(_LEAST * rate, rate * request.fresh / 4):
         return OPENING
     return UNKNOWN
 

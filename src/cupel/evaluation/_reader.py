@@ -88,7 +88,7 @@ class Reader:
 
     def _counted(self, message: Message) -> int:
         counted = message.extra + sum(count_tokens(self._counter, text) for text in message.texts if text)
-        return round(counted * self.scale)
+        return int(counted * self.scale)  # rounded down, so that what fits a budget does not exceed it
 
     @cached_property
     def _costs(self) -> dict[int, int]:
@@ -96,7 +96,7 @@ class Reader:
 
     def budget(self, tokens: int) -> int:
         """Return the tokens of ours that a budget leaves to everything that a log holds."""
-        return max(1, round((tokens - self.unlogged) / self.scale))
+        return max(1, int((tokens - self.unlogged) / self.scale))
 
     @cached_property
     def sizes(self) -> list[int]:
