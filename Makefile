@@ -99,12 +99,13 @@ integration-%: $(VENV)/.stamp-integration-%
 	$(RUN) pytest -q $(wildcard tests/integrations/test_$(subst -,_,$*).py tests/integrations/test_$(subst -,_,$*)_sessions.py tests/batch/test_$*.py tests/messages/test_$*.py tests/watch/test_$*.py) \
 	  $(if $(wildcard docs/how-to/$*.md),"tests/test_docs.py::test_page[docs/how-to/$*.md]")
 
-test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node, Claude Code, Codex and opencode through the proxy of cupel watch (needs node and npm)
+test-watch-node: $(VENV)/.stamp-dev ## Run the SDKs for Node, Claude Code, Codex and opencode through the proxy of cupel watch, and read the logs of the agents (needs node and npm)
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .venvs/node openai@6 @anthropic-ai/sdk@1 \
 	  @anthropic-ai/claude-code@2 @openai/codex opencode-ai@1
 	cd .venvs/node/node_modules/@anthropic-ai/claude-code && node install.cjs
 	cd .venvs/node/node_modules/opencode-ai && node postinstall.mjs
-	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q -n 0 tests/watch/test_node.py tests/watch/test_clients.py
+	CUPEL_NODE_SDKS=.venvs/node $(RUN) pytest -q -n 0 tests/watch/test_node.py tests/watch/test_clients.py \
+	  tests/watch/test_client_logs.py tests/watch/test_governing.py::test_a_large_request_keeps_no_other_waiting
 
 test-servers: $(VENV)/.stamp-dev $(VENV)/.stamp-servers ## Run the recipes for web servers with Debian's Redis and PostgreSQL, which are installed if missing
 	scripts/install-servers

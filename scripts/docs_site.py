@@ -15,6 +15,7 @@ NEEDS = {
         "agent-loop",
         "web-server",
         "watch",
+        "logs",
         "chat-messages",
         "shorten",
         "newest-tool-output",

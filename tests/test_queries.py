@@ -31,6 +31,7 @@ ELSEWHERE = {
     "cupel.batch.BatchSelector": "every request has its own",
     "cupel.batch.run_batch": "every request has its own",
     "cupel.evaluation.EverythingStrategy.__call__": "selects nothing",
+    "cupel.evaluation.LoggedStrategy.__call__": "selects nothing",
     "cupel.evaluation.FitStrategy.__call__": "asks what the user said last",
     "cupel.evaluation.SessionStrategy.__call__": "asks what the user said last",
     "cupel.evaluation.TailStrategy.__call__": "scores nothing",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from itertools import count
 from typing import Any, NamedTuple
 
 from tests.watch.caching import CachingProvider
 from tests.watch.upstream import Received, Reply, answer, running, stream
 
+_NUMBERS = count(1)
 ARGUMENTS = '{"path": "src/app.py"}'
 BASE: dict[str, Any] = {"id": "x1", "created": 1, "model": "some-model"}
 
@@ -27,7 +29,9 @@ class Call(NamedTuple):
     number: int = 1
 
 
-def _chat(sent: dict[str, Any], tokens: int, read: int, calls: Call | None) -> dict[str, Any] | list[bytes]:
+def _chat(
+    sent: dict[str, Any], tokens: int, read: int, written: int, calls: Call | None
+) -> dict[str, Any] | list[bytes]:
     usage = {"prompt_tokens": tokens, "completion_tokens": 5, "total_tokens": tokens + 5}
     call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": ARGUMENTS}}
     message = {"role": "assistant", "content": None if calls else "Hello there."}
@@ -56,7 +60,9 @@ def _chat(sent: dict[str, Any], tokens: int, read: int, calls: Call | None) -> d
     return [*map(_data, events), b"data: [DONE]\n\n"]
 
 
-def _responses(sent: dict[str, Any], tokens: int, read: int, calls: Call | None) -> dict[str, Any] | list[bytes]:
+def _responses(
+    sent: dict[str, Any], tokens: int, read: int, written: int, calls: Call | None
+) -> dict[str, Any] | list[bytes]:
     usage = {
         "input_tokens": tokens,
         "input_tokens_details": {"cached_tokens": read},
@@ -103,10 +109,12 @@ def _responses(sent: dict[str, Any], tokens: int, read: int, calls: Call | None)
     return [_data({**event, "sequence_number": number}, named=True) for number, event in enumerate(events)]
 
 
-def _anthropic(sent: dict[str, Any], tokens: int, read: int, calls: Call | None) -> dict[str, Any] | list[bytes]:
+def _anthropic(
+    sent: dict[str, Any], tokens: int, read: int, written: int, calls: Call | None
+) -> dict[str, Any] | list[bytes]:
     usage = {
-        "input_tokens": tokens - read,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": tokens - read - written,
+        "cache_creation_input_tokens": written,
         "cache_read_input_tokens": read,
         "output_tokens": 5,
     }
@@ -114,10 +122,10 @@ def _anthropic(sent: dict[str, Any], tokens: int, read: int, calls: Call | None)
     tool = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": json.loads(arguments)}
     block = tool if calls else {"type": "text", "text": "Hello there."}
     message = {
-        "id": f"msg_{number}",
+        "id": f"msg_{next(_NUMBERS)}",
         "type": "message",
         "role": "assistant",
-        "model": "some-model",
+        "model": sent["model"],
         "content": [block],
         "stop_reason": "tool_use" if calls else "end_turn",
         "stop_sequence": None,
@@ -172,7 +180,7 @@ class Provider:
         last = (sent.get("messages") or sent.get("input"))[-1]
         answered = "result" in json.dumps(last) or last.get("role") == "tool" or "output" in last
         tokens = len(request.body) // 4
-        found = _SPEAKS[path](sent, tokens, tokens // 2, Call() if sent.get("tools") and not answered else None)
+        found = _SPEAKS[path](sent, tokens, tokens // 2, 0, Call() if sent.get("tools") and not answered else None)
         return stream(found, self.wait) if isinstance(found, list) else answer(found)
 
 
@@ -182,23 +190,34 @@ class AgentProvider(Provider):
     Args:
         paths: The files, of which each call names the next.
         cache: Counts tokens.
+        cut: The number of an answer whose stream ends too early, once: after its first events, or without any.
+        left: How many events there are; the connection is closed after them.
+        busy: The number of an answer from which on the model of the first request is overloaded.
     """
 
-    def __init__(self, paths: list[str], cache: CachingProvider) -> None:
+    def __init__(self, paths: list[str], cache: CachingProvider, *, cut: int = 0, left: int = 2, busy: int = 0) -> None:
         super().__init__()
         self.paths, self.cache, self.asked = paths, cache, 0
+        self.cut, self.left, self.busy, self.model = cut, left, busy, ""
 
     def __call__(self, request: Received) -> Reply:
         path = request.path.partition("?")[0]
         if request.line.startswith("HEAD") or path not in _SPEAKS:
             return super().__call__(request)
         sent, call = request.json, None
+        self.model = self.model or sent["model"]
+        if self.busy and self.asked >= self.busy and sent["model"] == self.model:
+            error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+            return answer(error, 529, "content-type: application/json\r\nretry-after: 0")
         offered = {tool.get("name") or tool.get("type") for tool in sent.get("tools") or ()}
         found = next((name for name in _READS if name in offered), None)
         if found is not None and self.asked < len(self.paths):
             self.asked += 1
             call = Call(found, json.dumps(_READS[found](self.paths[self.asked - 1])), 1 + self.asked)
-        told = _SPEAKS[path](sent, *self.cache.serve(sent), call)
+        told = _SPEAKS[path](sent, *self.cache.serve(sent)[:3], call)
+        if isinstance(told, list) and call is not None and self.asked == self.cut:
+            self.cut, self.asked = 0, self.asked - 1
+            return stream(told[: self.left], self.wait, ends=not self.left)
         return stream(told, self.wait) if isinstance(told, list) else answer(told)
 
 

@@ -52,7 +52,7 @@ def command(agent, tmp_path):
     return [str(script)]
 
 
-def run(agent, tmp_path, *options):
+def run(agent, tmp_path, *options, arguments=(), **failures):
     """Let an agent read the files; return what arrived at the provider, and what the proxy said."""
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir(parents=True)
@@ -60,15 +60,16 @@ def run(agent, tmp_path, *options):
     paths = [work / f"notes_{number}.txt" for number in range(FILES)]
     for number, path in enumerate(paths):
         path.write_text("".join(f"note {number}.{line}: value_{number * line} was measured\n" for line in range(150)))
-    with running(AgentProvider([str(path) for path in paths], CachingProvider(PROVIDERS[agent]))) as upstream:
-        arguments = command(agent, tmp_path)
+    provider = AgentProvider([str(path) for path in paths], CachingProvider(PROVIDERS[agent]), **failures)
+    with running(provider) as upstream:
+        program = [*command(agent, tmp_path), *arguments]
         names = ("HOME", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
         environment = {"PATH": os.environ["PATH"], **dict.fromkeys(names, str(home)), **QUIET}
         environment |= {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
         environment |= {"ANTHROPIC_BASE_URL": upstream.url, "OPENAI_BASE_URL": f"{upstream.url}/v1"}
         watch = [sys.executable, "-m", "cupel", "watch", "--record", str(tmp_path / "windows"), *options, "--"]
         done = subprocess.run(
-            [*watch, *arguments],
+            [*watch, *program],
             cwd=work,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -115,3 +116,49 @@ def test_looking_changes_nothing_and_governing_breaks_nothing(agent, tmp_path):
     ]
     assert prices[1] == pytest.approx(prices[0], rel=0.03)
     assert KEY not in "".join(path.read_text() for path in tmp_path.glob("*/windows/*"))
+
+
+def parameters(received):
+    """What each model call asks for beside its messages."""
+    calls = [one.json for one in received if one.body and one.line.startswith("POST")]
+    names = ("model", "max_tokens", "stream", "thinking", "tool_choice")
+    return [{name: call.get(name) for name in names} | {"tools": len(call.get("tools") or ())} for call in calls]
+
+
+@pytest.mark.parametrize("agent", BUDGETS)
+def test_a_stream_that_is_cut_is_asked_for_again_as_without_a_budget(agent, tmp_path):
+    looked, _ = run(agent, tmp_path / "looking", cut=10)
+    governed, lines = run(agent, tmp_path / "governing", "--budget", str(BUDGETS[agent]), cut=10)
+    assert "not governed" not in "".join(lines)
+    assert changed(lines) > 1
+    assert parameters(governed) == parameters(looked)
+
+
+def test_an_answer_that_is_not_streamed_in_place_of_an_empty_stream(tmp_path):
+    looked, _ = run("claude", tmp_path / "looking", cut=10, left=0)
+    governed, lines = run("claude", tmp_path / "governing", "--budget", str(BUDGETS["claude"]), cut=10, left=0)
+    assert changed(lines) > 1
+    assert {call["stream"] for call in parameters(looked)} == {True, None}
+    assert parameters(governed) == parameters(looked)
+
+
+def test_a_fallback_to_another_model_has_its_own_parameters(tmp_path):
+    options = {"arguments": ["--model", "claude-opus-4-8", "--fallback-model", "claude-haiku-4-5"], "busy": 10}
+    looked, _ = run("claude", tmp_path / "looking", **options)
+    governed, lines = run("claude", tmp_path / "governing", "--budget", str(BUDGETS["claude"]), **options)
+    assert changed(lines) > 1
+    opus, haiku = each_kind(looked)
+    assert opus["model"] != haiku["model"]
+    assert opus["max_tokens"] != haiku["max_tokens"]
+    assert each_kind(governed) == [opus, haiku]
+
+
+def changed(lines):
+    """How many requests were changed, as the last line says."""
+    return int(lines[-1].split()[0].replace(",", ""))
+
+
+def each_kind(received):
+    """Every set of parameters once, in the order of their first requests."""
+    found = parameters(received)
+    return [one for at, one in enumerate(found) if one not in found[:at]]

@@ -11,7 +11,7 @@ import pytest
 
 from cupel.messages import MessageSession
 from cupel.watch._conversations import Store
-from cupel.watch._reading import call_of
+from cupel.watch._reading import call_of, read_request
 from cupel.watch._watcher import Exchange, Watcher
 from tests.messages.provider_rules import unseen, violations
 from tests.watch.agent import FIELD, PATHS, PROVIDERS, body, history, output, reply_to, says, step
@@ -496,3 +496,22 @@ def test_a_process_that_fails_sends_the_original(monkeypatch):
         turn = proxy.turns(1)[0]
         assert turn.action == "original"
         assert "out of memory" in turn.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "expected"),
+    [
+        ("claude-opus-4-5-20251101", {"type": "enabled", "budget_tokens": 1024}, "loop"),
+        ("claude-sonnet-4-20250514", {"type": "enabled", "budget_tokens": 1024}, "loop"),
+        ("claude-opus-5-4", {"type": "enabled", "budget_tokens": 1024}, "loop"),
+        ("us.anthropic.claude-opus-5-5-v1", {"type": "enabled", "budget_tokens": 1024}, "bound"),
+        ("claude-fable-5-1", {"type": "enabled", "budget_tokens": 1024}, "bound"),
+        ("claude-haiku-6", {"type": "enabled", "budget_tokens": 1024}, "bound"),
+        ("claude-opus-4-8", {"type": "adaptive"}, "bound"),
+        ("some-model", None, "bound"),
+    ],
+)
+def test_what_a_model_demands_of_its_thinking_is_read_from_its_name_and_the_request(model, thinking, expected):
+    call = call_of("POST", "/v1/messages")
+    request = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "thinking": thinking}
+    assert read_request(call, json.dumps(request).encode()).thinking == expected

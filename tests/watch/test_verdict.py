@@ -75,7 +75,7 @@ def test_requests_that_were_rewritten_teach_nothing_about_the_cache():
         messages = request.json["messages"]
         appends = not seen or messages[: len(seen[-1])] == seen[-1]
         seen.append(messages)
-        total, read = provider.serve(request.json)
+        total, read = provider.serve(request.json)[:2]
         said = says("openai", "Done.", total)
         said["usage"]["prompt_tokens_details"] = {"cached_tokens": read if appends else 0}
         return answer(said)
@@ -116,9 +116,9 @@ def paying(proxy, share=1.1):
 
 def test_where_governing_cost_more_the_summary_says_so_and_names_a_budget():
     with running(CachingProvider("openai")) as upstream, proxied(upstream.url, budget=2500) as proxy:
-        for messages in script("openai"):
+        for messages in script("openai", 2 * TURNS):
             httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages), timeout=30)
-        proxy.turns(TURNS)
+        proxy.turns(2 * TURNS)
         largest = max(turn.appended.sent for turn in proxy.branches[0].turns if turn.appended)
         paying(proxy, 0.9)
         assert len(_summary(proxy.watcher, None)) == 2

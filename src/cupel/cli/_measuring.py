@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +29,19 @@ from cupel.cli._arguments import (
     token_count,
     whole_number,
 )
-from cupel.cli._output import Cell, Column, Table, print_json, print_table, progress_bar, say, say_prose, write_whole
+from cupel.cli._costs import costs_document, log_folders, print_costs
+from cupel.cli._output import (
+    Cell,
+    Column,
+    Show,
+    Table,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    say_prose,
+    write_whole,
+)
 from cupel.cli._policies import document_of, read_policy
 from cupel.cli._records import title_of
 from cupel.errors import ConfigurationError
@@ -36,6 +53,8 @@ from cupel.evaluation import (
     EverythingStrategy,
     Figures,
     FitStrategy,
+    LoggedStrategy,
+    Recording,
     Replay,
     SessionStrategy,
     TailStrategy,
@@ -169,6 +188,7 @@ Several policies are compared case by case: the first with each of the others. I
 
 
 _STRATEGIES: Final = {
+    "logged": ("as it was", "the requests of the log, by the provider's own count"),
     "everything": ("everything", "the whole history; requests over the window would be refused"),
     "tail": ("tail", "the newest messages, whatever the others say"),
     "fit": ("fit every turn", "a new selection on every turn, which loses the cache"),
@@ -189,6 +209,10 @@ _FAULTS: Final = {
     "failed": "turns without a request",
 }
 """Columns that are printed only if something went wrong."""
+_EVERYTHING: Final = 2**50
+"""A budget that no history exceeds."""
+_FEW: Final = 500
+"""Requests of logs that are replayed in less time than other processes take to start."""
 _PRICES: Final[dict[str, Callable[[], Prices]]] = {
     "marked": Prices.marked,
     "automatic": Prices.automatic,
@@ -201,11 +225,14 @@ def _configure_replay(parser: Parser) -> None:
         parser,
         "sessions",
         metavar="SESSIONS",
-        nargs="+",
+        nargs="*",
         help="a .json or .jsonl file of conversations, one per line, optionally with .gz, a folder of recordings of "
-        "`cupel watch`, or - for standard input",
+        "`cupel watch`, a log of Claude Code or Codex, or a folder of them, or - for standard input; default: the logs "
+        "in ~/.claude/projects and ~/.codex/sessions",
     )
-    parser.add_argument("--budget", type=token_count, required=True, metavar="N", help="tokens a request may have")
+    parser.add_argument(
+        "--budget", type=token_count, metavar="N", help="tokens a request may have; logs can do without"
+    )
     parser.add_argument(
         "--prices",
         choices=tuple(_PRICES),
@@ -222,8 +249,8 @@ def _configure_replay(parser: Parser) -> None:
         "--strategy",
         action="append",
         choices=tuple(_STRATEGIES),
-        help="how to fill the window: with everything, with the tail, with what fit selects every turn, or with a "
-        "session; may be repeated; default: all",
+        help="how to fill the window: as it was, with everything, with the tail, with what fit selects every turn, or "
+        "with a session; may be repeated; default: all, but for logs as it was and with a session",
     )
     parser.add_argument(
         "--every", type=whole_number, default=1, metavar="N", help="measure the facts of every Nth turn only"
@@ -252,21 +279,32 @@ def _replay(args: argparse.Namespace) -> int:
     policies = [read_policy(name, args.overrides) for name in args.policy or ()]
     if args.overrides and not policies:
         raise ConfigurationError("--set changes a policy: name one with --policy")
-    read = [recording for name in args.sessions for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
+    sources = args.sessions or log_folders()
+    read = [recording for name in sources for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
     recordings = read[: args.limit]
+    are_logs = all(recording.calls for recording in recordings)
+    if args.budget is None:
+        return _tell_costs(args, sources, recordings)
     prices = None if args.prices is None else _PRICES[args.prices]()
-    strategies = window_strategies(policies, args.strategy or _STRATEGIES, prices=prices, keep=args.keep)
+    names = args.strategy or (("logged", "session") if are_logs else [*_STRATEGIES][1:])
+    strategies = window_strategies(policies, names, prices=prices, keep=args.keep)
+    options: dict[str, Any] = {"prices": prices, "every": args.every}
     try:
-        with progress_bar("replaying", "turns", quiet=args.quiet) as show:
-            found = replay(recordings, strategies, args.budget, prices=prices, every=args.every, on_progress=show)
+        with progress_bar("replaying", "conversations" if are_logs else "turns", quiet=args.quiet) as show:
+            if are_logs:
+                found = _replay_apart(recordings, strategies, args.budget, options, show, whole=args.page is not None)
+            else:
+                found = replay(recordings, strategies, args.budget, on_progress=show, **options)
     except TypeError as error:  # the strategies are cupel's own: the wrong type is that of a message
         raise EvaluationError(str(error)) from error
     if args.page is not None:
-        write_whole(args.page, render_page({"title": title_of(args.sessions), "turns": turns_payload(found)}))
-        say(f"wrote {args.page}", error=True)
+        _write_page(args.page, sources, turns_payload(found))
     if args.format == "json":
-        print_json(found.to_dict())
+        print_json(found.to_dict() | (costs_document(recordings) if are_logs else {}))
     else:
+        if are_logs:
+            print_costs(recordings)
+            say()
         turns = max(one.turns for one in found.figures.values())
         print_replay(
             found, f"{plural(len(recordings), 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens"
@@ -277,9 +315,68 @@ def _replay(args: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
+def _tell_costs(args: argparse.Namespace, sources: Sequence[str], recordings: Sequence[Recording]) -> int:
+    """Say what logs cost, without a budget to compare it with."""
+    if not all(recording.calls for recording in recordings):
+        raise ConfigurationError("--budget is missing: only the logs of Claude Code and Codex say what they cost")
+    if args.page is not None:
+        found = replay(recordings, window_strategies((), ("logged",)), _EVERYTHING)
+        _write_page(args.page, sources, turns_payload(found) | {"budget": None})
+    if args.format == "json":
+        print_json(costs_document(recordings))
+    else:
+        print_costs(recordings)
+    return 0
+
+
+def _replay_apart(
+    recordings: Sequence[Recording],
+    strategies: Mapping[str, WindowStrategy],
+    budget: int,
+    options: Mapping[str, Any],
+    show: Show,
+    *,
+    whole: bool,
+) -> Replay:
+    """Replay logs on all cores, each at the prices of its provider unless they are given; requests are for a page."""
+    each = partial(_replay_one, strategies=strategies, budget=budget, options=options, whole=whole)
+    cores = min(len(recordings), os.cpu_count() or 1) if sum(len(one.calls) for one in recordings) > _FEW else 1
+    found: list[Replay] = []
+    with ProcessPoolExecutor(cores, get_context("spawn")) if cores > 1 else nullcontext() as pool:
+        for done, one in enumerate(map(each, recordings) if pool is None else pool.map(each, recordings), 1):
+            show(done, len(recordings))
+            if isinstance(one, Replay):
+                found.append(one)
+            else:
+                say(f"cupel replay: left out {one}", error=True)
+    if not found:
+        raise EvaluationError("no conversation can be replayed")
+    turns = {name: tuple(turn for one in found for turn in one.strategies[name]) for name in strategies}
+    return replace(found[0], strategies=turns, recordings=tuple(own for one in found for own in one.recordings))
+
+
+def _replay_one(
+    recording: Recording, *, strategies: Mapping[str, WindowStrategy], budget: int, options: Any, whole: bool
+) -> Replay | str:
+    """Return what became of one conversation, or why it cannot be replayed."""
+    try:
+        found = replay(recording, strategies, budget, **options)
+    except (EvaluationError, TypeError) as error:
+        return str(error)
+    if whole:
+        return found
+    turns = {name: tuple(replace(turn, request=None) for turn in own) for name, own in found.strategies.items()}
+    return replace(found, strategies=turns, recordings=())
+
+
+def _write_page(path: Path, sources: Sequence[str], turns: dict[str, Any]) -> None:
+    write_whole(path, render_page({"title": title_of(sources), "turns": turns}))
+    say(f"wrote {path}", error=True)
+
+
 def window_strategies(
     policies: Sequence[Variant] = (),
-    names: Collection[str] = frozenset(_STRATEGIES),
+    names: Collection[str] = frozenset(_STRATEGIES) - {"logged"},
     *,
     counter: TokenCounter | None = None,
     prices: Prices | None = None,
@@ -289,7 +386,8 @@ def window_strategies(
     labelled: dict[str, Pipeline | None] = {f" {one.name}": one.policy for one in policies}
     labelled = labelled or {"": None}
     options = {"counter": counter} | ({} if keep is None else {"keep": keep})
-    found: dict[str, WindowStrategy] = {"everything": EverythingStrategy(), "tail": TailStrategy(counter=counter)}
+    found: dict[str, WindowStrategy] = {"logged": LoggedStrategy(), "everything": EverythingStrategy()}
+    found |= {"tail": TailStrategy(counter=counter)}
     found |= {f"fit{label}": FitStrategy(policy, counter) for label, policy in labelled.items()}
     found |= {f"session{label}": SessionStrategy(policy, prices, options) for label, policy in labelled.items()}
     return {label: strategy for label, strategy in found.items() if label.partition(" ")[0] in names}
@@ -359,8 +457,9 @@ def _broken_limits(figures: Mapping[str, Figures], most: float | None, least: fl
 REPLAY: Final = Command(
     """Replay recorded conversations with other windows: their cost, and the share of the used facts that each kept.
 
-SESSIONS are histories of Chat Completions, the Responses API, Anthropic, Gemini or Bedrock, or OpenTelemetry's GenAI
-spans. Only turns whose whole history exceeds the budget count. Prices are per turn, in uncached input tokens. Facts are
+SESSIONS are histories of Chat Completions, the Responses API, Anthropic, Gemini or Bedrock, OpenTelemetry's GenAI
+spans, or the logs of Claude Code and Codex, which also say what each conversation cost and why the cache was missed.
+Only turns whose whole history exceeds the budget count. Prices are per turn, in uncached input tokens. Facts are
 the exact words that the arguments of the next calls have in common with the history: `facts` is the share of them that
 the window still holds, `whole` the share of steps that have all of theirs, `context` the share of steps whose names
 keep their original neighbouring words.
@@ -371,6 +470,8 @@ keep their original neighbouring words.
   cupel replay sessions.jsonl.gz --budget 16000 --prices marked
   cupel replay sessions.jsonl --budget 16k --policy mine.toml --strategy fit --fail-below 90%
   cupel replay chat.json --budget 8000 --page turns.html
+  cupel replay                                            what your agents' conversations cost, and why
+  cupel replay ~/.claude/projects --budget 60k --page turns.html
 """,
     {1: "a limit is broken, or there was nothing to judge it by"},
 )

@@ -135,6 +135,8 @@ def _json_message(error: Exception) -> str:
     return f"not JSON that can be read: {TOO_DEEP if isinstance(error, RecursionError) else error}"
 
 
+_BEGINNING: Final = 10_000
+"""Bytes in which a log shows what it is."""
 _LARGE: Final = 4_000_000
 """Bytes from which reading shows a progress bar."""
 
@@ -172,9 +174,26 @@ def _paths(source: str) -> tuple[list[Path], bool]:
     return files, False
 
 
+def read_log(path: Path) -> list[Any]:
+    """Return the conversations of a log of Claude Code's or of Codex; none for another file."""
+    with path.open("rb") as file:
+        if not (b'"payload"' in (begins := file.read(_BEGINNING)) or b'"sessionId"' in begins):
+            return []
+    from cupel.evaluation import EvaluationError, read_recordings  # only for logs
+
+    try:
+        return [one for one in read_recordings(path) if one.calls]
+    except EvaluationError:  # it only looks like one
+        return []
+
+
 def _file(path: Path, input_format: str, max_unpacked: int) -> Iterator[ReadRecord]:
     named = path.with_suffix("") if is_packed(path.name) else path
     chosen = SUFFIXES.get(named.suffix.lower(), "text") if input_format == "auto" else input_format
+    if chosen == "jsonl" and (log := read_log(path)):
+        for one in log:
+            yield FileRecord(str(path), {"id": one.name, "messages": list(one.messages), "system": one.system})
+        return
     if chosen == "parquet":
         yield from read_parquet(str(path), path)
         return

@@ -2,6 +2,7 @@
 
 from cupel.evaluation._cases import Case, EvaluationError, read_cases
 from cupel.evaluation._evaluate import Comparison, Estimate, Evaluation, Outcome, compare, evaluate
+from cupel.evaluation._misses import LoggedCall
 from cupel.evaluation._recordings import Recording, read_recordings
 from cupel.evaluation._replay import Figures, Replay, ReplayedTurn, replay
 from cupel.evaluation._retention import Retention
@@ -9,6 +10,7 @@ from cupel.evaluation._strategies import (
     EverythingStrategy,
     Fill,
     FitStrategy,
+    LoggedStrategy,
     SessionStrategy,
     TailStrategy,
     WindowStrategy,
@@ -25,6 +27,8 @@ __all__ = [
     "Figures",
     "Fill",
     "FitStrategy",
+    "LoggedCall",
+    "LoggedStrategy",
     "Outcome",
     "Point",
     "Recording",

@@ -11,6 +11,7 @@ from cupel.page import ConversationTexts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cupel.evaluation._recordings import Recording
     from cupel.evaluation._replay import Replay, ReplayedTurn
     from cupel.messages import Prices
 
@@ -37,11 +38,26 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
                 "strategies": [_turns(each, texts, replay.prices) for each in turns],
                 "texts": texts.rows,
                 "steps": steps,
+                "misses": _misses(recording, steps),
             }
         )
     prices = {"read": replay.prices.read, "write": replay.prices.write}
     strategies = list(replay.strategies)
     return {"budget": replay.budget, "prices": prices, "strategies": strategies, "conversations": conversations}
+
+
+def _misses(recording: Recording, steps: Sequence[int]) -> list[dict[str, Any]]:
+    """Return why the cache was missed: for each cause the tokens, the requests, and the turn with most of them."""
+    turns = {at: turn for turn, at in enumerate(steps)}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for call in recording.calls:
+        for cause, tokens in call.causes.items():
+            found.setdefault(cause, []).append((tokens, turns.get(call.at, -1)))
+    sums = [(sum(tokens for tokens, _ in own), cause, own) for cause, own in found.items()]
+    return [
+        {"cause": cause, "tokens": total, "requests": len(own), "turn": max(own)[1]}
+        for total, cause, own in sorted(sums, reverse=True)
+    ]
 
 
 def _turns(turns: Sequence[ReplayedTurn], texts: ConversationTexts, prices: Prices) -> list[dict[str, Any]]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cupel._internal.counter import count_tokens
 from cupel._internal.digests import message_digest
 from cupel.errors import InvalidItemError
 from cupel.evaluation._cases import EvaluationError
+from cupel.evaluation._misses import COLD
 from cupel.messages import Message, Provider, opening_tokens, read_message
 from cupel.tokens import counter_or_default
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from cupel.evaluation._misses import LoggedCall
     from cupel.evaluation._recordings import Recording
     from cupel.tokens import TokenCounter
 
@@ -46,6 +48,27 @@ class Reader:
         )
         """Tokens of a request besides its messages."""
         self._known = {id(m): info for m, info in zip(recording.messages, self.messages, strict=True)}
+        self.scale, self.unlogged = 1.0, 0
+        """For a log, the provider's tokens for one of ours, and its tokens of what the log does not hold."""
+        self.served = {call.at: call.bill.read for call in recording.calls if not COLD.isdisjoint(call.causes)}
+        """The most that the cache would have served, whatever had been sent: it was cold for another reason."""
+        if recording.calls:
+            self._calibrate(recording.calls)
+
+    def _calibrate(self, calls: Sequence[LoggedCall]) -> None:
+        """Count as the provider did: what was added tells its tokens, the first request the system prompt and tools."""
+        sizes = self.sizes
+        grown = [
+            (then.bill.sent - call.bill.sent, sizes[then.at] - sizes[call.at])
+            for call, then in pairwise(calls)
+            if then.at > call.at and then.model == call.model and then.bill.sent > call.bill.sent
+        ]
+        ours = sum(own for _, own in grown)
+        self.scale = sum(sent for sent, _ in grown) / ours if ours else 1.0
+        first = calls[0]
+        self.unlogged = max(0, first.bill.sent - round(sizes[first.at] * self.scale))
+        self.opening_tokens = round(self.opening_tokens * self.scale) + self.unlogged
+        del self.sizes, self._costs
 
     def read(self, message: Any) -> Message:
         """Read a message of the recording, or one that was made from it."""
@@ -60,7 +83,20 @@ class Reader:
 
     def cost(self, message: Message) -> int:
         """Count the tokens of a message as `fit` does."""
-        return message.extra + sum(count_tokens(self._counter, text) for text in message.texts if text)
+        known = self._costs.get(id(message))
+        return self._counted(message) if known is None else known
+
+    def _counted(self, message: Message) -> int:
+        counted = message.extra + sum(count_tokens(self._counter, text) for text in message.texts if text)
+        return int(counted * self.scale)  # rounded down, so that what fits a budget does not exceed it
+
+    @cached_property
+    def _costs(self) -> dict[int, int]:
+        return {id(message): self._counted(message) for message in self.messages}
+
+    def budget(self, tokens: int) -> int:
+        """Return the tokens of ours that a budget leaves to everything that a log holds."""
+        return max(1, int((tokens - self.unlogged) / self.scale))
 
     @cached_property
     def sizes(self) -> list[int]:

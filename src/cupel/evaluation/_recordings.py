@@ -12,6 +12,7 @@ from cupel._internal.documents import chat_request, is_list, is_object
 from cupel._internal.files import MAX_UNPACKED
 from cupel.errors import CupelError
 from cupel.evaluation._cases import EvaluationError, documents
+from cupel.evaluation._misses import LoggedCall
 from cupel.messages import Provider, provider_of, read_message
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Recording:
     """The file, and the line or the position in it, that it was read from; empty for one made in a program."""
     replay_from: int = field(repr=False)
     """The answers before this position are those of the recording that this one was forked from; they do not count."""
+    calls: tuple[LoggedCall, ...] = field(repr=False)
+    """The requests that were sent, if it is an agent's log."""
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Recording:
         name: str = "",
         where: str = "",
         replay_from: int = 0,
+        calls: Sequence[LoggedCall] = (),
     ) -> None:
         copied = as_tuple("messages", messages, object, expected="a list of messages")
         if provider is not None and as_text("provider", provider) not in get_args(Provider):
@@ -61,6 +65,7 @@ class Recording:
             ("name", as_text("name", name)),
             ("where", as_text("where", where)),
             ("replay_from", as_integer("replay_from", replay_from, least=0, error=EvaluationError)),
+            ("calls", tuple(calls)),
         ):
             object.__setattr__(self, part, value)
 
@@ -229,7 +234,8 @@ def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> li
     `.gz` is unpacked up to `max_unpacked` bytes. A conversation is a list of messages, or an object that has them under
     `messages`, `input` (Responses) or `contents` (Gemini), and if there are any `system` (or `instructions`,
     `systemInstruction`), `tools` (or Bedrock's `toolConfig`) and `provider`; all else, such as `usage`, is passed over.
-    OpenTelemetry's GenAI spans are read too: the longest history of each conversation.
+    OpenTelemetry's GenAI spans are read too: the longest history of each conversation. So are the logs of Claude Code
+    and Codex, one of them or a folder; a warning counts their lines that cannot be read.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -240,10 +246,15 @@ def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> li
     >>> recordings[0].name
     'monday'
     """
+    from cupel.evaluation._logs import is_log, read_logs  # which make recordings
+
     found: list[Recording] = []
     spans: list[Any] = []
     folder = Path(path)
-    paths = sorted(folder.glob("*.json")) if folder.is_dir() else [path]
+    is_folder = folder.is_dir()
+    if logs := [one for one in (folder.rglob("*.jsonl") if is_folder else [folder]) if is_log(one)]:
+        return read_logs(logs)
+    paths = sorted(folder.glob("*.json")) if is_folder else [path]
     for where, document in (row for one in paths for row in documents(one, max_unpacked)):
         for place, row in _rows(where, document):
             if is_trace(row):
@@ -257,6 +268,8 @@ def read_recordings(path: str | Path, *, max_unpacked: int = MAX_UNPACKED) -> li
     found += [Recording(messages, provider="openai", name=name, where=str(path)) for name, messages in told.items()]
     if not found:
         held = "no span in it holds messages" if spans else "there is no conversation in it"
+        if is_folder:
+            held = f"no recording (*.json) and no log of Claude Code or Codex (**/*.jsonl) in {folder.resolve()}"
         raise EvaluationError(f"{path}: {held}")
     return found
 

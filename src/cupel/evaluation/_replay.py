@@ -280,6 +280,10 @@ def _turns(reader: Reader, fill: Fill, budget: int, prices: Prices, measured: It
             lost = None if known is None else retention(step.arguments, known, ())
             yield replace(turn, retention=lost, failure=str(error))
             continue
+        if (bill := request.bill) is not None:
+            turn = replace(turn, request=request, sent=bill.sent, hit=bill.read, new=bill.new, price=bill.price)
+            yield replace(turn, over=bill.sent > budget)
+            continue
         keys = reader.keys(request.messages)
         said = list(map(reader.read, request.messages))
         kept = None if known is None else retention(step.arguments, known, [*reader.opening, *said])
@@ -301,8 +305,9 @@ def _priced(
     """Add the cost of a request whose first `same` messages are cached; `start` is the place of the last answer."""
     costs = list(map(reader.cost, said))
     sent, hit = reader.opening_tokens + sum(costs), sum(costs[:same])
-    if start and reader.opening:
+    if start and (reader.opening or reader.unlogged):
         hit += reader.opening_tokens
+    hit = min(hit, reader.served.get(turn.at, hit))
     cached = prices.cached(hit)
     positions = turn.request.positions if turn.request is not None else ()
     new = (cost for at, cost in zip(positions, costs, strict=True) if at is None or at >= start)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cupel._internal.checks import as_finite, as_list
+from cupel.errors import SelectionError
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._reader import Reader
 from cupel.evaluation._recordings import Recording
-from cupel.messages import Fitted, MessageSession, fit
+from cupel.messages import Bill, Fitted, MessageSession, fit
 from cupel.messages import Turn as SessionTurn
 
 if TYPE_CHECKING:
@@ -38,10 +39,14 @@ class SentRequest:
     """The position of each message in the recording; None for a message that the strategy added."""
     reason: str = ""
     notes: tuple[ChangeNote, ...] = ()
+    bill: Bill | None = None
+    """What it really cost, if it was sent."""
 
 
-def request_of(filled: Sequence[Any] | Fitted[Any], history: Sequence[Any], before: SentRequest | None) -> SentRequest:
+def request_of(filled: Filled, history: Sequence[Any], before: SentRequest | None) -> SentRequest:
     """Return the request that a strategy made of a history; `before` is the last one of the conversation."""
+    if isinstance(filled, SentRequest):
+        return filled
     if not isinstance(filled, Fitted):
         places = {id(message): at for at, message in enumerate(history)}
         messages = tuple(as_list("the result of a strategy", filled, "a list of messages, or a Fitted"))
@@ -60,7 +65,8 @@ def _evicted(fitted: Fitted[Any], last: Collection[int | None]) -> Iterator[Chan
             yield ChangeNote(unit.positions, unit.reason.say())
 
 
-Fill: TypeAlias = Callable[[list[Any]], Sequence[Any] | Fitted[Any]]
+Filled: TypeAlias = Sequence[Any] | Fitted[Any] | SentRequest
+Fill: TypeAlias = Callable[[list[Any]], Filled]
 """Returns the messages to send for a history, or a `Fitted`, whose reasons the page of a replay shows."""
 WindowStrategy: TypeAlias = Callable[[Recording, int], Fill]
 """Starts a conversation: takes its recording and the budget, and returns a function of its growing history."""
@@ -77,6 +83,26 @@ class EverythingStrategy:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedStrategy:
+    """Sends what an agent's log says that it sent, at the provider's own count."""
+
+    def __call__(self, recording: Recording, budget: int) -> Fill:
+        """Start a conversation."""
+        del budget
+        calls = {call.at: call for call in recording.calls}
+
+        def fill(history: list[Any]) -> SentRequest:
+            call = calls.get(len(history))
+            if call is None:
+                msg = "the log does not say what this request cost"
+                raise SelectionError(msg)
+            reason = "; ".join(f"{tokens:,} tokens are written again: {cause}" for cause, tokens in call.causes.items())
+            return SentRequest(tuple(history), tuple(range(len(history))), reason, bill=call.bill)
+
+        return fill
+
+
+@dataclass(frozen=True, slots=True)
 class FitStrategy:
     """Calls `fit` on every turn with the first user message pinned; the newest one is the query of a policy."""
 
@@ -86,6 +112,7 @@ class FitStrategy:
     def __call__(self, recording: Recording, budget: int) -> Fill:
         """Start a conversation."""
         reader = Reader(recording)
+        budget = reader.budget(budget)
 
         def fill(history: list[Any]) -> Fitted[Any]:
             said = [message for message in history if reader.read(message).role == "user"]
@@ -154,5 +181,7 @@ class SessionStrategy:
         """Start a conversation."""
         known = {"provider": recording.provider, "system": recording.system, "tools": recording.tools}
         given: dict[str, Any] = {"prices": self.prices, **known, **self.options}
+        if recording.calls:
+            budget = Reader(recording, given.get("counter")).budget(budget)
         session: MessageSession[Any] = MessageSession(budget, self.policy, **given)
         return session.fit

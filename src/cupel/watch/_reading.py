@@ -20,6 +20,9 @@ MAX_BODY: Final = 64_000_000
 """Bytes of a body, unpacked, that are read; a longer one is only forwarded."""
 _BILLING: Final = "x-anthropic-billing-header"
 """Claude Code begins its system prompt with such a block; it differs from call to call and is no part of the prompt."""
+_MODEL: Final = re.compile(r"claude-([a-z]+)-(\d+)(?:[-.](\d{1,2}))?(?!\d)")
+_BOUND: Final = {"fable": (5, 1), "mythos": (5, 1)}
+"""The versions from which models check what comes before their thinking, if not 5.5."""
 _MARK: Final = b'"cache_control"'
 _KEPT_HISTORIES: Final = ("previous_response_id", "conversation")
 """Fields that name a history which the provider keeps; only the Responses API has them."""
@@ -127,6 +130,9 @@ class ReadRequest:
     @property
     def thinking(self) -> Literal["bound", "loop"]:
         """What the model demands of its thinking: older ones think on a budget that the request sets."""
+        named = _MODEL.search(self.model)
+        if named and (int(named[2]), int(named[3] or 0)) >= _BOUND.get(named[1], (5, 5)):
+            return "bound"
         given: object = self.value("thinking")
         is_manual = isinstance(given, dict) and ("type", "enabled") in given.items()  # pyright: ignore[reportUnknownMemberType]
         return "loop" if is_manual else "bound"

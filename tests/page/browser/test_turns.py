@@ -7,9 +7,18 @@ import pytest
 
 from cupel import ContextBudget, presets
 from cupel.demo import conversation
-from cupel.evaluation import EverythingStrategy, FitStrategy, Recording, SessionStrategy, replay
+from cupel.evaluation import (
+    EverythingStrategy,
+    FitStrategy,
+    LoggedStrategy,
+    Recording,
+    SessionStrategy,
+    read_recordings,
+    replay,
+)
 from cupel.messages import to_items
 from cupel.page import Variant, page_payload, render_page
+from tests.evaluation.logs import ClaudeLog
 from tests.page.browser.conftest import move_budget, settle
 from tests.page.browser.test_hostile import ATTACK, HOSTILE
 
@@ -226,3 +235,23 @@ def test_three_hundred_turns_are_quick(open_page):
         }"""
     )
     assert took < 400
+
+
+def test_the_causes_of_cache_misses_lead_to_the_turn_with_most_of_each(open_page, tmp_path):
+    log = ClaudeLog()
+    log.prompt("<img src=x onerror=alert(1)> Find the bug.", 4)
+    log.wait(1000)
+    log.prompt("Go on.", 4)
+    recordings = read_recordings(log.save(tmp_path / "log.jsonl"))
+    told = replay(recordings, {"as it was": LoggedStrategy(), "session": SessionStrategy()}, 9000)
+    page = open_page(render_page({"title": "T", "turns": told.page_payload()}))
+    (row,) = page.locator("#misses li").all()
+    lost = recordings[0].calls[5].bill.rewritten
+    assert (
+        row.inner_text() == f"idle beyond the time to live: {lost:,} tokens written again in 1 request, most in turn 6"
+    )
+    row.get_by_role("button").click()
+    assert page.inner_text("#turn-title") == "Turn 6 of 10"
+    assert page.locator(".strategy.current b").inner_text() == "as it was"
+    assert f"{lost:,} tokens are written again: idle beyond the time to live" in page.inner_text("#turn-reason")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280

@@ -34,6 +34,13 @@ function buildStrategies() {
   strips = story.strategies.map(strategyCard);
   $("strategies").replaceChildren(...strips.map(({ card }) => card));
   $("turn").max = String(turnsNow().length);
+  $("misses").replaceChildren(...(talkNow().misses ?? []).map(missRow));
+}
+
+// Why the cache of an agent's log was missed, and the turn with most of it.
+function missRow({ cause, tokens, requests, turn }) {
+  const most = turn < 0 ? [] : [", most in ", make("button", { type: "button", class: "link", text: `turn ${number(turn + 1)}`, onclick: () => setTurn({ strategy: 0, turn }) })];
+  return make("li", {}, make("b", { text: cause }), `: ${plural(tokens, "token")} written again in ${plural(requests, "request")}`, ...most);
 }
 
 const rounded = (value) => number(Math.round(value));
