@@ -18,7 +18,7 @@ from cupel.messages._notes import (
 from cupel.tokens import CharacterEstimate
 from tests.messages.chat import EVERYTHING, assistant, format_of, result, use, used, user
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 NOTE = "[cupel: 2 earlier steps omitted here: look log; bash ls]"
 
 

@@ -29,7 +29,7 @@ _FRAMEWORKS: Final = {
 }
 """Packages whose messages are no provider's, and the module that reads them."""
 _LONGEST_KEY = 12
-MAX_DEPTH: Final = 100
+MAX_DEPTH: Final = 250
 """How deeply a message may be nested; providers accept far less."""
 
 
