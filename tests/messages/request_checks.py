@@ -211,6 +211,8 @@ def bare(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kept = {key: inner for key, given in value.items() if (inner := bare(given)) is not None or given is None}
+    if value.keys() == {"name", "response"} | (value.keys() & {"id", "parts"}):
+        kept.setdefault("response", {})  # which Gemini demands, whatever was in it
     return kept if kept.keys() - {"role", "type"} or kept == value else None
 
 

@@ -97,7 +97,7 @@ def test_images_can_be_counted_flat():
 def test_an_output_costs_what_its_text_costs(call: str, output: Any):
     def cost(call: str, output: Any) -> int:
         answer = {"type": f"{call}_output", "call_id": "a", "output": output}
-        history = [user("Hi"), {"type": call, "call_id": "a", "arguments": "{}"}, answer]
+        history = [user("Hi"), {"type": call, "call_id": "a", "name": "run", "arguments": "{}"}, answer]
         return fit(history, LARGE, counter=COUNTER).total_tokens
 
     assert cost(call, output) - cost(call, "") == 30

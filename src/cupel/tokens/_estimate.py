@@ -55,7 +55,7 @@ class CharacterEstimate:
         if not text.isascii():
             others = Counter("".join(_OTHER.findall(text)))
             cost += sum(number * _SCRIPTS[bisect_left(_ENDS, one)][1] for one, number in others.items())
-        return max(bool(text), (cost + 50) // 100)
+        return max(1 if text else 0, (cost + 50) // 100)
 
 
 def _class_of(character: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.checks import wrong_type
 from cupel.messages._formats import media
-from cupel.messages._formats.chat import block_list, spoken_role
+from cupel.messages._formats.chat import CHATS_PARTS, RESPONSES_PARTS, block_list, check_parts, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
@@ -18,7 +18,7 @@ from cupel.messages._formats.texts import (
     change_text,
     has_fixed_blocks,
 )
-from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects
+from cupel.messages._plain import JSON, blocks, check_keys, check_text, compact_json, fields, is_sequence, objects
 from cupel.messages._prices import Prices
 from cupel.messages._units import (
     EMPTY_CONTENT,
@@ -87,11 +87,17 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
 
 
 def check(message: JSON, path: str) -> None:
-    """Raise if the input of a call is no object."""
+    """Raise if a call or a result lacks what joins them, or the input of a call is no object."""
+    check_parts(message, path, CHATS_PARTS | RESPONSES_PARTS)
     for at, block in enumerate(block_list(message.get("content"))):
-        given = fields(block)
-        if given.get("type") == "tool_use" and not isinstance(given.get("input", {}), dict):
-            raise wrong_type(f"{path}.content[{at}].input", "an object", given["input"])
+        given, place = fields(block), f"{path}.content[{at}]"
+        if given.get("type") == "tool_use":
+            check_text(given, "id", place, "an id, which the result of the call names")
+            check_text(given, "name", place, "the name of a tool")
+            if not isinstance(given.get("input", {}), dict):
+                raise wrong_type(f"{place}.input", "an object", given["input"])
+        elif given.get("type") == "tool_result":
+            check_text(given, "tool_use_id", place, "the id of the call that it answers")
 
 
 def _read_blocks(content: list[dict[str, Any]], info: Message, path: str, images: media.ImageRule) -> None:

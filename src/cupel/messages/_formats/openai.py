@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._internal.checks import wrong_type
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media
-from cupel.messages._formats.chat import block_list
+from cupel.messages._formats.chat import CHATS_PARTS, CLAUDES_PARTS, RESPONSES_PARTS, block_list, check_parts
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._formats.texts import Rewrite, change_json, change_prose, change_result, has_fixed_blocks
-from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._plain import (
+    JSON,
+    blocks,
+    check_keys,
+    check_text,
+    compact_json,
+    fields,
+    is_sequence,
+    objects,
+    role_of,
+)
 from cupel.messages._prices import Prices
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, Message, Role, Unit, unit_of
 
@@ -42,8 +52,7 @@ _BLOCKS: Final = "thinking_blocks"
 """Where a gateway keeps the signed thinking of Claude."""
 BREAKPOINT: Final = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _FIELDS = ("audio", "function_call", "refusal", "tool_calls")
-_PARTS = ("file", "image_url")
-"""Fields of messages and types of parts that only this format has."""
+"""Fields of messages that only this format has."""
 
 
 def read(message: JSON, path: str, images: media.ImageRule) -> Message:
@@ -61,11 +70,22 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
 
 
 def check(message: JSON, path: str) -> None:
-    """Raise if a message holds Anthropic's calls or results, or a call whose arguments are no text."""
+    """Raise if a message holds Anthropic's calls or results, or lacks what joins a call and its result."""
     refuse_anthropic(message, path)
-    for at, call in enumerate(block_list(message.get("tool_calls"))):
-        body = fields(fields(call).get("function"))
-        check_arguments(body, f"{path}.tool_calls[{at}].function")
+    check_parts(message, path, CLAUDES_PARTS | RESPONSES_PARTS)
+    if message.get("role") == "tool":
+        check_text(message, "tool_call_id", path, "the id of the call that it answers")
+    if message.get("role") in ("tool", "function") and message.get("content") is None:
+        msg = (
+            f"{path}.content must be the output of the call, a text or a list of parts ('' if there is none), got None"
+        )
+        raise InvalidItemError(msg)
+    for at, call in enumerate(objects(message.get("tool_calls"), f"{path}.tool_calls")):
+        place = f"{path}.tool_calls[{at}]"
+        check_text(call, "id", place, "an id, which the result of the call names")
+        if "function" in call:
+            check_text(fields(call["function"]), "name", f"{place}.function", "the name of a function")
+        check_arguments(fields(call.get("function")), f"{place}.function")
     check_arguments(fields(message.get("function_call")), f"{path}.function_call")
 
 
@@ -313,7 +333,7 @@ def _recognises(message: JSON) -> bool:
     return (
         message.get("role") in ("tool", "function")
         or any(field in message for field in _FIELDS)
-        or (is_sequence(content) and any(fields(part).get("type") in _PARTS for part in content))
+        or (is_sequence(content) and any(fields(part).get("type") in CHATS_PARTS for part in content))
     )
 
 
