@@ -166,9 +166,11 @@ def test_parts_of_another_format_are_warned_of(provider: str, part: dict[str, An
     ],
 )
 def test_a_message_of_a_framework_is_an_error_that_names_the_module_for_it(module: str, name: str, page: str) -> None:
-    message = type(
-        name, (), {"__module__": module, "model_dump": lambda self, **_: {"role": "user", "content": "Hi"}}
-    )()
+    def model_dump(_: object, **options: object) -> dict[str, str]:
+        del options
+        return {"role": "user", "content": "Hi"}
+
+    message = type(name, (), {"__module__": module, "model_dump": model_dump})()
     with pytest.raises(TypeError, match=rf"messages\[0\] is a {name} of .*: pass it through cupel.integrations.{page}"):
         fit([message], LARGE)
 

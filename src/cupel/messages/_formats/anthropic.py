@@ -126,6 +126,7 @@ def _read_block(block: JSON, info: Message, path: str, images: media.ImageRule) 
             _read_document(block, source, info, path, images)
         case {"type": "thinking", "thinking": str(text)}:
             info.texts.append(text)
+            info.extra += media.hidden_tokens(block.get("signature"), text)
             if not block.get("signature"):
                 info.reject("a thinking block without its signature")
         case {"type": "redacted_thinking", "data": str(data)}:

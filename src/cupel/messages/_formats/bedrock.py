@@ -122,8 +122,9 @@ def _read_block(kind: str, value: Any, info: Message, path: str, images: media.I
                 info.reject(EMPTY_CONTENT)
             for at, inner in enumerate(results):
                 _read_block(*_only_key(inner, f"{path}.content[{at}]"), info, f"{path}.content[{at}]", images)
-        case "reasoningContent", {"reasoningText": {"text": str(text)}}:
+        case "reasoningContent", {"reasoningText": {"text": str(text), **rest}}:
             info.texts.append(text)
+            info.extra += media.hidden_tokens(rest.get("signature"), text)
         case "reasoningContent", {"redactedContent": data}:
             info.extra += media.opaque_tokens(data)
         case _:

@@ -84,6 +84,9 @@ def _read_part(part: JSON, info: Message, path: str, images: media.ImageRule) ->
     for key, field in (("functionCall", "args"), ("functionResponse", "response")):
         if key in part:
             _check_function(fields(part[key]), field, f"{path}.{key}")
+    info.extra += media.hidden_tokens(
+        part.get("thoughtSignature"), str(part.get("text", "")) if part.get("thought") else ""
+    )
     match part:
         case {"functionCall": {"name": str(name), **call}}:
             if info.role != "assistant":

@@ -50,6 +50,8 @@ _REASONING = ("reasoning_content", "reasoning")
 """Where compatible servers and frameworks keep a message's thinking."""
 _BLOCKS: Final = "thinking_blocks"
 """Where a gateway keeps the signed thinking of Claude."""
+_HIDDEN = (_BLOCKS, "reasoning_details")
+"""Where gateways keep reasoning with its signatures."""
 BREAKPOINT: Final = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _FIELDS = ("audio", "function_call", "refusal", "tool_calls")
 """Fields of messages that only this format has."""
@@ -146,6 +148,7 @@ def _read_content(message: JSON, info: Message, path: str, images: media.ImageRu
         if isinstance(message.get(hidden), str):
             info.texts.append(message[hidden])
             info.opens_thinking = info.opens_thinking or bool(message[hidden])
+    info.extra += _hidden_tokens(message)
     info.is_fixed = any(map(message.get, _REASONING)) or (info.role == "assistant" and has_fixed_blocks(content))
     if isinstance(content, str):
         info.texts.append(content)
@@ -164,11 +167,30 @@ def _read_content(message: JSON, info: Message, path: str, images: media.ImageRu
             _read_part(part, info, images)
 
 
+def _hidden_tokens(message: JSON) -> int:
+    """Return the tokens of reasoning that gateways keep beside the content, beyond those that the message shows."""
+    shown = sum(len(str(message.get(field) or "")) for field in _REASONING) // 4
+    blocks = [fields(block) for field in _HIDDEN for block in block_list(message.get(field))]
+    texts = ["".join(str(block.get(key) or "") for key in ("text", "summary", "thinking")) for block in blocks]
+    signed = [block.get("signature") or block.get("data") for block in blocks]
+    held = sum(len(text) // 4 + media.hidden_tokens(one, text) for one, text in zip(signed, texts, strict=True))
+    holders = [message, *map(fields, block_list(message.get("tool_calls")))]
+    places = (fields(fields(holder.get("extra_content")).get("google")) for holder in holders)
+    others = (fields(holder.get("provider_specific_fields")) for holder in holders)
+    signatures = [place.get("thought_signature") for place in (*places, *others)]
+    return max(0, held - shown) + sum(map(media.hidden_tokens, signatures))
+
+
 def _read_part(part: JSON, info: Message, images: media.ImageRule) -> None:
     note_server_work(part, info)
     match part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             _add_text(text, info)
+        case {"type": "thinking", "thinking": str(text)}:
+            info.texts.append(text)
+            info.extra += media.hidden_tokens(part.get("signature"), text)
+        case {"type": "redacted_thinking", "data": str(data)}:
+            info.extra += media.opaque_tokens(data)
         case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
             info.extra += images.openai(url, rest.get("detail"))
         case {"type": "input_audio", "input_audio": {"data": str(data), **rest}}:
@@ -323,8 +345,11 @@ def note_place(message: JSON) -> NotePlace | None:
 
 def _without_thinking(message: JSON) -> JSON:
     """Return a message without Claude's thinking, which gateways keep beside the content or among its parts."""
-    if _BLOCKS in message:
-        message = {key: value for key, value in message.items() if key != _BLOCKS}
+    details = map(fields, block_list(message.get("reasoning_details")))
+    of_claude = any(str(one.get("format")).startswith("anthropic") for one in details)
+    hidden = _HIDDEN if of_claude else (_BLOCKS,)
+    if any(key in message for key in hidden):
+        message = {key: value for key, value in message.items() if key not in hidden}
     return anthropic.without_thinking(message)
 
 
