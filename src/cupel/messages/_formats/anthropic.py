@@ -293,12 +293,17 @@ def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     spoken = form if "prose" in parts and message.get("role") in ("user", "assistant") else None
     if not is_sequence(content):
         return {**message, "content": change_content(content, spoken)}
-    return {**message, "content": [_change_block(block, parts, form, spoken) for block in content]}
+    # Thinking is bound to what the provider's own tools answered before it in the same message.
+    free = 1 + max((at for at, block in enumerate(content) if fields(block).get("type") in _THINKING), default=-1)
+    changed = [_change_block(block, parts, form, spoken, own=at >= free) for at, block in enumerate(content)]
+    return {**message, "content": changed}
 
 
-def _change_block(block: Any, parts: Collection[str], form: Rewrite, spoken: Rewrite | None) -> Any:
+def _change_block(block: Any, parts: Collection[str], form: Rewrite, spoken: Rewrite | None, *, own: bool) -> Any:
     match block:
         case {"type": "tool_result", "content": content}:
+            return {**block, "content": change_result(content, parts, form)}
+        case {"type": str(kind), "content": content} if own and "results" in parts and kind.endswith("_tool_result"):
             return {**block, "content": change_result(content, parts, form)}
         case {"type": "tool_use", "input": given} if "arguments" in parts:
             return {**block, "input": change_strings(given, form)}

@@ -11,7 +11,7 @@ from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.anthropic import add_call, add_result, add_text
 from cupel.messages._formats.chat import block_list, check_content, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Rewrite, change_object, change_strings
+from cupel.messages._formats.texts import Rewrite, change_object, change_result, change_strings
 from cupel.messages._plain import (
     JSON,
     check_keys,
@@ -162,7 +162,9 @@ def _change_block(block: Any, parts: Collection[str], form: Rewrite, *, spoken: 
         case {"toolResult": {"content": content} as result} if "outputs" in parts and is_sequence(content):
             return {"toolResult": {**fields(result), "content": [_change_result(inner, form) for inner in content]}}
         case {"toolResult": result} if "results" in parts:
-            return {"toolResult": {**fields(result), "content": change_strings(fields(result).get("content"), form)}}
+            return {
+                "toolResult": {**fields(result), "content": change_result(fields(result).get("content"), parts, form)}
+            }
         case {"toolUse": {"input": given} as use} if "arguments" in parts:
             return {"toolUse": {**fields(use), "input": change_strings(given, form)}}
         case {"text": str(text)} if spoken:

@@ -9,7 +9,7 @@ from cupel._internal.checks import wrong_type
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Rewrite, change_object, change_strings
+from cupel.messages._formats.texts import Rewrite, change_object, change_result, change_strings
 from cupel.messages._plain import (
     JSON,
     check_keys,
@@ -187,7 +187,12 @@ def _change_part(part: Any, parts: Collection[str], form: Rewrite) -> Any:
             return {**part, "functionResponse": {**fields(answer), "response": changed}}
         case {"functionResponse": answer} if "results" in parts:
             given = fields(answer)
-            return {**part, "functionResponse": {**given, "response": change_strings(given.get("response"), form)}}
+            return {
+                **part,
+                "functionResponse": {**given, "response": change_result(given.get("response"), parts, form)},
+            }
+        case {"codeExecutionResult": ran} if "results" in parts and not part.get("thoughtSignature"):
+            return {**part, "codeExecutionResult": change_result(ran, parts, form)}
         case {"functionCall": {"args": given} as call} if "arguments" in parts:
             return {**part, "functionCall": {**fields(call), "args": change_strings(given, form)}}
         case {"text": str(text)} if "prose" in parts and not part.get("thought"):
