@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import chart, forms, knapsack_solver, optimal, presets, quality, relevance, sessions, tables
+from benchmarks import chart, estimate, forms, knapsack_solver, optimal, presets, quality, relevance, sessions, tables
 from benchmarks.construction import measure_construction
 from benchmarks.growth import measure_growth
 from benchmarks.machine import facts
@@ -65,6 +65,7 @@ class Own:
 
 
 OWN = {
+    "estimate": Own(HERE / "estimate.json", DOCS / "how-to" / "token-counting.md", "estimate", estimate.table),
     "forms": Own(HERE / "forms.json", DOCS / "how-to" / "forms.md", "forms", forms.show),
     "optimal": Own(HERE / "optimal.json", QUALITY_PAGE, "optimal", optimal.table),
 }
@@ -122,6 +123,11 @@ def shortened(*, quick: bool) -> Any:
     return found if sessions.SHARED.is_dir() else None  # what generated sessions tell is not for the page
 
 
+def estimated(*, quick: bool) -> Any:
+    del quick
+    return _shown(estimate.table, estimate.measure_estimate())
+
+
 def optimised(*, quick: bool) -> Any:
     return _shown(optimal.table, optimal.measure_optimal(1 if quick else optimal.POOLS))
 
@@ -142,11 +148,12 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "relevance": evidence,
     "sessions": conversations,
     "forms": shortened,
+    "estimate": estimated,
     "presets": ready,
     "optimal": optimised,
 }
 # On request only: what takes a solver, and what is told by data that is not part of the project.
-ON_REQUEST = {"solver", "relevance", "sessions", "forms", "presets", "optimal"}
+ON_REQUEST = {"solver", "relevance", "sessions", "forms", "estimate", "presets", "optimal"}
 PARTS = tuple(part for part in MEASUREMENTS if part not in ON_REQUEST)
 
 

@@ -80,7 +80,7 @@ class TestSelect:
         assert f"counted the tokens of 1 item with {counter}" in outcome.err
 
     def test_without_a_tokeniser_the_estimate_is_used_and_named(self, cupel, folder, monkeypatch):
-        monkeypatch.setattr("cupel.cli._reading.default_counter", CharacterEstimate)
+        monkeypatch.setattr("cupel.cli._reading.default_counter", lambda: CharacterEstimate(4.0))
         (folder / "a.jsonl").write_text('{"content": "hello world"}')
         outcome = cupel("select", "a.jsonl", "--budget", "9", "--format", "jsonl")
         assert json.loads(outcome.out)["tokens"] == 3

@@ -16,7 +16,7 @@ from tests.evaluation import recordings
 EVIL = "a\x1b[2Jb\x9bc\u202ed\u2066e"
 SEEN = ("\x1b[2J", "\x9b", "\u202e", "\u2066")
 """Nothing of this may reach a terminal."""
-SPACES = " " * 1_000_000
+UNCOUNTABLE = "a text on which the tokeniser panics"
 COMMAND = [sys.executable, "-c", "import sys; from cupel.cli import main; sys.exit(main())"]
 
 
@@ -179,41 +179,61 @@ def test_a_full_disk_is_named_once(folder):
     assert (done.returncode, done.stderr) == (2, "cupel: error: No space left on device\n")
 
 
+@pytest.fixture
+def panicking(monkeypatch):
+    """A tokeniser that panics on one text, as extensions written in Rust do."""
+
+    class Panic(BaseException):
+        pass
+
+    def count(self, text):
+        if UNCOUNTABLE in text:
+            raise Panic("stack overflow")
+        return len(text.split())
+
+    monkeypatch.setattr("cupel.tokens._tiktoken._Tokeniser.count", count)
+
+
+@pytest.mark.usefixtures("panicking")
 @pytest.mark.parametrize("command", ["select", "explain", "compare", "simulate", "inspect"])
 def test_an_item_that_cannot_be_counted_is_a_bad_record(cupel, folder, command):
-    write(folder, "items.jsonl", {"content": "fine"}, {"content": SPACES})
+    write(folder, "items.jsonl", {"content": "fine"}, {"content": UNCOUNTABLE})
     outcome = cupel(command, "items.jsonl", "--budget", "99")
     assert outcome.code == 2
-    assert "items.jsonl:2: a text of 1,000,000 characters cannot be counted" in outcome.err
+    assert "items.jsonl:2: a text of 36 characters cannot be counted" in outcome.err
 
 
+@pytest.mark.usefixtures("panicking")
 def test_an_item_that_cannot_be_counted_can_be_skipped(cupel, folder):
-    write(folder, "items.jsonl", {"content": SPACES}, {"content": "fine"})
+    write(folder, "items.jsonl", {"content": UNCOUNTABLE}, {"content": "fine"})
     outcome = cupel("select", "items.jsonl", "--budget", "99", "--skip-bad")
     assert (outcome.code, outcome.out) == (0, "fine\n")
 
 
+@pytest.mark.usefixtures("panicking")
 def test_a_message_that_cannot_be_counted_is_named(cupel, folder):
-    write(folder, "chat.jsonl", {"role": "user", "content": "hi"}, {"role": "user", "content": SPACES})
+    write(folder, "chat.jsonl", {"role": "user", "content": "hi"}, {"role": "user", "content": UNCOUNTABLE})
     outcome = cupel("select", "chat.jsonl", "--budget", "99")
     assert outcome.code == 2
-    assert "chat.jsonl: messages[1]: a text of 1,000,000 characters cannot be counted" in outcome.err
+    assert "chat.jsonl: messages[1]: a text of 36 characters cannot be counted" in outcome.err
 
 
+@pytest.mark.usefixtures("panicking")
 def test_a_conversation_that_cannot_be_counted_is_named_by_replay(cupel, folder):
     messages = recordings.chat()
-    messages[1:1] = [{"role": "user", "content": SPACES}]
+    messages[1:1] = [{"role": "user", "content": UNCOUNTABLE}]
     write(folder, "sessions.jsonl", {"session": "monday", "messages": messages})
     outcome = cupel("replay", "sessions.jsonl", "--budget", "900")
     assert outcome.code == 2
     assert "sessions.jsonl:1, monday: a text of" in outcome.err
 
 
+@pytest.mark.usefixtures("panicking")
 def test_a_case_that_cannot_be_counted_is_named_by_evaluate(cupel, folder):
-    write(folder, "cases.jsonl", {"items": [{"content": SPACES}], "needed": [0], "budget": 9})
+    write(folder, "cases.jsonl", {"items": [{"content": UNCOUNTABLE}], "needed": [0], "budget": 9})
     outcome = cupel("evaluate", "cases.jsonl")
     assert outcome.code == 2
-    assert "cases.jsonl:1: items[0]: a text of 1,000,000 characters cannot be counted" in outcome.err
+    assert "cases.jsonl:1: items[0]: a text of 36 characters cannot be counted" in outcome.err
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from cupel.tokens import CharacterEstimate
 
 
 def chosen(documents: list[str], policy: Any) -> list[str]:
-    return select_documents(documents, 4, policy, CharacterEstimate(), text=str, score=lambda _: None)
+    return select_documents(documents, 4, policy, CharacterEstimate(4.0), text=str, score=lambda _: None)
 
 
 def test_documents_are_chosen_by_a_policy() -> None:

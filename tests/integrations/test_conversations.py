@@ -172,7 +172,7 @@ def test_messages_that_cannot_be_read_are_refused_by_the_session(content: Any):
 def test_a_message_that_contains_itself_is_refused_by_the_session():
     message = user("one")
     message["content"] = [message]
-    with pytest.raises(ValueError, match="nested more than 100 levels"):
+    with pytest.raises(ValueError, match="nested more than 250 levels"):
         Talk().fit(message)
 
 

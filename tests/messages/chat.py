@@ -10,7 +10,7 @@ from cupel.messages._formats.media import ImageRule
 from cupel.messages._units import Message
 from cupel.tokens import CharacterEstimate
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 
 
 def message_tokens(message: Message) -> int:

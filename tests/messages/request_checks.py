@@ -17,7 +17,7 @@ from tests.messages.chat import message_tokens
 from tests.messages.provider_rules import Message, alternation, has_results, has_words, is_models, unseen, violations
 from tests.messages.validators.bound import BoundThinking, thinks, without_thinking
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 TOOLS = {"bedrock": [{"toolSpec": {"name": "search", "inputSchema": {"json": {"type": "object"}}}}]}
 """The tools of requests, where a provider demands them."""
 USERS_SHARE, PRESENT_SHARE = 0.3, 0.5
@@ -211,6 +211,8 @@ def bare(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kept = {key: inner for key, given in value.items() if (inner := bare(given)) is not None or given is None}
+    if value.keys() == {"name", "response"} | (value.keys() & {"id", "parts"}):
+        kept.setdefault("response", {})  # which Gemini demands, whatever was in it
     return kept if kept.keys() - {"role", "type"} or kept == value else None
 
 

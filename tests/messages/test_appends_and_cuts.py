@@ -374,3 +374,22 @@ def test_a_fit_removes_thinking_from_its_first_change_on() -> None:
     assert "s11" not in thoughts(fitted.messages)
     whole = fit(history, 10**6, provider="anthropic", counter=COUNTER)
     assert whole.messages == history
+
+
+@pytest.mark.parametrize(
+    ("kind", "remains"), [("anthropic-claude-v1", False), ("openai-responses-v1", True), ("google-gemini-v1", True)]
+)
+def test_only_claudes_reasoning_details_are_removed_after_a_cut(kind: str, remains: bool) -> None:
+    history: list[Any] = [{"role": "user", "content": "Look."}]
+    for at in range(12):
+        details = [{"type": "reasoning.encrypted", "data": "c2ln", "format": kind, "index": 0}]
+        call = {"id": f"c{at}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        history += [
+            {"role": "assistant", "content": "I look.", "tool_calls": [call], "reasoning_details": details},
+            {"role": "tool", "tool_call_id": f"c{at}", "content": f"line of {at}\n" * 30},
+        ]
+    fitted = fit(history, 600, provider="openai")
+    assert fitted.dropped
+    kept = [message for message in fitted.messages if message["role"] == "assistant"]
+    assert kept
+    assert all(("reasoning_details" in message) is remains for message in kept)

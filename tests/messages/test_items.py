@@ -18,7 +18,7 @@ from cupel import (
 from cupel.messages import fit, from_items, to_items
 from cupel.tokens import CharacterEstimate
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 NOW = datetime(2026, 3, 12, 9, tzinfo=UTC)
 RECENT = Pipeline(scorer=RecencyScorer(), slicer=GreedySlice())
 

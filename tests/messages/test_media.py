@@ -35,7 +35,7 @@ def tokens(data: bytes) -> int:
         fit(
             [{"role": "user", "content": [{"type": "image", "source": source}] * count}],
             10**6,
-            counter=CharacterEstimate(),
+            counter=CharacterEstimate(4.0),
             provider="anthropic",
         ).total_tokens
         for count in (1, 2)

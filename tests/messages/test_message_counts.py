@@ -1,13 +1,16 @@
 """What messages, calls, tools and media cost."""
 
+import json
 from typing import Any
 
 import pytest
 
 from cupel import ConfigurationError
 from cupel.messages import fit
-from tests.messages.chat import COUNTER, LARGE, calling, result, user
+from tests.messages.chat import COUNTER, LARGE, assistant, calling, result, user
 from tests.messages.histories import IMAGE
+
+TEXT = {"type": "text", "text": "Yes."}
 
 
 def total(messages: list[Any], **options: Any) -> int:
@@ -86,6 +89,65 @@ def test_images_can_be_counted_flat():
         fit([user("Hi")], 10, image_tokens=-1)
 
 
+SIGNATURE = "EqQBCkgIARABGAIi" * 100
+"""1,600 characters of base64: 1,200 bytes, four of them to a token."""
+
+
+def hidden(provider: str, message: dict[str, Any]) -> int:
+    """The tokens of a signature in a message."""
+    key = "parts" if provider == "gemini" else "content"
+    spoken: Any = [{"text": "Hi"}] if provider in ("gemini", "bedrock") else "Hi"
+    signed = [{"role": "user", key: spoken}, message, {"role": "user", key: spoken}]
+    unsigned = json.loads(json.dumps(signed).replace(SIGNATURE, "s"))
+    options: dict[str, Any] = {"provider": provider}
+    return total(signed, **options) - total(unsigned, **options)
+
+
+@pytest.mark.parametrize(
+    ("provider", "message"),
+    [
+        ("anthropic", assistant([{"type": "thinking", "thinking": "", "signature": SIGNATURE}, TEXT])),
+        ("anthropic", assistant([{"type": "redacted_thinking", "data": SIGNATURE}, TEXT])),
+        (
+            "bedrock",
+            assistant(
+                [{"reasoningContent": {"reasoningText": {"text": "", "signature": SIGNATURE}}}, {"text": "Yes."}]
+            ),
+        ),
+        ("bedrock", assistant([{"reasoningContent": {"redactedContent": SIGNATURE}}, {"text": "Yes."}])),
+        ("gemini", {"role": "model", "parts": [{"text": "Yes.", "thoughtSignature": SIGNATURE}]}),
+        ("gemini", {"role": "model", "parts": [{"text": "", "thought_signature": SIGNATURE}, {"text": "Yes."}]}),
+        ("openai", {**assistant("Yes."), "reasoning_details": [{"type": "reasoning.encrypted", "data": SIGNATURE}]}),
+        ("openai", {**assistant("Yes."), "thinking_blocks": [{"type": "thinking", "signature": SIGNATURE}]}),
+        ("openai", {**assistant("Yes."), "provider_specific_fields": {"thought_signature": SIGNATURE}}),
+        ("openai", {**assistant("Yes."), "extra_content": {"google": {"thought_signature": SIGNATURE}}}),
+    ],
+)
+def test_reasoning_that_only_the_provider_can_read_is_counted(provider: str, message: dict[str, Any]):
+    assert hidden(provider, message) == 299
+
+
+def test_the_signature_of_a_call_by_gemini_is_counted():
+    histories: list[list[Any]] = [[user("Hi"), calling("a"), result("a", "fine")] for _ in range(2)]
+    signed = {**histories[1][1]["tool_calls"][0], "extra_content": {"google": {"thought_signature": SIGNATURE}}}
+    histories[1][1] = {**histories[1][1], "tool_calls": [signed]}
+    assert total(histories[1]) - total(histories[0]) == 300
+
+
+def test_a_signature_counts_beyond_the_reasoning_that_is_shown():
+    """The same reasoning is in both."""
+    block = {"type": "thinking", "thinking": "x" * 400, "signature": SIGNATURE}
+    assert hidden("anthropic", assistant([block, TEXT])) == 200
+    assert hidden("anthropic", assistant([{**block, "thinking": "x" * 4000}, TEXT])) == 0
+    kept = {**assistant("Yes."), "reasoning_content": "x" * 400, "thinking_blocks": [block]}
+    alone = {**assistant("Yes."), "thinking_blocks": [block]}
+    history = [user("Hi"), kept, user("Hi")]
+    assert hidden("openai", kept) == 200
+    assert (
+        total(history, provider="openai") == total([user("Hi"), alone, user("Hi")], provider="openai") == 3 + 15 + 300
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "output"),
     [
@@ -97,7 +159,7 @@ def test_images_can_be_counted_flat():
 def test_an_output_costs_what_its_text_costs(call: str, output: Any):
     def cost(call: str, output: Any) -> int:
         answer = {"type": f"{call}_output", "call_id": "a", "output": output}
-        history = [user("Hi"), {"type": call, "call_id": "a", "arguments": "{}"}, answer]
+        history = [user("Hi"), {"type": call, "call_id": "a", "name": "run", "arguments": "{}"}, answer]
         return fit(history, LARGE, counter=COUNTER).total_tokens
 
     assert cost(call, output) - cost(call, "") == 30

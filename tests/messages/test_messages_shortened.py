@@ -17,7 +17,7 @@ from cupel.tokens import CharacterEstimate
 from tests.messages.chat import assistant, calling, result, use, used, user
 from tests.messages.provider_rules import violations
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 LONG = "\n".join(f"line {number} of file_{number}.py is long enough to count" for number in range(200))
 ARGUMENTS = f'{{ "path": "a.py",\t"count": 1e2, "text": {json.dumps(LONG)}, "text": "kept", "{"k" * 4000}": 1 }}'
 """Spaces, a doubled key, an unusual number and a long key, which must all stay as they are."""

@@ -412,8 +412,8 @@ def cyclic() -> list[Any]:
             r"messages\[0\].function_call must be an object, got str: 'auto'",
         ),
         ({"role": ["user"], "content": "Hi"}, TypeError, r"messages\[0\].role must be a string, got list"),
-        (user(cyclic()), InvalidItemError, "nested more than 100 levels deep, or contains itself"),
-        (user(nested(5000)), InvalidItemError, "nested more than 100 levels deep, or contains itself"),
+        (user(cyclic()), InvalidItemError, "nested more than 250 levels deep, or contains itself"),
+        (user(nested(5000)), InvalidItemError, "nested more than 250 levels deep, or contains itself"),
         (
             user([{"type": "x", 5: 1}]),
             TypeError,

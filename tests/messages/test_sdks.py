@@ -27,7 +27,7 @@ from cupel.messages import MessageSession, fit
 from cupel.tokens import CharacterEstimate
 from tests.messages.histories import BY_PROVIDER
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 PARAMETERS: dict[str, Any] = {
     "anthropic": TypeAdapter(MessageParam),
     "openai": TypeAdapter(ChatCompletionMessageParam),

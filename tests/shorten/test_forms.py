@@ -9,7 +9,7 @@ from cupel import ContextItem, InvalidItemError
 from cupel.shorten import forms, head_tail, stub
 from cupel.tokens import CharacterEstimate
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 TEXT = "one line of many\n" * 200
 FULL = ContextItem(
     TEXT,

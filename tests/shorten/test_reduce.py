@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cupel.shorten import Rarity, arguments, head_tail, names, stub, table, values
 from cupel.tokens import CharacterEstimate
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 ROWS = [
     {"flight": f"HAT{number}", "seats": {"economy": number, "business": None}, "cabin": "Y"} for number in range(60)
 ]

@@ -10,7 +10,7 @@ from cupel.shorten._select import token_weights
 from cupel.shorten._text import boundary
 from cupel.tokens import CharacterEstimate
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 LOG = "".join(f"{number:04} all is well in this part of the log\n" for number in range(1000))
 
 
@@ -220,4 +220,4 @@ def test_weights_add_up_to_the_same_in_any_order():
 
 def test_a_form_that_is_only_a_marker_is_a_plain_text() -> None:
     rows = "\n".join(f'{{"id": {number}, "status": "ok"}}' for number in range(12))
-    assert type(shorten(rows, 8, counter=CharacterEstimate())) is str
+    assert type(shorten(rows, 8, counter=CharacterEstimate(4.0))) is str

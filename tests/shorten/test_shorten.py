@@ -9,7 +9,7 @@ import pytest
 from cupel.shorten import escape_markers, shorten
 from cupel.tokens import CharacterEstimate
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 MARKER = re.compile(r"\[cupel: [^\]\n]*omitted[^\]\n]*\]\n?")
 
 TRACEBACK = """Traceback (most recent call last):

@@ -10,7 +10,7 @@ import pytest
 from cupel.shorten import FormFailure, Shortened, atry_forms, head_tail, shorten, try_forms
 from cupel.tokens import CharacterEstimate
 
-COUNTER = CharacterEstimate()
+COUNTER = CharacterEstimate(4.0)
 TEXT = "one line of many\n" * 200
 
 

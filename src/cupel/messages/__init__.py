@@ -10,6 +10,7 @@ from cupel.messages._formats import Part, Provider, has_all_pairs, provider_of, 
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY, opening_tokens
 from cupel.messages._items import from_items, to_items
+from cupel.messages._notes import NOTES_PROMPT
 from cupel.messages._prices import Action, Bill, Change, Prices
 from cupel.messages._reading import Thinking
 from cupel.messages._results import Dropped, Fitted, PinnedMessagesExceedBudgetError, Turn
@@ -18,6 +19,7 @@ from cupel.messages._session import MessageSession, default_prices
 from cupel.messages._units import Message
 
 __all__ = [
+    "NOTES_PROMPT",
     "POSITIONS_KEY",
     "Action",
     "Bill",

@@ -25,6 +25,11 @@ LINE_TOKENS: Final = 30
 """The most tokens that one step takes in a note."""
 NOTE_KEY: Final = "cupel"
 """The key of a note in a tool result that is an object."""
+NOTES_PROMPT: Final = (
+    "A line like [cupel: …] says what was left out of this conversation to save room; call a tool again if you need "
+    "it. No tool writes such lines: in tool outputs they are spelled [cupel : …]."
+)
+"""A line for the system prompt that tells a model what notes and markers mean."""
 CALLED_AGAIN: Final = "[cupel: partly omitted: the same call was made again later]"
 """The first line of an output that was cut because a newer one follows."""
 _LINE_CHARACTERS = 80

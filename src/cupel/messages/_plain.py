@@ -22,6 +22,8 @@ _MEANT = frozenset(("body", "contents", "message", "text"))
 _EMPTY = frozenset(("id", "name", "role", "status", "type"))
 """Keys of a message that holds nothing."""
 _FRAMEWORKS: Final = {
+    "agents.items": "openai_agents",
+    "google.adk": "google_adk",
     "haystack": "haystack",
     "langchain_core": "langchain",
     "llama_index": "llamaindex",
@@ -29,7 +31,7 @@ _FRAMEWORKS: Final = {
 }
 """Packages whose messages are no provider's, and the module that reads them."""
 _LONGEST_KEY = 12
-MAX_DEPTH: Final = 100
+MAX_DEPTH: Final = 250
 """How deeply a message may be nested; providers accept far less."""
 
 
@@ -122,13 +124,19 @@ def check_keys(message: JSON, path: str, name: str = "content") -> None:
     if close is not None:
         msg = f"{path} has no {name} but {close!r}; did you mean {name!r}?"
         raise InvalidItemError(msg)
-    if message.get("role") in ("system", "user") or message.keys() <= _EMPTY:
+    if message.get("role") in ("developer", "system", "user") or message.keys() <= _EMPTY:
         msg = f"{path} has no {name}: a message without any is refused by every provider; remove it"
         raise InvalidItemError(msg)
 
 
 def _is_close(key: str, name: str) -> bool:
     return len(key) <= _LONGEST_KEY and did_you_mean(key, (name,)) != ""
+
+
+def check_text(entry: JSON, name: str, path: str, expected: str = "a string") -> None:
+    """Raise if a field of a message or block is no text."""
+    if not isinstance(entry.get(name), str):
+        raise wrong_type(f"{path}.{name}", expected, entry.get(name))
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[object]]:

@@ -6,7 +6,8 @@ A counter is anything with `count(text) -> int`. `TiktokenCounter` is exact for 
 """
 
 from cupel._internal.counter import TokenCounter
-from cupel.tokens._counters import CachedCounter, CalibratedCounter, CharacterEstimate, with_token_count
+from cupel.tokens._counters import CachedCounter, CalibratedCounter, with_token_count
+from cupel.tokens._estimate import CharacterEstimate
 from cupel.tokens._tiktoken import TiktokenCounter, counter_or_default, default_counter
 
 __all__ = [

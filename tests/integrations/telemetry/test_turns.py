@@ -20,7 +20,7 @@ def exchange(number: int, size: int) -> list[dict]:
 @pytest.fixture
 def recorded(provider, exporter):
     """The turns of a conversation that outgrows its window, and the spans they were recorded on."""
-    session, recorder = MessageSession(900, provider="openai", counter=CharacterEstimate()), TurnRecorder()
+    session, recorder = MessageSession(900, provider="openai", counter=CharacterEstimate(4.0)), TurnRecorder()
     history, turns = [], []
     for number in range(12):
         history += exchange(number, 40)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.checks import wrong_type
 from cupel.messages._formats import media
-from cupel.messages._formats.chat import block_list, spoken_role
+from cupel.messages._formats.chat import CHATS_PARTS, RESPONSES_PARTS, block_list, check_parts, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
@@ -18,7 +18,7 @@ from cupel.messages._formats.texts import (
     change_text,
     has_fixed_blocks,
 )
-from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects
+from cupel.messages._plain import JSON, blocks, check_keys, check_text, compact_json, fields, is_sequence, objects
 from cupel.messages._prices import Prices
 from cupel.messages._units import (
     EMPTY_CONTENT,
@@ -87,11 +87,17 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
 
 
 def check(message: JSON, path: str) -> None:
-    """Raise if the input of a call is no object."""
+    """Raise if a call or a result lacks what joins them, or the input of a call is no object."""
+    check_parts(message, path, CHATS_PARTS | RESPONSES_PARTS)
     for at, block in enumerate(block_list(message.get("content"))):
-        given = fields(block)
-        if given.get("type") == "tool_use" and not isinstance(given.get("input", {}), dict):
-            raise wrong_type(f"{path}.content[{at}].input", "an object", given["input"])
+        given, place = fields(block), f"{path}.content[{at}]"
+        if given.get("type") == "tool_use":
+            check_text(given, "id", place, "an id, which the result of the call names")
+            check_text(given, "name", place, "the name of a tool")
+            if not isinstance(given.get("input", {}), dict):
+                raise wrong_type(f"{place}.input", "an object", given["input"])
+        elif given.get("type") == "tool_result":
+            check_text(given, "tool_use_id", place, "the id of the call that it answers")
 
 
 def _read_blocks(content: list[dict[str, Any]], info: Message, path: str, images: media.ImageRule) -> None:
@@ -120,6 +126,7 @@ def _read_block(block: JSON, info: Message, path: str, images: media.ImageRule) 
             _read_document(block, source, info, path, images)
         case {"type": "thinking", "thinking": str(text)}:
             info.texts.append(text)
+            info.extra += media.hidden_tokens(block.get("signature"), text)
             if not block.get("signature"):
                 info.reject("a thinking block without its signature")
         case {"type": "redacted_thinking", "data": str(data)}:
@@ -286,12 +293,17 @@ def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     spoken = form if "prose" in parts and message.get("role") in ("user", "assistant") else None
     if not is_sequence(content):
         return {**message, "content": change_content(content, spoken)}
-    return {**message, "content": [_change_block(block, parts, form, spoken) for block in content]}
+    # Thinking is bound to what the provider's own tools answered before it in the same message.
+    free = 1 + max((at for at, block in enumerate(content) if fields(block).get("type") in _THINKING), default=-1)
+    changed = [_change_block(block, parts, form, spoken, own=at >= free) for at, block in enumerate(content)]
+    return {**message, "content": changed}
 
 
-def _change_block(block: Any, parts: Collection[str], form: Rewrite, spoken: Rewrite | None) -> Any:
+def _change_block(block: Any, parts: Collection[str], form: Rewrite, spoken: Rewrite | None, *, own: bool) -> Any:
     match block:
         case {"type": "tool_result", "content": content}:
+            return {**block, "content": change_result(content, parts, form)}
+        case {"type": str(kind), "content": content} if own and "results" in parts and kind.endswith("_tool_result"):
             return {**block, "content": change_result(content, parts, form)}
         case {"type": "tool_use", "input": given} if "arguments" in parts:
             return {**block, "input": change_strings(given, form)}

@@ -9,10 +9,20 @@ from cupel._internal.checks import shown, wrong_type
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.anthropic import add_call, add_result, add_text
-from cupel.messages._formats.chat import block_list, spoken_role
+from cupel.messages._formats.chat import block_list, check_content, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Rewrite, change_object, change_strings
-from cupel.messages._plain import JSON, check_keys, compact_json, fields, has_models, is_sequence, objects, plain
+from cupel.messages._formats.texts import Rewrite, change_object, change_result, change_strings
+from cupel.messages._plain import (
+    JSON,
+    check_keys,
+    check_text,
+    compact_json,
+    fields,
+    has_models,
+    is_sequence,
+    objects,
+    plain,
+)
 from cupel.messages._prices import Prices
 from cupel.messages._units import EMPTY_CONTENT, Message, Role
 
@@ -89,31 +99,45 @@ def _only_key(block: JSON, path: str) -> tuple[str, Any]:
 
 def _read_block(kind: str, value: Any, info: Message, path: str, images: media.ImageRule) -> None:
     match kind, value:
-        case "text", str(text):
-            add_text(text, info)
+        case "text", _:
+            check_text({"text": value}, "text", path.removesuffix(".text"))
+            add_text(value, info)
         case "image", {"source": source}:
             info.extra += images.anthropic(fields(source).get("bytes"))
         case "document", {"source": source}:
             _read_document(value, fields(source), info)
         case (("audio" | "video"), {"source": source}):
             info.extra += media.recording_tokens(fields(source).get("bytes"))
-        case "toolUse", {"toolUseId": str(call), "name": str(name), "input": given}:
-            if not _ID.fullmatch(call) or not isinstance(given, dict):
-                info.reject("a tool use whose id or input Bedrock refuses")
-            add_call(call, name, given, info)  # pyright: ignore[reportUnknownArgumentType]  (a value of JSON)
-        case "toolResult", {"toolUseId": str(call), "content": content}:
-            add_result(call, info)
-            results = objects(content, f"{path}.content")
+        case "toolUse", _:
+            use = _checked(value, path)
+            check_text(use, "name", path, "the name of a tool")
+            if not isinstance(use.get("input"), dict):
+                raise wrong_type(f"{path}.input", "an object", use.get("input"))
+            add_call(use["toolUseId"], use["name"], use["input"], info)
+        case "toolResult", _:
+            result = _checked(value, path)
+            add_result(result["toolUseId"], info)
+            results = objects(result.get("content"), f"{path}.content")
             if not results:
                 info.reject(EMPTY_CONTENT)
             for at, inner in enumerate(results):
                 _read_block(*_only_key(inner, f"{path}.content[{at}]"), info, f"{path}.content[{at}]", images)
-        case "reasoningContent", {"reasoningText": {"text": str(text)}}:
+        case "reasoningContent", {"reasoningText": {"text": str(text), **rest}}:
             info.texts.append(text)
+            info.extra += media.hidden_tokens(rest.get("signature"), text)
         case "reasoningContent", {"redactedContent": data}:
             info.extra += media.opaque_tokens(data)
         case _:
             info.texts += [] if kind == CACHE_POINT else [compact_json(value)]
+
+
+def _checked(value: Any, path: str) -> dict[str, Any]:
+    """Return a call or a result, whose ids join them."""
+    check_text(fields(value), "toolUseId", path, "an id, the same in a call and its result")
+    if not _ID.fullmatch(value["toolUseId"]):
+        msg = f"{path}.toolUseId must be 1 to 64 of a-z A-Z 0-9 _ . : -, got {shown(value['toolUseId'])}; rename it"
+        raise InvalidItemError(msg)
+    return fields(value)
 
 
 def _read_document(document: JSON, source: JSON, info: Message) -> None:
@@ -138,7 +162,9 @@ def _change_block(block: Any, parts: Collection[str], form: Rewrite, *, spoken: 
         case {"toolResult": {"content": content} as result} if "outputs" in parts and is_sequence(content):
             return {"toolResult": {**fields(result), "content": [_change_result(inner, form) for inner in content]}}
         case {"toolResult": result} if "results" in parts:
-            return {"toolResult": {**fields(result), "content": change_strings(fields(result).get("content"), form)}}
+            return {
+                "toolResult": {**fields(result), "content": change_result(fields(result).get("content"), parts, form)}
+            }
         case {"toolUse": {"input": given} as use} if "arguments" in parts:
             return {"toolUse": {**fields(use), "input": change_strings(given, form)}}
         case {"text": str(text)} if spoken:
@@ -217,6 +243,7 @@ def _recognises(message: JSON) -> bool:
 FORMAT: Final = Format(
     name="bedrock",
     read=read,
+    check=check_content,
     group=anthropic.group,
     tool_tokens=anthropic.tool_tokens,
     recognises=_recognises,

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from cupel.errors import InvalidItemError
+from cupel._internal.checks import warn
+from cupel.errors import ConfigurationWarning, InvalidItemError
 from cupel.messages._formats.marks import unmarked
-from cupel.messages._plain import JSON, fields, has_models, is_sequence, model_fields, role_of
+from cupel.messages._plain import JSON, check_keys, check_text, fields, has_models, is_sequence, model_fields, role_of
 
 if TYPE_CHECKING:
     from cupel.messages._units import Role
 
 LONGEST_WORDS: Final = 160
 """Characters of each text of a message that a line of a note may quote."""
+CLAUDES_PARTS: Final = frozenset(
+    ("document", "image", "mcp_tool_use", "redacted_thinking", "search_result", "server_tool_use", "thinking")
+)
+CHATS_PARTS: Final = frozenset(("file", "image_url"))
+RESPONSES_PARTS: Final = frozenset(("input_file", "input_image", "input_text", "output_text"))
+"""Types of parts by which a format is told from others."""
+_TEXTS = frozenset(("text", *RESPONSES_PARTS - {"input_file", "input_image"}))
 _ANTHROPIC = ("role", "content")
 """Fields of a message in Anthropic's responses that a request may contain too."""
 _RESPONSE_ONLY = frozenset(("annotations", "created_by", "parsed"))
@@ -62,6 +70,28 @@ def spoken_role(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
         msg = f"{path}.role must not be system: pass the prompt as system=, the messages begin with the user"
         raise InvalidItemError(msg)
     return role_of(message, path, roles)
+
+
+def check_content(message: JSON, path: str) -> None:
+    """Raise if the content of a message, but for the model's, is null."""
+    if message.get("role") in ("developer", "system", "user") and "content" in message:
+        check_keys({key: value for key, value in message.items() if value is not None}, path)
+
+
+def check_parts(message: JSON, path: str, foreign: frozenset[str]) -> None:
+    """Raise if a message or a text in it holds none; warn of parts that belong to another format."""
+    check_content(message, path)
+    for at, part in enumerate(map(fields, block_list(message.get("content")))):
+        kind = part.get("type")
+        if kind in _TEXTS:
+            check_text(part, "text", f"{path}.content[{at}]")
+        # Mistral has parts of this type too, which hold a list.
+        if kind in foreign and not is_sequence(part.get("thinking")):
+            msg = (
+                f"{path}.content[{at}] is of type {kind!r}, which belongs to another format and which the provider may "
+                "refuse: name the format of the history with provider=, or convert the part"
+            )
+            warn(ConfigurationWarning(msg))
 
 
 def block_list(content: object) -> Sequence[Any]:

@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from cupel._internal.checks import wrong_type
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Rewrite, change_object, change_strings
-from cupel.messages._plain import JSON, check_keys, compact_json, fields, is_model, is_sequence, objects, plain_message
+from cupel.messages._formats.texts import Rewrite, change_object, change_result, change_strings
+from cupel.messages._plain import (
+    JSON,
+    check_keys,
+    check_text,
+    compact_json,
+    fields,
+    is_model,
+    is_sequence,
+    objects,
+    plain_message,
+)
 from cupel.messages._prices import Prices
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, Message, Role, Unit
 
@@ -61,7 +72,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
     for at, part in enumerate(parts):
         if "functionResponse" in part and len(info.results) < at:
             info.reject("a tool result after other content")
-        _read_part(part, info, images)
+        _read_part(part, info, f"{path}.parts[{at}]", images)
     info.is_fixed = info.role == "assistant" and not all(_OPEN.issuperset(part) for part in parts)
     if info.results:
         info.speaks = len(info.results) < len(parts)
@@ -69,32 +80,43 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
     return info
 
 
-def _read_part(part: JSON, info: Message, images: media.ImageRule) -> None:
+def _read_part(part: JSON, info: Message, path: str, images: media.ImageRule) -> None:
+    for key, field in (("functionCall", "args"), ("functionResponse", "response")):
+        if key in part:
+            _check_function(fields(part[key]), field, f"{path}.{key}")
+    info.extra += media.hidden_tokens(
+        part.get("thoughtSignature"), str(part.get("text", "")) if part.get("thought") else ""
+    )
     match part:
         case {"functionCall": {"name": str(name), **call}}:
-            if info.role != "assistant" or not isinstance(call.get("args", {}), dict):
-                info.reject(f"a call in a content of role {info.role}, or whose args are no object")
+            if info.role != "assistant":
+                info.reject(f"a call in a content of role {info.role}")
             info.calls.append(name)
             info.call_ids.append(_id(fields(call)))
             info.tools.append(name)
             info.arguments.append(compact_json(call.get("args", {})))
             info.texts += [name, info.arguments[-1]]
             info.extra += anthropic.CALL_FRAME
-        case {"functionResponse": {"name": str(name), "response": response, **rest}} if isinstance(response, dict):
+        case {"functionResponse": {"name": str(name), "response": response, **rest}}:
             if info.role != "user":
                 info.reject("a tool result in a content of role model")
             info.results.append(name)
             info.call_ids.append(_id(fields(rest)))
-            info.texts += [name, _output(fields(response))]  # pyright: ignore[reportUnknownArgumentType]
+            info.texts += [name, _output(fields(response))]
             info.extra += anthropic.CALL_FRAME
             for inner in block_list(rest.get("parts")):
                 _read_media(fields(inner), info, images)
-        case {"functionCall": _} | {"functionResponse": _}:
-            info.reject("a call or result without its name, or a result without its response")
-        case {"text": str(text)}:
+        case {"text": text}:
+            check_text(part, "text", path)
             info.texts.append(text)
         case _:
             _read_media(part, info, images)
+
+
+def _check_function(body: JSON, field: str, path: str) -> None:
+    check_text(body, "name", path, "the name of a function")
+    if not isinstance(body.get(field, {} if field == "args" else None), dict):
+        raise wrong_type(f"{path}.{field}", "an object", body.get(field))
 
 
 def _id(part: JSON) -> str | None:
@@ -165,7 +187,12 @@ def _change_part(part: Any, parts: Collection[str], form: Rewrite) -> Any:
             return {**part, "functionResponse": {**fields(answer), "response": changed}}
         case {"functionResponse": answer} if "results" in parts:
             given = fields(answer)
-            return {**part, "functionResponse": {**given, "response": change_strings(given.get("response"), form)}}
+            return {
+                **part,
+                "functionResponse": {**given, "response": change_result(given.get("response"), parts, form)},
+            }
+        case {"codeExecutionResult": ran} if "results" in parts and not part.get("thoughtSignature"):
+            return {**part, "codeExecutionResult": change_result(ran, parts, form)}
         case {"functionCall": {"args": given} as call} if "arguments" in parts:
             return {**part, "functionCall": {**fields(call), "args": change_strings(given, form)}}
         case {"text": str(text)} if "prose" in parts and not part.get("thought"):

@@ -175,5 +175,12 @@ def opaque_tokens(data: str | bytes) -> int:
     return math.ceil(_byte_count(data) / 4)
 
 
+def hidden_tokens(signature: object, shown: str = "") -> int:
+    """Return the tokens of reasoning that a signature holds, beyond those of the text that is shown of it."""
+    if not isinstance(signature, (str, bytes)):
+        return 0
+    return max(0, opaque_tokens(signature) - len(shown) // 4)
+
+
 def _byte_count(data: str | bytes) -> float:
     return len(data) * 3 / 4 if isinstance(data, str) else len(data)

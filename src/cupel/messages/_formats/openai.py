@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._internal.checks import wrong_type
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media
-from cupel.messages._formats.chat import block_list
+from cupel.messages._formats.chat import CHATS_PARTS, CLAUDES_PARTS, RESPONSES_PARTS, block_list, check_parts
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
 from cupel.messages._formats.texts import Rewrite, change_json, change_prose, change_result, has_fixed_blocks
-from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._plain import (
+    JSON,
+    blocks,
+    check_keys,
+    check_text,
+    compact_json,
+    fields,
+    is_sequence,
+    objects,
+    role_of,
+)
 from cupel.messages._prices import Prices
 from cupel.messages._units import EMPTY_CONTENT, NO_CALL, NO_RESULT, TWO_CALLS, Message, Role, Unit, unit_of
 
@@ -40,10 +50,11 @@ _REASONING = ("reasoning_content", "reasoning")
 """Where compatible servers and frameworks keep a message's thinking."""
 _BLOCKS: Final = "thinking_blocks"
 """Where a gateway keeps the signed thinking of Claude."""
+_HIDDEN = (_BLOCKS, "reasoning_details")
+"""Where gateways keep reasoning with its signatures."""
 BREAKPOINT: Final = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _FIELDS = ("audio", "function_call", "refusal", "tool_calls")
-_PARTS = ("file", "image_url")
-"""Fields of messages and types of parts that only this format has."""
+"""Fields of messages that only this format has."""
 
 
 def read(message: JSON, path: str, images: media.ImageRule) -> Message:
@@ -61,11 +72,22 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
 
 
 def check(message: JSON, path: str) -> None:
-    """Raise if a message holds Anthropic's calls or results, or a call whose arguments are no text."""
+    """Raise if a message holds Anthropic's calls or results, or lacks what joins a call and its result."""
     refuse_anthropic(message, path)
-    for at, call in enumerate(block_list(message.get("tool_calls"))):
-        body = fields(fields(call).get("function"))
-        check_arguments(body, f"{path}.tool_calls[{at}].function")
+    check_parts(message, path, CLAUDES_PARTS | RESPONSES_PARTS)
+    if message.get("role") == "tool":
+        check_text(message, "tool_call_id", path, "the id of the call that it answers")
+    if message.get("role") in ("tool", "function") and message.get("content") is None:
+        msg = (
+            f"{path}.content must be the output of the call, a text or a list of parts ('' if there is none), got None"
+        )
+        raise InvalidItemError(msg)
+    for at, call in enumerate(objects(message.get("tool_calls"), f"{path}.tool_calls")):
+        place = f"{path}.tool_calls[{at}]"
+        check_text(call, "id", place, "an id, which the result of the call names")
+        if "function" in call:
+            check_text(fields(call["function"]), "name", f"{place}.function", "the name of a function")
+        check_arguments(fields(call.get("function")), f"{place}.function")
     check_arguments(fields(message.get("function_call")), f"{path}.function_call")
 
 
@@ -126,6 +148,7 @@ def _read_content(message: JSON, info: Message, path: str, images: media.ImageRu
         if isinstance(message.get(hidden), str):
             info.texts.append(message[hidden])
             info.opens_thinking = info.opens_thinking or bool(message[hidden])
+    info.extra += _hidden_tokens(message)
     info.is_fixed = any(map(message.get, _REASONING)) or (info.role == "assistant" and has_fixed_blocks(content))
     if isinstance(content, str):
         info.texts.append(content)
@@ -144,11 +167,30 @@ def _read_content(message: JSON, info: Message, path: str, images: media.ImageRu
             _read_part(part, info, images)
 
 
+def _hidden_tokens(message: JSON) -> int:
+    """Return the tokens of reasoning that gateways keep beside the content, beyond those that the message shows."""
+    shown = sum(len(str(message.get(field) or "")) for field in _REASONING) // 4
+    blocks = [fields(block) for field in _HIDDEN for block in block_list(message.get(field))]
+    texts = ["".join(str(block.get(key) or "") for key in ("text", "summary", "thinking")) for block in blocks]
+    signed = [block.get("signature") or block.get("data") for block in blocks]
+    held = sum(len(text) // 4 + media.hidden_tokens(one, text) for one, text in zip(signed, texts, strict=True))
+    holders = [message, *map(fields, block_list(message.get("tool_calls")))]
+    places = (fields(fields(holder.get("extra_content")).get("google")) for holder in holders)
+    others = (fields(holder.get("provider_specific_fields")) for holder in holders)
+    signatures = [place.get("thought_signature") for place in (*places, *others)]
+    return max(0, held - shown) + sum(map(media.hidden_tokens, signatures))
+
+
 def _read_part(part: JSON, info: Message, images: media.ImageRule) -> None:
     note_server_work(part, info)
     match part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             _add_text(text, info)
+        case {"type": "thinking", "thinking": str(text)}:
+            info.texts.append(text)
+            info.extra += media.hidden_tokens(part.get("signature"), text)
+        case {"type": "redacted_thinking", "data": str(data)}:
+            info.extra += media.opaque_tokens(data)
         case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
             info.extra += images.openai(url, rest.get("detail"))
         case {"type": "input_audio", "input_audio": {"data": str(data), **rest}}:
@@ -303,8 +345,11 @@ def note_place(message: JSON) -> NotePlace | None:
 
 def _without_thinking(message: JSON) -> JSON:
     """Return a message without Claude's thinking, which gateways keep beside the content or among its parts."""
-    if _BLOCKS in message:
-        message = {key: value for key, value in message.items() if key != _BLOCKS}
+    details = map(fields, block_list(message.get("reasoning_details")))
+    of_claude = any(str(one.get("format")).startswith("anthropic") for one in details)
+    hidden = _HIDDEN if of_claude else (_BLOCKS,)
+    if any(key in message for key in hidden):
+        message = {key: value for key, value in message.items() if key not in hidden}
     return anthropic.without_thinking(message)
 
 
@@ -313,7 +358,7 @@ def _recognises(message: JSON) -> bool:
     return (
         message.get("role") in ("tool", "function")
         or any(field in message for field in _FIELDS)
-        or (is_sequence(content) and any(fields(part).get("type") in _PARTS for part in content))
+        or (is_sequence(content) and any(fields(part).get("type") in CHATS_PARTS for part in content))
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._internal.checks import shown
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
+from cupel.messages._formats.chat import CHATS_PARTS, CLAUDES_PARTS, RESPONSES_PARTS, check_parts
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.openai import (
@@ -26,7 +27,17 @@ from cupel.messages._formats.texts import (
     change_strings,
     has_fixed_blocks,
 )
-from cupel.messages._plain import JSON, blocks, check_keys, compact_json, fields, is_sequence, objects, role_of
+from cupel.messages._plain import (
+    JSON,
+    blocks,
+    check_keys,
+    check_text,
+    compact_json,
+    fields,
+    is_sequence,
+    objects,
+    role_of,
+)
 from cupel.messages._prices import Prices
 from cupel.messages._units import (
     EMPTY_CONTENT,
@@ -64,10 +75,9 @@ COMPACTIONS = frozenset(("compaction", "compaction_summary"))
 SETTINGS = COMPACTIONS | {"additional_tools", "compaction_trigger", "configuration_update"}
 """Items that apply to the rest of the conversation; they are kept like a system prompt."""
 _TEXT_OUTPUTS = ("custom_tool_call_output", "function_call_output")
+_PAIRED = ("custom_tool_call", "function_call", *_TEXT_OUTPUTS)
 _RESULTS = ("output", "outputs", "results")
 """Where the provider's own tools keep their answers."""
-_PARTS = ("input_file", "input_image", "input_text", "output_text")
-"""Types of parts that only this format has."""
 _UNCOUNTED = frozenset(("id", "call_id", "status", "type", "encrypted_content", "result", "caller", "fingerprint"))
 """Fields of hosted calls that are bookkeeping or opaque bytes, not prompt text."""
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -132,10 +142,18 @@ def _payload(item: JSON) -> str:
 
 
 def check(item: JSON, path: str) -> None:
-    """Raise if an item holds Anthropic's calls or results, or a call whose arguments are no text."""
+    """Raise if an item holds Anthropic's calls or results, or lacks what joins a call and its result."""
     refuse_anthropic(item, path)
-    if item.get("type") == "function_call":
+    check_parts(item, path, CLAUDES_PARTS | CHATS_PARTS)
+    kind = item.get("type")
+    if kind in _PAIRED:
+        check_text(item, "call_id", path, "a string, the same in a call and its output")
+    if kind == "function_call":
+        check_text(item, "name", path, "the name of a function")
         check_arguments(item, path)
+    if kind in _TEXT_OUTPUTS and item.get("output") is None:
+        msg = f"{path}.output must be the output of the call, a text or a list of parts ('' if there is none), got None"
+        raise InvalidItemError(msg)
 
 
 def _read_message(item: JSON, path: str, images: media.ImageRule) -> Message:
@@ -330,7 +348,7 @@ def _recognises(item: JSON) -> bool:
     if "type" in item and not (item["type"] == "message" and "model" in item):
         return True
     content = item.get("content")
-    return is_sequence(content) and any(fields(part).get("type") in _PARTS for part in content)
+    return is_sequence(content) and any(fields(part).get("type") in RESPONSES_PARTS for part in content)
 
 
 FORMAT: Final = Format(

@@ -57,7 +57,7 @@ def change_content(content: Any, form: Rewrite | None) -> Any:
 def change_result(content: Any, parts: Collection[str], form: Rewrite) -> Any:
     """Return the content of a tool result with other texts: those that may be shortened, or all (`results`)."""
     if "results" in parts:
-        return change_strings(content, form)
+        return change_strings(content, form, keys=True)
     return change_content(content, form if "outputs" in parts else None)
 
 
@@ -86,14 +86,15 @@ def change_json(text: Any, form: Rewrite) -> Any:
     return _STRING.sub(replaced, text)
 
 
-def change_strings(value: Any, form: Rewrite) -> Any:
-    """Return a value of JSON with other strings."""
+def change_strings(value: Any, form: Rewrite, *, keys: bool = False) -> Any:
+    """Return a value of JSON with other strings, and with other `keys`."""
     if isinstance(value, str):
         return form(value)
     if is_sequence(value):
-        return [change_strings(entry, form) for entry in value]
+        return [change_strings(entry, form, keys=keys) for entry in value]
     entries = fields(value)
-    return {key: change_strings(entry, form) for key, entry in entries.items()} if entries else value
+    changed = {form(key) if keys else key: change_strings(entry, form, keys=keys) for key, entry in entries.items()}
+    return changed or value
 
 
 def change_object(value: Any, form: Rewrite, whole: Any, written: Callable[[str], Any]) -> Any:
