@@ -362,11 +362,12 @@ def test_a_chat_without_tools_appends_on_three_turns_of_four(provider: Any) -> N
         session = MessageSession[Any](budget, provider=provider, counter=COUNTER, tools=TOOLS.get(provider))
         cuts = turns = 0
         for end in range(1, len(history) + 1, 2):
-            before = copy.deepcopy(history[:end])
-            turn = session.fit(history[:end])
+            now = history[:end]
+            turn = session.fit(now)
             session.observe({"prompt_tokens": turn.total_tokens, "prompt_tokens_details": {"cached_tokens": 0}})
-            turns += weigh(provider, before) > budget
-            cuts += turn.action == "cut"
-            request = Request(provider, history[:end], before, budget, turn, provided=BoundThinking(provider))
-            assert list(problems(request)) == [], (seed, end)
+            turns += weigh(provider, now) > budget
+            if turn.action == "cut":
+                cuts += 1
+                request = Request(provider, now, copy.deepcopy(now), budget, turn, provided=BoundThinking(provider))
+                assert list(problems(request)) == [], (seed, end)
         assert 0 < 4 * cuts <= turns, seed
