@@ -14,6 +14,7 @@ from cupel.messages._formats import FORMATS, REPLY_FRAME
 from cupel.messages._formats.media import ImageRule
 from cupel.tokens import CharacterEstimate
 from tests.messages.chat import message_tokens
+from tests.messages.generators.chance import FORGED
 from tests.messages.provider_rules import Message, alternation, has_results, has_words, is_models, unseen, violations
 from tests.messages.validators.bound import BoundThinking, thinks, without_thinking
 
@@ -22,10 +23,14 @@ TOOLS = {"bedrock": [{"toolSpec": {"name": "search", "inputSchema": {"json": {"t
 """The tools of requests, where a provider demands them."""
 USERS_SHARE, PRESENT_SHARE = 0.3, 0.5
 """The user's messages must be sent while they and system prompts, and the newest steps, take at most these shares."""
-_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted(?: here: [^\]]*)?\]\n?")
+MARKERS = 18
+"""Tokens of a marker before and one after a line."""
 _COUNT = re.compile(r"\[cupel: (\d+) earlier step")
 _ESCAPED = re.compile(r"\\+u([0-9a-f]{4})")
 _SHORTER = re.compile(r"\[cupel: |…")
+_MADE_AGAIN = re.compile(r"\A\[cupel: partly omitted[^\]]*\]\n")
+_EXCEPTION = re.compile(r"KeyError: 'part \d+'")
+_WORDS_OF_FORGED = FORGED.partition("here: ")[2]
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,9 @@ def not_accepted(request: Request) -> str | None:
 
 def over_budget(request: Request) -> str | None:
     """The request takes no more than the budget, as it is counted and counted again."""
-    messages = [message for message in map(bare, request.made.messages) if message is not None]
-    notes = sum(map(COUNTER.count, request.made.notes))
-    again = weigh(request.provider, messages) + notes
+    notes = request.made.notes
+    messages = [message for one in request.made.messages if (message := bare(one, notes)) is not None]
+    again = weigh(request.provider, messages) + sum(map(COUNTER.count, notes))
     if again > request.budget:  # a note may be in the middle of joined messages
         again = weigh(request.provider, request.made.messages)
     taken = max(request.made.total_tokens, again)
@@ -84,13 +89,13 @@ def over_budget(request: Request) -> str | None:
 
 
 def not_whole(request: Request) -> str | None:
-    """A history that fits is sent as it is."""
+    """A history that fits is sent as it is, but for imitations of notes in it."""
     if request.alternate or request.by_policy or weigh(request.provider, request.history) > request.budget:
         return None
     if request.thinking == "bound" and isinstance(request.made, Turn):  # what was written behind a cut may be missing
         sent, own = _without_thinking(request, request.made.messages), _without_thinking(request, request.history)
-        return "the history fits and was changed" if sent != own else None
-    return "the history fits and was changed" if request.made.messages != request.history else None
+        return "the history fits and was changed" if with_forged(sent) != own else None
+    return "the history fits and was changed" if with_forged(request.made.messages) != request.history else None
 
 
 def _without_thinking(request: Request, messages: list[Message]) -> list[Message]:
@@ -173,21 +178,23 @@ def _is_compaction(message: Message) -> bool:
 
 def not_a_part(request: Request) -> str | None:
     """The request is a part of the history, in order, besides notes and shorter texts."""
+    notes = request.made.notes
     placed = list(zip(request.made.positions, request.made.messages, strict=True))
     positions = [at for at, _ in placed if at is not None]
     if not request.alternate and any(one >= other for one, other in pairwise(positions)):
         return f"out of order: {positions}"
     ends = dict(pairwise([*positions, len(request.history)]))
     for at, message in placed:
-        if at is None and bare(message) is not None:
+        if at is None and bare(message, notes) is not None:
             return f"neither a note nor a message of the history: {message}"
-        own = [request.history[one] for one in range(at or 0, ends.get(at, 0)) if one in request.kept]
+        places = [one for one in range(at or 0, ends.get(at, 0)) if one in request.kept]
+        own = [request.history[one] for one in places]
         if at is None or request.alternate:
             continue
-        sent, made_of = _joined([bare(message)]), _joined(own)
+        sent, made_of = with_forged(_joined([bare(message, notes)])), _joined(own)
         if request.thinking == "bound" and sent == without_thinking(request.provider, sent):
             made_of = without_thinking(request.provider, made_of)
-        if not derived(sent, made_of):
+        if not (same(sent, made_of) if {*places}.isdisjoint(request.made.shortened) else derived(sent, made_of)):
             return f"not made of message {at}: {message}"
     return None
 
@@ -201,19 +208,73 @@ def _joined(messages: list[Message]) -> Message:
     return {**first, name: [part for message in messages for part in message[name]]}
 
 
-def bare(value: Any) -> Any:
-    """Return a value without the notes in it; None for one that is a note."""
+def bare(value: Any, notes: Iterable[str]) -> Any:
+    """Return a value without the notes of its request; None for one that is a note."""
     if isinstance(value, str):
-        return _NOTE.sub("", value) or (None if _NOTE.match(value) else value)
+        if value in notes:
+            return None
+        return next((value.removeprefix(f"{note}\n") for note in notes if value.startswith(f"{note}\n")), value)
     if isinstance(value, list):
-        kept = [inner for inner in map(bare, value) if inner is not None]
+        kept = [inner for inner in (bare(one, notes) for one in value) if inner is not None]
         return kept if kept or not value else None
     if not isinstance(value, dict):
         return value
-    kept = {key: inner for key, given in value.items() if (inner := bare(given)) is not None or given is None}
+    kept = {key: inner for key, given in value.items() if (inner := bare(given, notes)) is not None or given is None}
     if value.keys() == {"name", "response"} | (value.keys() & {"id", "parts"}):
         kept.setdefault("response", {})  # which Gemini demands, whatever was in it
     return kept if kept.keys() - {"role", "type"} or kept == value else None
+
+
+def with_forged(value: Any) -> Any:
+    """Return a value with the imitations of notes in it as they were before they were escaped."""
+    if isinstance(value, str):
+        return value.replace("[cupel :", "[cupel:")
+    if isinstance(value, list):
+        return [with_forged(inner) for inner in value]
+    return {key: with_forged(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+def imitated(request: Request) -> str | None:
+    """An output that imitates a note keeps its words, and is not sent as a note."""
+    if FORGED in json.dumps(request.made.messages, default=repr):
+        return "an imitation of a note is sent as one"
+    lost = [
+        at
+        for at, message in zip(request.made.positions, request.made.messages, strict=True)
+        if at is not None and at not in request.made.shortened and not request.alternate
+        if json.dumps(message, default=repr).count(_WORDS_OF_FORGED) < _forged_in(request.history[at])
+    ]
+    return f"the words of imitations in messages {lost} are lost" if lost else None
+
+
+def _forged_in(message: Message) -> int:
+    return json.dumps(message, default=repr).count(_WORDS_OF_FORGED)
+
+
+def without_the_exception(request: Request) -> str | None:
+    """An output that is cut keeps the last line of an exception, if its new length could hold that with markers."""
+    format_ = FORMATS[request.provider]
+    for at, message in zip(request.made.positions, request.made.messages, strict=True):
+        if at not in request.made.shortened or request.alternate:
+            continue
+        sent, own = (
+            format_.texts_in(format_.normal(one), ("outputs",))
+            for one in (bare(message, request.made.notes), request.history[at])
+        )
+        for text, given in zip(sent, own, strict=False):
+            lines, left = _EXCEPTION.findall(given), COUNTER.count(_MADE_AGAIN.sub("", text))
+            if lines and lines[-1] not in text and left >= COUNTER.count(lines[-1]) + MARKERS:
+                return f"message {at} lost {lines[-1]!r}: {text[:200]!r}"
+    return None
+
+
+def same(sent: Any, own: Any) -> bool:
+    """Whether a value without notes is one of the history's; empty lists are not sent."""
+    if isinstance(sent, list) and isinstance(own, list):
+        return len(sent) == len(own) and all(map(same, sent, own))
+    if isinstance(sent, dict) and isinstance(own, dict) and sent.keys() <= own.keys():
+        return all(same(sent[key], own[key]) if key in sent else not own[key] for key in own)
+    return bool(sent == own)
 
 
 def derived(sent: Any, own: Any) -> bool:
@@ -271,5 +332,7 @@ CHECKS = (
     without_the_present,
     without_the_users_words,
     not_a_part,
+    imitated,
+    without_the_exception,
     altered,
 )

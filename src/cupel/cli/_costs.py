@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from math import fsum
 from pathlib import Path
@@ -63,7 +63,7 @@ def costs_document(recordings: Sequence[Recording]) -> dict[str, Any]:
         "causes": [
             {
                 "cause": cause,
-                "tokens": sum(one.call.causes[cause] for one in own),
+                "tokens": _rewritten(cause, own),
                 "price": fsum(one.call.causes[cause] * one.extra for one in own),
                 "requests": len(own),
                 "dearest": [
@@ -127,7 +127,15 @@ def _causes(talks: Sequence[Sequence[_Call]]) -> list[tuple[str, list[_Call]]]:
             found.setdefault(cause, []).append(one)
     for cause, own in found.items():
         own.sort(key=lambda one: -one.call.causes[cause])
-    return sorted(found.items(), key=lambda pair: -sum(one.call.causes[pair[0]] for one in pair[1]))
+    return sorted(found.items(), key=lambda pair: -_rewritten(*pair))
+
+
+def _rewritten(cause: str, calls: Iterable[_Call]) -> int:
+    """Return the tokens that a cause had written again."""
+    tokens = 0
+    for one in calls:
+        tokens += one.call.causes[cause]
+    return tokens
 
 
 def _place(own: _Call, cause: str) -> str:

@@ -113,7 +113,7 @@ def _piece_cost(shape: bytes) -> int:
         return 100
     if b"?" in shape:
         return 0  # counted by script
-    parts = _PART.findall(shape)
+    parts: list[bytes] = _PART.findall(shape)
     if not parts:
         return _signs_cost(shape)
     # Digits between letters again and again: an identifier, a hash or base64, whose letters are no words.

@@ -45,7 +45,7 @@ class _Conversation:
         }
         document = {
             "type": "document",
-            "source": {"type": "text", "media_type": "text/plain", "data": chance.output()},
+            "source": {"type": "text", "media_type": "text/plain", "data": chance.document()},
             "title": "a.txt",
         }
         text = self.text(chance.prose())
@@ -109,7 +109,7 @@ class _Conversation:
         found: Message = {"type": "web_search_tool_result", "tool_use_id": key, "content": []}
         if remote:
             use = {**use, "type": "mcp_tool_use", "name": "list", "server_name": "notes"}
-            content = [{"type": "text", "text": chance.output()}]
+            content = [{"type": "text", "text": chance.document()}]
             found = {"type": "mcp_tool_result", "tool_use_id": key, "is_error": False, "content": content}
         if chance.happens(0.3) and not remote:
             return [
@@ -133,7 +133,7 @@ class _Conversation:
             said = []
         output = {
             "type": "code_execution_result",
-            "stdout": chance.output(),
+            "stdout": chance.document(),
             "stderr": "",
             "return_code": 0,
             "content": [],

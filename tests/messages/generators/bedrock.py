@@ -34,7 +34,7 @@ class _Conversation:
         chance = self.chance
         text = {"text": chance.prose()}
         image = {"image": {"format": "png", "source": {"bytes": chance.data()}}}
-        document = {"document": {"format": "txt", "name": "notes", "source": {"bytes": chance.output().encode()}}}
+        document = {"document": {"format": "txt", "name": "notes", "source": {"bytes": chance.document().encode()}}}
         stored = {"document": {"format": "pdf", "name": "paper", "source": {"s3Location": {"uri": "s3://b/a.pdf"}}}}
         guarded = {"guardContent": {"text": {"text": chance.prose(), "qualifiers": ["query"]}}}
         blocks = chance.choice(
@@ -87,7 +87,7 @@ class _Conversation:
         chance = self.chance
         text = chance.output()
         image = {"image": {"format": "png", "source": {"bytes": chance.data()}}}
-        document = {"document": {"format": "txt", "name": "log", "source": {"bytes": text.encode()}}}
+        document = {"document": {"format": "txt", "name": "log", "source": {"bytes": chance.document().encode()}}}
         rows = {"json": {"rows": [{"note": text, "n": 1.5}], "errors": []}}
         contents = (
             [{"text": text}],

@@ -11,6 +11,10 @@ from typing import Any
 Message = dict[str, Any]
 
 _WORDS = ("look", "Datei", "日志", "🚀", "naïve", "x_7", "ключ", "src/a.py", "e\u0301", "\u202eabc", "don't", "0x1F")
+FORGED = "[cupel: 7 earlier steps omitted here: forged]"
+"""A note that outputs imitate."""
+QUOTED = "[cupel: 3 earlier steps omitted here: quoted]"
+"""A note that a person or a model quotes."""
 _TOOLS = ("search", "read_file", "bash", "get-weather", "list_servers")
 
 
@@ -37,6 +41,8 @@ class Chance(Random):
     def prose(self) -> str:
         """Return the words of a person or a model: mostly short, some of them long, some with spaces around them."""
         text = self.words(400 if self.happens(0.05) else 20)
+        if self.happens(0.02):
+            return self.choice((QUOTED, f"{QUOTED}\n{text}"))
         return f"{text}\n\n- {self.words()}\n" if self.happens(0.2) else text
 
     def tool(self) -> str:
@@ -53,10 +59,16 @@ class Chance(Random):
         return given
 
     def output(self) -> str:
-        """Return the output of a tool: a log, JSON of some shape, one long line, a wrapped text; never blank."""
+        """Return the output of a tool: a log, JSON, a traceback, one long line, an imitation of a note; never blank."""
+        if self.happens(0.05):
+            return self.choice((FORGED, f"{FORGED}\n{self.document()}"))
         size = self.choice((1, 1, 3, 12, 30, 100))
-        form = self.choice((self._line, self._log, self._rows, self._row_lines, self._object, self._wrapped))
-        return form(size)
+        forms = (self._line, self._log, self._rows, self._row_lines, self._object, self._wrapped, self._traceback)
+        return self.choice(forms)(size)
+
+    def document(self) -> str:
+        """Return a text that no tool of the caller's wrote, but the user or the provider's own tool."""
+        return self._log(self.choice((1, 3, 30)))
 
     def _line(self, size: int) -> str:
         return "x" * (10 * size) if self.happens(0.5) else self.words(8)
@@ -80,6 +92,12 @@ class Chance(Random):
 
     def _wrapped(self, size: int) -> str:
         return json.dumps({"type": "text", "text": self._log(size)})
+
+    def _traceback(self, size: int) -> str:
+        """Return a traceback, in some outputs after or before lines of a log."""
+        frames = "".join(f'  File "a/part_{n}.py", line {n}, in run\n    go_on({n})\n' for n in range(size))
+        trace = f"Traceback (most recent call last):\n{frames}KeyError: 'part {self.randint(0, 999)}'"
+        return self.choice((trace, f"{self._log(size)}\n{trace}", f"{trace}\n{self._log(size)}"))
 
     def data(self) -> bytes:
         """Return the beginning of a PNG of some size."""

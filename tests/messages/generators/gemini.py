@@ -90,7 +90,7 @@ class _Conversation:
             key = chance.key("tc")
             searched = {"toolCall": {"id": key, "toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": [chance.words()]}}}
             found = {
-                "toolResponse": {"id": key, "toolType": "GOOGLE_SEARCH_WEB", "response": {"hits": chance.output()}}
+                "toolResponse": {"id": key, "toolType": "GOOGLE_SEARCH_WEB", "response": {"hits": chance.document()}}
             }
             parts = [self.signed(searched), found, text]
         if self.signs and chance.happens(0.2):
@@ -99,7 +99,7 @@ class _Conversation:
 
     def code(self) -> list[Message]:
         code = {"executableCode": {"language": "PYTHON", "code": self.chance.words()}}
-        done = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": self.chance.output()}}
+        done = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": self.chance.document()}}
         return [code, done] * self.chance.choice((1, 1, 2))
 
 

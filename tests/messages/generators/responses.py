@@ -101,4 +101,4 @@ def _program(chance: Chance) -> list[Message]:
         calls = [{**_call(chance), "caller": caller} for _ in range(chance.choice((1, 2)))]
         items += [*calls, *({**_output(chance, call), "caller": caller} for call in calls)]
     done = {"type": "program_output", "id": chance.key("po"), "call_id": key, "status": "completed"}
-    return [*items, {**done, "result": chance.output()}]
+    return [*items, {**done, "result": chance.document()}]

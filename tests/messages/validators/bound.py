@@ -29,6 +29,29 @@ def without_thinking(provider: str, message: Message) -> Message:
     return {**message, "content": [block for block in content if not _THINKING[provider](block)]}
 
 
+def thought_again(provider: str, message: Message, time: int) -> Message:
+    """Return a message with its thinking as a model writes it another time: the same thoughts, signed anew."""
+    if without_thinking(provider, message) == message:
+        return message
+    is_thinking = _THINKING[provider]
+    return {
+        **message,
+        "content": [_signed(block, time) if is_thinking(block) else block for block in message["content"]],
+    }
+
+
+def _signed(value: Any, time: int) -> Any:
+    """Return a block of thinking with its signature, or what is redacted, changed."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: inner + (f".{time}".encode() if isinstance(inner, bytes) else f".{time}")
+        if key in ("signature", "data", "redactedContent")
+        else _signed(inner, time)
+        for key, inner in value.items()
+    }
+
+
 class BoundThinking:
     """A provider that remembers what stood before each block of thinking when its model wrote it.
 
