@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from cupel import CompositeScorer, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
-from cupel.errors import CupelError, InvalidItemError
+from cupel.errors import ConfigurationWarning, CupelError, InvalidItemError
 from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from tests.messages.generators import anthropic, bedrock, gemini, openai, responses
@@ -198,7 +198,8 @@ def test_a_misshapen_history_is_an_error_or_nothing_of_it_is_lost_in_silence(pro
                 fitted = fit(history, 10**9, counter=COUNTER, provider=provider, tools=TOOLS.get(provider))
             except (CupelError, TypeError):
                 continue
-        lost = [unit for unit in fitted.dropped if not is_open(provider, [history[at] for at in unit.positions])]
+        lost = [unit for unit in fitted.dropped if unit.item.kind != "SystemPrompt"]
+        lost = [unit for unit in lost if not is_open(provider, [history[at] for at in unit.positions])]
         told = sum(int(note.split()[1]) for note in fitted.notes)
         if not said and told < len(lost):
             found.append(f"seed {seed}: {told} of {len(lost)}: {lost[-1].positions}, {lost[-1].reason}")
@@ -214,7 +215,7 @@ def is_open(provider: str, messages: list[Message]) -> bool:
 def test_a_history_in_another_providers_format_is_an_error(provider: Any, other: Any) -> None:
     for seed in range(SEED, SEED + FITS // 20):
         _, history = history_of(provider, seed)
-        with contextlib.suppress(CupelError, TypeError):
+        with contextlib.suppress(CupelError, ConfigurationWarning, TypeError):
             fitted = fit(history, 10**9, counter=COUNTER, provider=other, tools=TOOLS.get(other))
             assert not fitted.omitted, seed
             assert violations(other, fitted.messages) == [], seed
