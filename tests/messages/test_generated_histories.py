@@ -198,7 +198,7 @@ def test_a_misshapen_history_is_an_error_or_nothing_of_it_is_lost_in_silence(pro
                 fitted = fit(history, 10**9, counter=COUNTER, provider=provider, tools=TOOLS.get(provider))
             except (CupelError, TypeError):
                 continue
-        lost = [unit for unit in fitted.dropped if unit.item.kind != "SystemPrompt"]
+        lost = [unit for unit in fitted.dropped if str(unit.item.kind) != "SystemPrompt"]
         lost = [unit for unit in lost if not is_open(provider, [history[at] for at in unit.positions])]
         told = sum(int(note.split()[1]) for note in fitted.notes)
         if not said and told < len(lost):
