@@ -207,7 +207,7 @@ class ContextItem(_RequiredOfItem, Portable, frozen=True, kw_only=True, gc=False
 
         >>> from cupel.tokens import CharacterEstimate
         >>> ContextItem.counted("The build failed on step 3.", CharacterEstimate(), kind="ToolOutput").tokens
-        7
+        8
         """
         return cls(content, count_tokens(as_counter("counter", counter), as_text("content", content)), **fields)
 

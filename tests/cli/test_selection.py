@@ -72,9 +72,9 @@ class TestSelect:
         out = cupel("select", "a.jsonl", "--budget", "9", "--format", "markdown").out
         assert out == "### 1. Message, 1 token\n\n`````text\nx\n````\ny\n`````\n"
 
-    @pytest.mark.parametrize(("counter", "tokens"), [("chars", 3), ("tiktoken:o200k_base", 2)])
+    @pytest.mark.parametrize(("counter", "tokens"), [("chars", 2), ("tiktoken:o200k_base", 3)])
     def test_tokens_are_counted_by_the_named_counter(self, cupel, folder, counter, tokens):
-        (folder / "a.jsonl").write_text('{"content": "hello world"}')
+        (folder / "a.jsonl").write_text('{"content": "twelve chars"}')
         outcome = cupel("select", "a.jsonl", "--budget", "9", "--tokens", counter, "--format", "jsonl")
         assert json.loads(outcome.out)["tokens"] == tokens
         assert f"counted the tokens of 1 item with {counter}" in outcome.err

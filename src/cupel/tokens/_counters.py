@@ -21,7 +21,7 @@ def with_token_count(item: ContextItem, counter: TokenCounter) -> ContextItem:
     >>> from cupel import ContextItem
     >>> from cupel.tokens import CharacterEstimate
     >>> with_token_count(ContextItem("twelve chars", 0, tags=["kept"]), CharacterEstimate()).tokens
-    3
+    2
     """
     as_instance("item", item, ContextItem)
     return item.replace(tokens=count_tokens(as_counter("counter", counter), item.content))
@@ -40,7 +40,7 @@ class CachedCounter:
     >>> from cupel.tokens import CharacterEstimate
     >>> counter = CachedCounter(CharacterEstimate(), max_entries=1000)
     >>> counter.count("same text"), counter.count("same text"), counter.hits
-    (3, 3, 1)
+    (2, 2, 1)
     """
 
     def __init__(self, inner: TokenCounter, *, max_entries: int = 65_536) -> None:
@@ -88,11 +88,11 @@ class CalibratedCounter:
 
     >>> from cupel.tokens import CharacterEstimate
     >>> counter = CalibratedCounter(CharacterEstimate())
-    >>> counter.count("a" * 400)
-    100
+    >>> counter.count("word " * 80)
+    81
     >>> counter.observe(estimated=1000, reported=1250)
-    >>> counter.ratio, counter.count("a" * 400)
-    (1.25, 125)
+    >>> counter.ratio, counter.count("word " * 80)
+    (1.25, 102)
     """
 
     def __init__(self, inner: TokenCounter) -> None:

@@ -229,7 +229,7 @@ def counter_or_default(counter: TokenCounter | None) -> TokenCounter:
 
     >>> from cupel.tokens import CharacterEstimate
     >>> counter_or_default(CharacterEstimate()).count("twelve chars")
-    3
+    2
     """
     return default_counter() if counter is None else as_counter("counter", counter)
 
