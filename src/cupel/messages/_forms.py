@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from cupel._internal.checks import as_function, as_text
 from cupel.messages._formats import OUTPUTS
 from cupel.messages._notes import CALLED_AGAIN
-from cupel.shorten import Rarity, shorten
+from cupel.shorten import Rarity, Shortening
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -69,6 +69,7 @@ class Forms:
         self._parts = parts if framework is None else OUTPUTS
         self._bare = bare
         self._texts: dict[int, list[int]] = {}
+        self._shortenings: dict[tuple[str, str | None], Shortening] = {}
 
     def kind(self, index: int) -> UnitKind:
         """Return what a unit is."""
@@ -190,7 +191,9 @@ class Forms:
             form = as_text("the result of forms", self._shortener(text, limit))
             if counter.count(form) <= limit:
                 return form or text
-        return shorten(text, limit, counter=counter, query=query) or text
+        if (text, query) not in self._shortenings:
+            self._shortenings[text, query] = Shortening(text, query)
+        return self._shortenings[text, query].within(limit, counter) or text
 
     def _asked(self, message: Message) -> tuple[int, ...]:
         """Return the messages that tell what matters in one: the question before it, and later calls that use it."""

@@ -13,7 +13,7 @@ from cupel.shorten._forms import FormFailure, Shortened, ShorterForm, atry_forms
 from cupel.shorten._pieces import escape_markers
 from cupel.shorten._reduce import arguments, names, stub, table, values
 from cupel.shorten._request import AsyncShortener, Shortener
-from cupel.shorten._select import Rarity, head_tail, key_lines, matching, outline, shorten
+from cupel.shorten._select import Rarity, Shortening, head_tail, key_lines, matching, outline, shorten
 
 __all__ = [
     "AsyncShortener",
@@ -21,6 +21,7 @@ __all__ = [
     "Rarity",
     "Shortened",
     "Shortener",
+    "Shortening",
     "ShorterForm",
     "arguments",
     "atry_forms",

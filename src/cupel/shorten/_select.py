@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, cached_property, partial
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from math import sqrt
@@ -68,17 +68,44 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
     copied part 90 of 90
     OSError: no space left on device
     """
-    query = "" if query is None else as_text("query", query)
-    request = Request.of(text, limit, counter)
-    if request.is_met:
-        return text
-    plain = without_images(text)
-    if plain != text:
-        request = request.with_text(plain)
+    return Shortening(as_text("text", text), query).within(limit, counter)
+
+
+class Shortening:
+    r"""The forms that `shorten` makes of one text; several limits take less time than a call for each.
+
+    >>> text = Shortening("\n".join(f"part {number}" for number in range(90)))
+    >>> [len(text.within(limit).splitlines()) for limit in (20, 60, 600)]
+    [3, 13, 90]
+    """
+
+    def __init__(self, text: str, query: str | None = None) -> None:
+        self._text = as_text("text", text)
+        self._query = "" if query is None else as_text("query", query)
+
+    @cached_property
+    def _plain(self) -> str:
+        return without_images(self._text)
+
+    @cached_property
+    def _form(self) -> Page | Document:
+        return _form(self._plain, self._query)
+
+    @cached_property
+    def _build(self) -> Callable[[int], str | None]:
+        return cache(self._form.build)  # the same sizes are tried for every limit
+
+    def within(self, limit: int, counter: TokenCounter | None = None) -> str:
+        """Return the form of at most `limit` tokens."""
+        request = Request.of(self._text, limit, counter)
         if request.is_met:
-            return plain
-    form = _form(plain, query)
-    return str(request.longest(form.build) or least(request, form.answer()))  # no subclass, such as a marker
+            return self._text
+        if self._plain != self._text:
+            request = request.with_text(self._plain)
+            if request.is_met:
+                return self._plain
+        form = request.longest(self._build) or least(request, self._form.answer())
+        return str(form)  # no subclass, such as a marker
 
 
 def _form(text: str, query: str) -> Page | Document:
