@@ -469,7 +469,7 @@ class Cut:
         Args:
             selection: the units.
             left: the tokens that are left of those that a cut fills.
-            room: the tokens that are left at all, which the newest steps may take.
+            room: the tokens that are left at all: an output of the newest steps that fits there is whole.
         """
         chosen = dict(selection.chosen)
         present = self.present(self.room.soft)
@@ -483,8 +483,8 @@ class Cut:
                 continue
             longer = present.lengthened(index, limit, left)
             if index in newest and _is_shorter(longer, base):
-                longer = present.lengthened(index, limit, room)
-                longer = base if _is_shorter(base, longer) else longer
+                missing = present.tokens(index, base) - present.tokens(index, limit)
+                longer = base if missing <= room else longer
             if longer != limit:
                 gained = self._tokens(index, longer, selection) - self._tokens(index, limit, selection)
                 left, room = left - gained, room - gained
