@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from cupel.pipeline import Pipeline
     from cupel.shorten import Shortener
 
-_LIMITS: Final = (160, 64, 32, 16, 8, 4)
+
+_LIMITS: Final = (160, 32, 8)
 """Texts of older steps may be cut to these parts of the window."""
 _SHRINKS: Final = 0.8
 """A form that keeps more of the tokens than this is not offered."""

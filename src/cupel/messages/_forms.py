@@ -155,7 +155,7 @@ class Forms:
         texts = fmt.texts_in(other.view, parts)
         if all(counter.count(text) <= limit for text in texts):
             return other
-        query, again = self._query(asked, texts), message.at in self._called_again
+        query, again = self._query(asked, message), message.at in self._called_again
         forms = [self._text(text, limit, query, again=again) for text in texts]
         if forms == texts:
             return other
@@ -209,15 +209,15 @@ class Forms:
             self._known[message.at] = (*question, *uses[-_USES:])
         return self._known[message.at]
 
-    def _query(self, asked: Sequence[int], texts: Sequence[str]) -> str | None:
-        """Return the words of messages that matter in some texts: short questions, and names that calls used."""
+    def _query(self, asked: Sequence[int], message: Message) -> str | None:
+        """Return the words of other messages that matter in one: short questions, and names that calls used."""
         words: list[str] = []
         for at in asked:
             if at >= len(self._source):
                 continue
             one = self._history.reader.read(self._source, (at,), more=True)[0]
             if one.calls:
-                words += [name for name in sorted(_names(one, one.arguments)) if any(name in text for text in texts)]
+                words += sorted(_names(one, one.arguments) & _names(message, message.texts))
             elif len(question := " ".join(one.texts).strip()) <= _LONGEST_QUESTION:
                 words.append(question)
         return " ".join(words) or None
