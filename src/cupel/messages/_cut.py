@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = (160, 32, 8)
 """Texts of older steps may be cut to these parts of the window."""
+_SPARED: Final = 0.6
+"""Of the room that is free beside what must stay, a cut fills all beyond this share of the whole room."""
 _SHRINKS: Final = 0.8
 """A form that keeps more of the tokens than this is not offered."""
 _WORDS: Final = 30
@@ -265,8 +267,8 @@ class Cut:
         must = sum(present.tokens(index, limit) for index, limit in held.items())
         free = max(0, self.room.soft - must)
         reserve = min(self._note_limit(held), max(free // 2, self.smallest_note), free)
-        share = int(self.terms.keep * (free - reserve))
-        run, forms, chosen, barred = self._selected(replace(pipeline, pins=()), present, held, must + share)
+        target = must + free - reserve - self._spare(free - reserve)
+        run, forms, chosen, barred = self._selected(replace(pipeline, pins=()), present, held, target)
         sent = {index: self.forms.messages(index, limit) for index, limit in chosen.items()}
         separate = self.history.options.framework is None  # a framework's message cannot be created
         gaps = find_gaps(self.history, sent, self.last, separate=separate) if self.terms.notes else []
@@ -299,6 +301,10 @@ class Cut:
             attempts += 1
             if not gone or attempts == _ATTEMPTS:
                 return run, forms, {index: limit for index, limit in chosen.items() if index not in gone}, barred
+
+    def _spare(self, free: int) -> int:
+        """Return the tokens that a cut leaves to the next turns, of those that are free beside what must stay."""
+        return int((1 - self.terms.keep) * min(free, _SPARED * self.room.soft))
 
     def _query(self) -> str | None:
         if self.terms.pipeline is None:
@@ -436,7 +442,7 @@ class Cut:
         notes = self._notes(selection, words, selection.must + selection.free - used)
         noted = sum(placed.note.tokens for placed in notes.values())
         room = selection.must + selection.free - noted - used
-        chosen = self._lengthened(selection, room - int((1 - self.terms.keep) * (selection.free - noted)), room)
+        chosen = self._lengthened(selection, room - self._spare(selection.free - noted), room)
         messages = [
             message
             for index, limit in chosen.items()
