@@ -118,7 +118,7 @@ def untold(request: Request) -> str | None:
     """Notes tell of every step that the request leaves out, each once."""
     if not request.noted:
         return None
-    start = max((at for at, message in enumerate(request.history) if _is_compaction(message)), default=0)
+    start = max((at for at, message in enumerate(request.history) if is_compaction(message)), default=0)
     omitted = [
         unit.positions
         for unit in request.made.dropped
@@ -140,7 +140,7 @@ def without_the_present(request: Request) -> str | None:
 
 def without_the_users_words(request: Request) -> str | None:
     """The messages of the user are in the request while they take a small part of it."""
-    start = max((at for at, message in enumerate(request.history) if _is_compaction(message)), default=0)
+    start = max((at for at, message in enumerate(request.history) if is_compaction(message)), default=0)
     spoken = [at for at in range(start, len(request.history)) if has_words(request.provider, request.history[at])]
     if request.by_policy or not request.cuts:
         return None
@@ -173,7 +173,8 @@ def _newest_steps(request: Request) -> int:
     return min([*answers[-2:], *(at + 1 for at in spoken[-3:-1]), *before[-1:]], default=0)
 
 
-def _is_compaction(message: Message) -> bool:
+def is_compaction(message: Message) -> bool:
+    """Whether a message holds what replaces everything before it."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [message]
     return any(block.get("type") == "compaction" for block in blocks)

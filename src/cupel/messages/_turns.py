@@ -91,7 +91,8 @@ class TurnBuilder:
     def _marked(self, common: int) -> set[int]:
         """Return the messages to set cache breakpoints after: the last, the common prefix, and the opening."""
         messages, options = self.request.messages, self.conversation.reader.options
-        limit = self.prices.marks - (options.system is not None or bool(options.tools))
+        has_opening = options.system is not None or bool(options.tools)
+        limit = self.prices.marks - max(self.request.history.opening.marks, int(has_opening))
         opening = next((n for n, one in enumerate(messages) if one.role != "system"), len(messages)) - 1
         places = dict.fromkeys(place for place in (len(messages) - 1, common - 1, opening) if place >= 0)
         return {messages[place].at for place in [*places][: max(0, limit)]}
