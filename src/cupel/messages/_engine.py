@@ -9,9 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from cupel._internal.checks import warn
 from cupel._internal.text import plural
-from cupel.errors import ConfigurationWarning
 from cupel.messages._cut import Cut, MessageRequest, Reach, Room
 from cupel.messages._forms import Forms
 from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, find_gaps, placed_again, write_notes
@@ -19,7 +17,7 @@ from cupel.messages._history import opening_of, read_history
 from cupel.messages._notes import OmittedStep, note_text, signature, step_of, told, with_note
 from cupel.messages._plain import is_sequence
 from cupel.messages._present import Present
-from cupel.messages._results import nothing_to_send, unsent_end
+from cupel.messages._results import nothing_to_send
 from cupel.messages._state import Entry, State
 from cupel.messages._units import NO_RESULT
 from cupel.model import ContextBudget
@@ -61,8 +59,6 @@ class Conversation:
         history = read_history(self.messages, self.reader, self._continued_view())
         if self.reader.options.framework is None and not history.sendable():
             raise nothing_to_send(history)
-        if self.reader.options.framework is None and (unsent := unsent_end(history)):
-            warn(ConfigurationWarning(unsent))
         return self._continued(history) or self._cut(history)
 
     @cached_property

@@ -197,6 +197,8 @@ def unsent_end(history: History) -> str:
 
     Calls that wait for their results, and other words of the model alone, are nothing that it has yet to see.
     """
+    if history.options.framework is not None:
+        return ""
     last = max((history.places(index)[-1] for index in history.sendable()), default=-1)
     unsent = [unit for unit in history.units if unit.rejection is not None and unit.places[0] > last]
     why = [

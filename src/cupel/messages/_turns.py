@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cupel.messages._history import ranges
 from cupel.messages._prices import Change
 from cupel.messages._reports import report_of
-from cupel.messages._results import Turn
+from cupel.messages._results import Turn, unsent_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ class TurnBuilder:
             lambda: report_of(conversation, request, cut),
             **request.described(sent, len(conversation.messages)),
             budget=min(budget.target_tokens, budget.max_tokens - budget.output_reserve),
-            warning=conversation.warning,
+            warning=conversation.warning or unsent_end(request.history),
             action=action,
             reason=self._reason(action, common, bill),
             changes=tuple(self._changes(is_append=is_append and bool(state.turns))),
