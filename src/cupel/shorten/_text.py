@@ -98,7 +98,7 @@ def split_lines(text: str) -> list[str]:
     return lines
 
 
-class Answer(NamedTuple):
+class KeyLine(NamedTuple):
     """The line of a text that says most."""
 
     line: str
@@ -175,11 +175,11 @@ class Page:
         """The positions of lines that name an exception, the last first."""
         return exceptions(self.lines)
 
-    def answer(self) -> Answer:
+    def answer(self) -> KeyLine:
         """Return the line that says most: the last exception, or else the last line."""
         last = next((at for at in reversed(range(len(self.lines))) if self.lines[at].strip()), 0)
         line = self.lines[[*self.raised, last][0]] if self.lines else ""
-        return Answer(line.strip("\r\n"), is_exception=bool(self.raised))
+        return KeyLine(line.strip("\r\n"), is_exception=bool(self.raised))
 
     def _is_short(self, start: int, stop: int) -> bool:
         """Whether a gap is no longer than its own marker, which does not count lines that were missing before."""
