@@ -90,7 +90,10 @@ def over_budget(request: Request) -> str | None:
 
 def not_whole(request: Request) -> str | None:
     """A history that fits is sent as it is, but for imitations of notes in it."""
-    if request.alternate or request.by_policy or weigh(request.provider, request.history) > request.budget:
+    escapes = json.dumps(request.history, default=repr).count("[cupel:")  # each takes a little more
+    if request.alternate or request.by_policy:
+        return None
+    if weigh(request.provider, request.history) + escapes > request.budget:
         return None
     if request.thinking == "bound" and isinstance(request.made, Turn):  # what was written behind a cut may be missing
         sent, own = _without_thinking(request, request.made.messages), _without_thinking(request, request.history)
@@ -115,7 +118,7 @@ def untold(request: Request) -> str | None:
     """Notes tell of every step that the request leaves out, each once."""
     if not request.noted:
         return None
-    start = max((at for at, message in enumerate(request.history) if _is_compaction(message)), default=0)
+    start = max((at for at, message in enumerate(request.history) if is_compaction(message)), default=0)
     omitted = [
         unit.positions
         for unit in request.made.dropped
@@ -137,7 +140,7 @@ def without_the_present(request: Request) -> str | None:
 
 def without_the_users_words(request: Request) -> str | None:
     """The messages of the user are in the request while they take a small part of it."""
-    start = max((at for at, message in enumerate(request.history) if _is_compaction(message)), default=0)
+    start = max((at for at, message in enumerate(request.history) if is_compaction(message)), default=0)
     spoken = [at for at in range(start, len(request.history)) if has_words(request.provider, request.history[at])]
     if request.by_policy or not request.cuts:
         return None
@@ -170,7 +173,8 @@ def _newest_steps(request: Request) -> int:
     return min([*answers[-2:], *(at + 1 for at in spoken[-3:-1]), *before[-1:]], default=0)
 
 
-def _is_compaction(message: Message) -> bool:
+def is_compaction(message: Message) -> bool:
+    """Whether a message holds what replaces everything before it."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [message]
     return any(block.get("type") == "compaction" for block in blocks)
@@ -191,10 +195,12 @@ def not_a_part(request: Request) -> str | None:
         own = [request.history[one] for one in places]
         if at is None or request.alternate:
             continue
-        sent, made_of = with_forged(_joined([bare(message, notes)])), _joined(own)
-        if request.thinking == "bound" and sent == without_thinking(request.provider, sent):
-            made_of = without_thinking(request.provider, made_of)
-        if not (same(sent, made_of) if {*places}.isdisjoint(request.made.shortened) else derived(sent, made_of)):
+        sent = with_forged(_joined([bare(message, notes)]))
+        compare = same if {*places}.isdisjoint(request.made.shortened) else derived
+        # thinking is removed from some message on, and neighbours of one role may be one message
+        whole = range(len(own), -1 if request.thinking == "bound" else len(own) - 1, -1)
+        parts = ([*own[:n], *(without_thinking(request.provider, one) for one in own[n:])] for n in whole)
+        if not any(compare(sent, _joined(part)) for part in parts):
             return f"not made of message {at}: {message}"
     return None
 
@@ -261,7 +267,7 @@ def without_the_exception(request: Request) -> str | None:
             format_.texts_in(format_.normal(one), ("outputs",))
             for one in (bare(message, request.made.notes), request.history[at])
         )
-        for text, given in zip(sent, own, strict=False):
+        for text, given in zip(reversed(sent), reversed(own), strict=False):  # a note may stand for an empty first one
             lines, left = _EXCEPTION.findall(given), COUNTER.count(_MADE_AGAIN.sub("", text))
             if lines and lines[-1] not in text and left >= COUNTER.count(lines[-1]) + MARKERS:
                 return f"message {at} lost {lines[-1]!r}: {text[:200]!r}"
@@ -295,7 +301,21 @@ def _same_json(sent: str, own: Any) -> bool:
     given = _read(own)
     inner = given.values() if isinstance(given, dict) else ()
     whole = [json.dumps(value) for value in (given, {"output": given}, *inner)]
-    return any(_unescaped(sent) == _unescaped(text) for text in (*whole, *_strings(given)))
+    if any(_unescaped(sent) == _unescaped(text) for text in (*whole, *_strings(given))):
+        return True
+    return any(_unwrapped(sent) == _unwrapped(value) for value in (given, {"output": given}))
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return a value with the JSON in its strings read, and with texts in place of what wraps them."""
+    value = _read(value)
+    if isinstance(value, list):
+        return [_unwrapped(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return (
+        _unwrapped(value["text"]) if value.keys() == {"type", "text"} else {k: _unwrapped(v) for k, v in value.items()}
+    )
 
 
 def _read(value: Any) -> Any:

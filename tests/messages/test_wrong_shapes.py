@@ -1,5 +1,6 @@
 """Messages that no provider takes are errors that name the field and say what to do; none is left out in silence."""
 
+import re
 import warnings
 from typing import Any
 
@@ -184,3 +185,55 @@ def test_messages_nested_deeply_are_sent() -> None:
     history = gemini({}, {"name": "f", "response": {"output": deep, "log": "line\n" * 2000}})
     assert session("gemini").fit(history).messages == history
     assert fit(history, 900, provider="gemini").shortened == (2,)
+
+
+@pytest.mark.parametrize(
+    ("provider", "part", "path"),
+    [
+        ("bedrock", {"document": {"name": "a", "format": "pdf", "source": {"bytes": {}}}}, "document.source.bytes"),
+        ("bedrock", {"reasoningContent": {"redactedContent": 7}}, "reasoningContent.redactedContent"),
+        ("gemini", {"inlineData": {"mimeType": "application/pdf", "data": 7}}, "inlineData.data"),
+    ],
+)
+def test_files_that_are_no_bytes_are_an_error(provider: str, part: dict[str, Any], path: str) -> None:
+    key = "parts" if provider == "gemini" else "content"
+    with pytest.raises(TypeError, match=rf"messages\[0\]\.{key}\[1\]\.{path} must be "):
+        fit([{"role": "user", key: [{"text": "Hi"}, part]}], LARGE, **options(provider))
+
+
+def test_breakpoints_of_system_prompt_and_tools_count() -> None:
+    def marked(text: str) -> dict[str, Any]:
+        return {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+
+    history = [{"role": role, "content": [marked("Hi")]} for role in ("user", "assistant", "user")]
+    tools = [{"name": "search", "input_schema": {}, "cache_control": {"type": "ephemeral"}}]
+    with pytest.warns(ConfigurationWarning, match="the request carries more than 4 cache breakpoints"):
+        fit(history, LARGE, provider="anthropic", system=[marked("Be brief.")], tools=tools)
+    made = MessageSession(LARGE, provider="anthropic", system=[marked("a"), marked("b")], tools=tools)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConfigurationWarning)
+        assert str(made.fit(history).marked()).count("cache_control") == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ([{"role": "user", "content": ""}], r"messages\[1\] \(empty content\) cannot be sent"),
+        (
+            [
+                {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "a", "content": []},
+            ],
+            r"messages\[1:3\] \(empty content\) cannot be sent",
+        ),
+    ],
+)
+def test_newest_messages_that_cannot_be_sent_are_warned_of(
+    end: list[Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    history = [{"role": "user", "content": "Hi"}, *end]
+    assert fit(history, LARGE, provider="openai").messages == history[:1]
+    assert re.search(said, caplog.text)
+    turn = MessageSession(LARGE, provider="openai").fit(history)
+    assert re.search(said, turn.warning)
+    assert turn.explain().startswith("Warning: messages[")

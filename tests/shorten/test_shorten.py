@@ -80,6 +80,24 @@ def test_text_keeps_its_ends_and_what_matters_between_them(text, limit, kept):
     assert [line for line in MARKER.sub("", form).splitlines() if line not in lines] == []
 
 
+RAISED = (
+    "ValueError: the value 'a, b, c' of the field 'names' in row 17 of the second table is longer than 64 characters"
+)
+
+
+@pytest.mark.parametrize("after", ["", "\n</output>", "\n\nRan 1 test in 0.000s\n\nFAILED (errors=1)\n"])
+@pytest.mark.parametrize("wrap", [str, lambda text: json.dumps({"type": "text", "text": text})], ids=["text", "MCP"])
+def test_an_exception_is_whole_at_every_limit_that_holds_it_with_a_marker(wrap, after):
+    text = f"{LOG}{TRACEBACK}During handling of the above:\n{RAISED}{after}"
+    least = COUNTER.count(f"[cupel: {text.count(chr(10)) + 1} lines omitted]\n{RAISED}")
+    forms = [shorten(wrap(text), limit, counter=COUNTER) for limit in range(least, least + 60)]
+    assert [least + at for at, form in enumerate(forms) if RAISED not in form] == []
+
+
+def test_what_is_omitted_of_a_single_line_is_counted_in_characters():
+    assert shorten("7" * 90_000, 9, counter=COUNTER) == "[cupel: 90,000 characters omitted]"
+
+
 def test_numbers_in_markers_are_those_of_the_lines():
     form = shorten(LOG, 200, counter=COUNTER).splitlines()
     number = 0

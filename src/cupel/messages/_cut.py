@@ -57,7 +57,7 @@ _WINDOWS: Final = 3
 """A step can be selected while at most this many windows of tokens came after it."""
 _MARKS: Final = 4
 _TOO_MANY_MARKS: Final = (
-    f"the messages carry more than {_MARKS} cache breakpoints, which the provider refuses: send turn.marked() of a "
+    f"the request carries more than {_MARKS} cache breakpoints, which the provider refuses: send turn.marked() of a "
     f"session, which sets its own, or remove all but the newest"
 )
 _ATTEMPTS: Final = 5
@@ -134,7 +134,7 @@ class MessageRequest:
 
     def sent(self) -> list[SentMessage]:
         """Return the messages as they are sent."""
-        if sum(one.marks for one in self.messages) > _MARKS:
+        if self.history.opening.marks + sum(one.marks for one in self.messages) > _MARKS:
             warn(ConfigurationWarning(_TOO_MANY_MARKS))
         results = {at: placed.text for at, placed in self.notes.items() if placed.note.in_result}
         asides = {at: placed.text for at, placed in self.notes.items() if not placed.note.in_result}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,7 @@ from cupel.messages._formats import OUTPUTS, checked_parts
 from cupel.messages._forms import checked_shortener
 from cupel.messages._reading import HistoryReader, Options, Thinking
 from cupel.messages._reports import report_of
-from cupel.messages._results import Dropped, Fitted
+from cupel.messages._results import Dropped, Fitted, unsent_end
 from cupel.messages._state import State
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
@@ -146,6 +147,8 @@ def fit_once(
     if not isinstance(decided, MessageRequest):
         decided = with_bound_thinking(conversation, decided.finish(decided.choose(), {}))
     request = decided
+    if unsent := unsent_end(request.history):
+        logging.getLogger("cupel").warning(unsent)
 
     def account() -> tuple[SelectionReport, list[Dropped[Any]]]:
         return report_of(conversation, request, request)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage
+from cupel.messages._formats.marks import count_marks
 from cupel.messages._notes import with_note
 from cupel.messages._plain import compact_json, is_sequence, plain
 from cupel.messages._reading import PLACEHOLDER, HistoryReader, Options
@@ -40,6 +41,8 @@ class Opening(NamedTuple):
     """What a request costs besides its messages: its text, tokens and kind."""
     digest: str
     tokens: int
+    marks: int = 0
+    """The cache breakpoints that they carry."""
 
     @property
     def items(self) -> list[ContextItem]:
@@ -323,6 +326,8 @@ def opening_of(reader: HistoryReader) -> Opening:
         costs.append((content, fmt.tool_tokens(reader.tools, counter), "ToolSchema"))
     text = "".join(f"{tokens}:{content}\n" for content, tokens, _ in costs)
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    opening = Opening(tuple(costs), digest, sum(tokens for _, tokens, _ in costs))
+    is_marked = fmt.mark is not None and fmt.mark.needed
+    marks = count_marks(plain([system, reader.tools], "system")) if is_marked else 0
+    opening = Opening(tuple(costs), digest, sum(tokens for _, tokens, _ in costs), marks)
     reader.openings[id(fmt)] = opening
     return opening

@@ -13,6 +13,7 @@ from cupel.errors import InvalidItemError, PinnedExceedsBudgetError
 from cupel.messages._formats import FORMATS
 from cupel.messages._history import ranges
 from cupel.messages._prices import Action, Bill, Change, turn_html
+from cupel.messages._reading import ONLY_A_NOTE
 from cupel.model import ContextItem
 
 if TYPE_CHECKING:
@@ -189,6 +190,23 @@ def nothing_to_send(history: History) -> InvalidItemError:
     why = [f"{ranges(unit.places)}: {unit.rejection}" for unit in history.units if unit.rejection][:_LISTED]
     found = "; ".join(why) or "the history is empty"
     return InvalidItemError(f"messages must hold something to send, and an empty request is refused: {found}")
+
+
+def unsent_end(history: History) -> str:
+    """Return what is said of the newest messages if they cannot be sent, since no note tells of them; else nothing.
+
+    Calls that wait for their results, and other words of the model alone, are nothing that it has yet to see.
+    """
+    if history.options.framework is not None:
+        return ""
+    last = max((history.places(index)[-1] for index in history.sendable()), default=-1)
+    unsent = [unit for unit in history.units if unit.rejection is not None and unit.places[0] > last]
+    why = [
+        f"{ranges(unit.places)} ({unit.rejection})"
+        for unit in unsent
+        if unit.rejection != ONLY_A_NOTE and any(history.messages[at].role != "assistant" for at in unit.positions)
+    ]
+    return f"{', '.join(why)} cannot be sent, and the model is not told of them: mend or remove them" if why else ""
 
 
 def too_large(history: History, available: int, must: Iterable[int], note: int = 0) -> PinnedMessagesExceedBudgetError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cupel.messages._history import ranges
 from cupel.messages._prices import Change
 from cupel.messages._reports import report_of
-from cupel.messages._results import Turn
+from cupel.messages._results import Turn, unsent_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ class TurnBuilder:
             lambda: report_of(conversation, request, cut),
             **request.described(sent, len(conversation.messages)),
             budget=min(budget.target_tokens, budget.max_tokens - budget.output_reserve),
-            warning=conversation.warning,
+            warning=conversation.warning or unsent_end(request.history),
             action=action,
             reason=self._reason(action, common, bill),
             changes=tuple(self._changes(is_append=is_append and bool(state.turns))),
@@ -91,7 +91,8 @@ class TurnBuilder:
     def _marked(self, common: int) -> set[int]:
         """Return the messages to set cache breakpoints after: the last, the common prefix, and the opening."""
         messages, options = self.request.messages, self.conversation.reader.options
-        limit = self.prices.marks - (options.system is not None or bool(options.tools))
+        has_opening = options.system is not None or bool(options.tools)
+        limit = self.prices.marks - max(self.request.history.opening.marks, int(has_opening))
         opening = next((n for n, one in enumerate(messages) if one.role != "system"), len(messages)) - 1
         places = dict.fromkeys(place for place in (len(messages) - 1, common - 1, opening) if place >= 0)
         return {messages[place].at for place in [*places][: max(0, limit)]}

@@ -20,7 +20,7 @@ from cupel.shorten._pieces import (
     rendered,
     spread,
 )
-from cupel.shorten._text import Page, Weigh, rare_words
+from cupel.shorten._text import KeyLine, Page, Weigh, rare_words
 
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
 _DEEPEST = 24
@@ -284,10 +284,10 @@ class Document(Node):
         form = wrapped.inner.build(room - sum(len(marker) + 1 for marker in beside))
         return None if form is None else rendered([*beside, form])
 
-    def answer(self) -> str:
+    def answer(self) -> KeyLine:
         """Return the line that says most of the string that the document wraps; nothing if it wraps none."""
         wrapped = self.wrapped()
-        return "" if wrapped is None else wrapped.inner.answer()
+        return KeyLine("") if wrapped is None else wrapped.inner.answer()
 
 
 def _says(value: object) -> bool:

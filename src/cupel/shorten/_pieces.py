@@ -19,7 +19,16 @@ _LEAST = 24
 """Fewer characters of a piece are not worth a marker."""
 _SIGN = "[cupel:"
 _HIDDEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-_LETTERS = ("[\\[［〔【]", "[cｃсϲ]", "[uｕυ]", "[pｐрρ]", "[eｅе]", "[lｌӏ]")  # noqa: RUF001
+_STYLES = (*range(0x1D400, 0x1D6A4, 26), 0x24D0)
+"""Where the alphabets of letters in mathematical styles begin, and of those in circles."""
+
+
+def _alike(letter: str, others: str) -> str:
+    """Return a pattern of the characters that look like a letter."""
+    return f"[{letter}{others}{''.join(chr(style + ord(letter) - ord('a')) for style in _STYLES)}]"
+
+
+_LETTERS = ("[\\[［〔【]", *map(_alike, "cupel", ("ｃсϲⅽᴄ", "ｕυᴜ", "ｐрρᴘ", "ｅеᴇ", "ｌӏⅼʟ")))  # noqa: RUF001
 _WORD = _HIDDEN.join((*_LETTERS, "")) + "(?=[:：∶﹕꞉])"  # noqa: RUF001
 """The beginning of a marker, also in letters that a model takes for these, with hidden characters between them."""
 _FORGED = re.compile(_WORD, re.IGNORECASE)

@@ -19,7 +19,6 @@ from cupel.shorten._request import Request
 from cupel.shorten._text import (
     Page,
     Weigh,
-    exceptions,
     holding_words,
     is_silent,
     least,
@@ -104,7 +103,10 @@ class Shortening:
             request = request.with_text(self._plain)
             if request.is_met:
                 return self._plain
-        form = request.longest(self._build) or least(request, self._form.answer())
+        form, answer = request.longest(self._build), self._form.answer()
+        if not form or answer.is_missing(form):
+            shortest = least(request, answer.line)
+            form = shortest if not form or answer.line in shortest else form
         return str(form)  # no subclass, such as a marker
 
 
@@ -135,9 +137,9 @@ def _json_lines(text: str, query: str) -> Page | None:
 def _page(query: str, text: str, weigh: Weigh = len) -> Page:
     def ranking(page: Page) -> Iterator[int]:
         lines, silent = page.lines, list[int]()
-        answer = exceptions(lines)[:1]
+        answer = page.raised[:1]
         yield from answer
-        for position in spread(page.lengths, _between(lines, query), head=_HEAD, tail=_TAIL):
+        for position in spread(page.lengths, _between(lines, query, page.raised), head=_HEAD, tail=_TAIL):
             if is_silent(lines[position]):
                 silent.append(position)
             elif position not in answer:
@@ -147,14 +149,14 @@ def _page(query: str, text: str, weigh: Weigh = len) -> Page:
     return Page(text, ranking, weigh=weigh)
 
 
-def _between(lines: list[str], query: str) -> Iterator[int]:
+def _between(lines: list[str], query: str, raised: list[int]) -> Iterator[int]:
     """Yield positions of relevant lines: with words of the query or errors, in context, then structure."""
     scores = rare_words(lines, query)
     trouble = troubled(lines)
     if len(trouble) < _USUAL * len(lines):
         for position in trouble:
             scores[position] = scores.get(position, 0.0) + 1.0
-    for position in exceptions(lines):
+    for position in raised:
         scores[position] = scores.get(position, 0.0) + 1.0
     yield from with_context(ranked(lines, scores), len(lines), before=1, after=2)
     depths = structure(lines)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import zip_longest
+from typing import NamedTuple
 from unicodedata import category, combining
 
 from cupel.shorten._pieces import FOREIGN, MARKER, Cutting, Marker, Pieces, escape_foreign, gaps, rendered
@@ -21,6 +23,7 @@ _LINES = Cutting(long=1000, least=0, spare=0.2, marker=MARKER)
 _OWN = re.compile(r"\[cupel: lines? (\d{1,15})(?:–(\d{1,15}))? omitted\]\r?\n?")
 _JOINER = "\u200d"
 _EXTENDING = frozenset(("Mn", "Me", "Mc"))
+_FAR = 4
 _FARTHEST = 32
 """A character with more marks than this is noise, and cutting it does no harm."""
 _WORD_REACH = 24
@@ -40,7 +43,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(
     r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Uncaught (?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
     r"[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$)"
-    r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED \S)"
+    r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED [^(\s])"
 )
 """A line that names an exception, without the traceback before it."""
 _SILENT = re.compile(r"\s*(?:</?[\w:.-]+/?>(?:\w{0,8}</[\w:.-]+>)?|[^\w\s]*)\s*")
@@ -93,6 +96,22 @@ def split_lines(text: str) -> list[str]:
     if last:
         lines.append(last)
     return lines
+
+
+class KeyLine(NamedTuple):
+    """The line of a text that says most."""
+
+    line: str
+    is_exception: bool = False
+
+    def is_missing(self, form: str) -> bool:
+        """Whether it is an exception that a short form does not hold, but might in place of all else.
+
+        A form much longer holds it, perhaps escaped in another way.
+        """
+        if not self.is_exception or len(form) > _FAR * (len(self.line) + MARKER):
+            return False
+        return self.line.replace("\\", "") not in form.replace("\\", "")
 
 
 class Page:
@@ -151,11 +170,16 @@ class Page:
             segments.append(Marker.span("line", number, self.last))
         return segments
 
-    def answer(self) -> str:
+    @cached_property
+    def raised(self) -> list[int]:
+        """The positions of lines that name an exception, the last first."""
+        return exceptions(self.lines)
+
+    def answer(self) -> KeyLine:
         """Return the line that says most: the last exception, or else the last line."""
-        raised = exceptions(self.lines)
         last = next((at for at in reversed(range(len(self.lines))) if self.lines[at].strip()), 0)
-        return self.lines[raised[0] if raised else last].strip("\r\n") if self.lines else ""
+        line = self.lines[[*self.raised, last][0]] if self.lines else ""
+        return KeyLine(line.strip("\r\n"), is_exception=bool(self.raised))
 
     def _is_short(self, start: int, stop: int) -> bool:
         """Whether a gap is no longer than its own marker, which does not count lines that were missing before."""
@@ -312,7 +336,8 @@ def least(request: Request, answer: str = "") -> str:
     count = line_count(request.text)
     others = Marker.amount(count - 1, "line") if count > 1 else Marker.of("text")
     forms = [f"{others}\n{answer}"] if answer and answer != request.text else []
-    return request.first_allowed(*forms, Marker.amount(count, "line"), Marker.of("text"))
+    everything = Marker.amount(count, "line") if count > 1 else Marker.amount(len(request.text), "character")
+    return request.first_allowed(*forms, everything, Marker.of("text"))
 
 
 def line_count(text: str) -> int:

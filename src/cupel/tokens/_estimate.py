@@ -93,8 +93,8 @@ _SCRIPTS: Final = (
     ("\u303f", 72),
     ("\u309f", 76),  # Hiragana
     ("\u30ff", 64),  # Katakana
-    ("\u9fff", 74),  # Chinese characters
-    ("\ud7ff", 74),  # Hangul
+    ("\u9fff", 67),  # Chinese characters
+    ("\ud7ff", 70),  # Hangul
     ("\uffff", 72),
     ("\U0010ffff", 170),  # emoji
 )

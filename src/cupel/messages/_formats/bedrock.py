@@ -105,7 +105,7 @@ def _read_block(kind: str, value: Any, info: Message, path: str, images: media.I
         case "image", {"source": source}:
             info.extra += images.anthropic(fields(source).get("bytes"))
         case "document", {"source": source}:
-            _read_document(value, fields(source), info)
+            _read_document(value, fields(source), info, path)
         case (("audio" | "video"), {"source": source}):
             info.extra += media.recording_tokens(fields(source).get("bytes"))
         case "toolUse", _:
@@ -126,7 +126,7 @@ def _read_block(kind: str, value: Any, info: Message, path: str, images: media.I
             info.texts.append(text)
             info.extra += media.hidden_tokens(rest.get("signature"), text)
         case "reasoningContent", {"redactedContent": data}:
-            info.extra += media.opaque_tokens(data)
+            info.extra += media.opaque_tokens(_bytes(data, f"{path}.redactedContent"))
         case _:
             info.texts += [] if kind == CACHE_POINT else [compact_json(value)]
 
@@ -140,14 +140,20 @@ def _checked(value: Any, path: str) -> dict[str, Any]:
     return fields(value)
 
 
-def _read_document(document: JSON, source: JSON, info: Message) -> None:
+def _read_document(document: JSON, source: JSON, info: Message, path: str) -> None:
     info.texts += [str(document[field]) for field in ("name", "context") if document.get(field)]
     if "text" in source:
         info.texts.append(str(source["text"]))
     elif "content" in source:
         info.texts.append(compact_json(source["content"]))
     else:
-        info.extra += media.file_tokens(source.get("bytes") or b"")
+        info.extra += media.file_tokens(_bytes(source.get("bytes", b""), f"{path}.source.bytes"))
+
+
+def _bytes(value: object, path: str) -> str | bytes:
+    if not isinstance(value, (str, bytes)):
+        raise wrong_type(path, "bytes", value)
+    return value
 
 
 def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:

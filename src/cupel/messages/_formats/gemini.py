@@ -105,12 +105,12 @@ def _read_part(part: JSON, info: Message, path: str, images: media.ImageRule) ->
             info.texts += [name, _output(fields(response))]
             info.extra += anthropic.CALL_FRAME
             for inner in block_list(rest.get("parts")):
-                _read_media(fields(inner), info, images)
+                _read_media(fields(inner), info, images, f"{path}.functionResponse.parts")
         case {"text": text}:
             check_text(part, "text", path)
             info.texts.append(text)
         case _:
-            _read_media(part, info, images)
+            _read_media(part, info, images, path)
 
 
 def _check_function(body: JSON, field: str, path: str) -> None:
@@ -123,9 +123,11 @@ def _id(part: JSON) -> str | None:
     return None if part.get("id") is None else str(part["id"])
 
 
-def _read_media(part: JSON, info: Message, images: media.ImageRule) -> None:
+def _read_media(part: JSON, info: Message, images: media.ImageRule, path: str) -> None:
     blob = fields(part.get("inlineData") or part.get("fileData"))
     kind, data = str(blob.get("mimeType")), blob.get("data", "")
+    if not isinstance(data, (str, bytes)):
+        raise wrong_type(f"{path}.inlineData.data", "bytes, or their base64", data)
     if not part:
         info.reject(EMPTY_CONTENT)
     elif not blob:
