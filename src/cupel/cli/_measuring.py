@@ -243,7 +243,7 @@ def _configure_replay(parser: Parser) -> None:
         "--keep",
         type=share,
         metavar="SHARE",
-        help="how much of the free room a session fills when it cuts a request; default: 50%%",
+        help="how much of the free room a session fills when it cuts a request; default: 45%%",
     )
     parser.add_argument(
         "--strategy",
