@@ -241,7 +241,7 @@ class LiveBranch:
         held = sizes.opening + sum(sizes.messages[: common_run(place.previous, read.digests)])
         rate = 0.0
         if last is not None and place.prefix is not None and place.is_next:
-            rate = self._learn(prices, turn, last, same / max(held, 1))
+            rate = self._learn(prices, turn, last, min(1.0, same / max(held, 1)))
         theirs, (ours, before) = self._in_full(turn, own, whole, held, rate), self._whole
         self._whole, self._settled = (whole, theirs), turn
         if turn.window is not None or (last is not None and last.window is not None):
