@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-import httpx
+import httpx2 as httpx
 from playwright.sync_api import Browser, sync_playwright
 
 from cupel.cli import main as cupel

@@ -57,6 +57,18 @@ def test_the_folders_of_the_agents_can_be_elsewhere(cupel, at_home, folder, monk
     assert "nowhere/projects or " in done.err
 
 
+def test_an_agent_without_a_conversation_hides_no_other(cupel, at_home, codex, claude):
+    codex.unlink()
+    assert "1 conversation, 21 requests" in cupel("replay").out
+    codex.write_text('{"type": "session_meta", "payload": {"id": "x"}, "timestamp": "2026-01-02T00:00:00Z"}\n')
+    assert "1 conversation, 21 requests" in cupel("replay").out
+    claude.unlink()
+    done = cupel("replay")
+    assert done.code == 2
+    assert "projects: no recording (*.json) and no log of Claude Code or Codex" in done.err
+    assert "1 log without an answer of a model" in done.err
+
+
 def test_the_same_as_a_document(cupel, at_home):
     document = cupel("replay", ".claude/projects", ".codex/sessions", "--format", "json").json
     claude, codex = document["conversations"]
@@ -135,7 +147,7 @@ def test_lines_that_cannot_be_read_are_told_on_standard_error(cupel, claude):
     claude.write_text(claude.read_text() + "{\n")
     done = cupel("replay", ".claude/projects")
     assert done.code == 0
-    assert done.err == "cupel replay: warning: 1 line of 1 log not read: 1 × that are no JSON objects of a log\n"
+    assert done.err == "cupel replay: warning: 1 line of 1 log not read: 1 × no JSON object of a log (aaaa.jsonl:49)\n"
 
 
 def test_a_conversation_of_a_log_is_inspected(cupel, codex, folder):

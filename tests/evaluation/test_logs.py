@@ -282,9 +282,9 @@ def test_lines_that_cannot_be_read_are_counted_and_named(tmp_path):
     with pytest.warns(ConfigurationWarning) as warned:
         (recording,) = read_recordings(tmp_path)
     assert len(recording.calls) == 14
-    assert str(warned[0].message).startswith("5 lines of 1 log not read: 3 × that are no JSON objects of a log; ")
-    assert "1 × of type 'weather'" in str(warned[0].message)
-    assert "1 × without 'id'" in str(warned[0].message)
+    assert str(warned[0].message).startswith("5 lines of 1 log not read: 3 × no JSON object of a log (log.jsonl:4); ")
+    assert "1 × of type 'weather' (log.jsonl:8)" in str(warned[0].message)
+    assert "1 × of type 'assistant' without 'id' (log.jsonl:" in str(warned[0].message)
 
 
 def test_a_folder_without_logs_says_where_it_looked(tmp_path):

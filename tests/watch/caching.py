@@ -29,10 +29,22 @@ class CachingProvider:
         rate: Its tokens for four bytes of the messages.
         overhead: Its tokens for four bytes of everything else.
         miss: Every so many requests, nothing is found in the cache; 0 always finds everything.
+        spread: The rates of messages differ by up to this share.
+        block: Tokens of a cached block, but for Anthropic.
     """
 
-    def __init__(self, provider: str, *, rate: float = 1.0, overhead: float = 1.0, miss: int = 0) -> None:
+    def __init__(
+        self,
+        provider: str,
+        *,
+        rate: float = 1.0,
+        overhead: float = 1.0,
+        miss: int = 0,
+        spread: float = 0.0,
+        block: int = 128,
+    ) -> None:
         self.provider, self.rate, self.overhead, self.miss = provider, rate, overhead, miss
+        self.spread, self.block = spread, block
         self.known: set[bytes] = set()
         """Prefixes, each of one model."""
         self.sent: set[bytes] = set()
@@ -53,7 +65,7 @@ class CachingProvider:
             text = json.dumps(_without_marks(part))
             alone = blake2b(text.encode(), digest_size=12).digest()
             digest = blake2b(digest + alone, digest_size=12).digest()
-            tokens = round(len(text) / 4 * rate)
+            tokens = round(len(text) / 4 * rate * (1 + self.spread * (alone[0] / 128 - 1)))
             total += tokens
             again += tokens if alone in self.sent else 0
             self.sent.add(alone)
@@ -66,7 +78,7 @@ class CachingProvider:
         if self.miss and self.asked % self.miss == 0:
             read = 0
         if self.provider != "anthropic":
-            read = 0 if read < 1024 else read // 128 * 128
+            read = 0 if read < 8 * self.block else read // self.block * self.block
         self.served.append(Served(total, read, max(0, written - read), max(0, again - read)))
         return self.served[-1]
 

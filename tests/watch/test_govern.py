@@ -27,6 +27,7 @@ class Governed:
 
     def place(self, messages, idle=None, **more):
         """Return where a request belongs, and the request."""
+        self.seen.clock += idle or 0
         read = self.read(messages, **more)
         place = self.seen(messages, self.provider, **more)
         task = place.live.task(place.turn, read, BUDGET, idle)
@@ -39,7 +40,7 @@ class Governed:
         place.turn.usage = usage
         if place.live.active:
             place.live.observe(place.turn, read, BUDGET)
-        place.live.settle(place.turn, read, place, idle)
+        place.live.settle(place.turn, read, place)
         return place.turn
 
     def refuse(self, count, *, refused=True):

@@ -43,6 +43,8 @@ CACHES = {
     "counts more": {"rate": 1.4},
     "counts tools otherwise": {"overhead": 0.6},
     "serves nothing": {"miss": 1},
+    "counts each message otherwise": {"spread": 0.3},
+    "caches single tokens": {"block": 1},
 }
 
 
@@ -56,6 +58,22 @@ def test_looking_and_governing_agree_on_the_price_of_sending_everything(provider
     assert looked.in_full == looked.total
     assert governed.in_full.price == pytest.approx(looked.total.price, rel=0.03)
     assert governed.in_full.sent == pytest.approx(looked.total.sent, rel=0.03)
+
+
+@pytest.mark.parametrize("more", [{}, {"tools": []}])
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_another_model_in_between_has_a_cache_of_its_own(provider, more):
+    prices = []
+    for budget in (None, 8000):
+        with running(CachingProvider(provider)) as upstream, proxied(upstream.url, budget=budget) as proxy:
+            sent = 0
+            for number, messages in enumerate(script(provider)):
+                for one in ({}, {"model": "another", **more})[: 1 + (number % 6 == 5)]:
+                    httpx.post(proxy.url + PATHS[provider], json={**body(provider, messages), **one}, timeout=30)
+                    sent += 1
+            proxy.turns(sent)
+            prices.append(proxy.watcher.in_full.price)
+    assert prices[1] == pytest.approx(prices[0], rel=0.03)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -243,7 +243,7 @@ def _configure_replay(parser: Parser) -> None:
         "--keep",
         type=share,
         metavar="SHARE",
-        help="how much of the free room a session fills when it cuts a request; default: 50%%",
+        help="how much of the free room a session fills when it cuts a request; default: 45%%",
     )
     parser.add_argument(
         "--strategy",
@@ -280,8 +280,7 @@ def _replay(args: argparse.Namespace) -> int:
     if args.overrides and not policies:
         raise ConfigurationError("--set changes a policy: name one with --policy")
     sources = args.sessions or log_folders()
-    read = [recording for name in sources for recording in read_recordings(name, max_unpacked=args.max_unpacked)]
-    recordings = read[: args.limit]
+    recordings = _read(sources, args.max_unpacked, all_needed=bool(args.sessions))[: args.limit]
     are_logs = all(recording.calls for recording in recordings)
     if args.budget is None:
         return _tell_costs(args, sources, recordings)
@@ -313,6 +312,22 @@ def _replay(args: argparse.Namespace) -> int:
     for line in broken:
         say(f"cupel replay: {line}", error=True)
     return 1 if broken else 0
+
+
+def _read(sources: Sequence[str], max_unpacked: int, *, all_needed: bool) -> list[Recording]:
+    """Read conversations from all sources, or from those that have some."""
+    found: list[Recording] = []
+    faults: list[str] = []
+    for source in sources:
+        try:
+            found += read_recordings(source, max_unpacked=max_unpacked)
+        except EvaluationError as error:
+            if all_needed:
+                raise
+            faults.append(str(error))
+    if not found:
+        raise EvaluationError("; ".join(faults))
+    return found
 
 
 def _tell_costs(args: argparse.Namespace, sources: Sequence[str], recordings: Sequence[Recording]) -> int:

@@ -200,6 +200,8 @@ class _Logs:
         self.sessions: list[_Session] = []
         self.unread: Counter[str] = Counter()
         """Lines that cannot be read, and why."""
+        self.first: dict[str, str] = {}
+        """Where the first of them is."""
         self._seen: set[object] = set()
         """The answers whose requests were counted."""
         self._threads: dict[str, tuple[_Session, list[_LineMark]]] = {}
@@ -220,20 +222,26 @@ class _Logs:
         """Read all lines of a file."""
         self._open(path)
         with path.open("rb") as file:
-            for raw in file:
-                if raw.isspace():
-                    continue
-                try:
-                    line = _DECODER.decode(raw)
-                    is_known = self._codex(line) if line.payload is not None else self._claude(line)
-                    if not is_known:
-                        self.unread[f"of type {line.type!r}"] += 1
-                except msgspec.DecodeError:
-                    self.unread["that are no JSON objects of a log"] += 1
-                except LookupError as error:
-                    self.unread[f"without {error}"] += 1
-                except (ValueError, TypeError, AttributeError, CupelError) as error:
-                    self.unread[str(error)] += 1
+            for number, raw in enumerate(file, 1):
+                if fault := self._fault(raw):
+                    self.unread[fault] += 1
+                    self.first.setdefault(fault, f"{path.name}:{number}")
+
+    def _fault(self, raw: bytes) -> str:
+        """Read a line, and return why it cannot be read; empty if it can."""
+        if raw.isspace():
+            return ""
+        try:
+            line = _DECODER.decode(raw)
+        except msgspec.DecodeError:
+            return "no JSON object of a log"
+        try:
+            is_known = self._codex(line) if line.payload is not None else self._claude(line)
+        except LookupError as error:
+            return f"of type {line.type!r} without {error}"
+        except (ValueError, TypeError, AttributeError, CupelError) as error:
+            return f"of type {line.type!r}: {error}"
+        return "" if is_known else f"of type {line.type!r}"
 
     def _session(self, provider: Provider) -> _Session:
         session = _Session(provider, f"{self._path}#{len(self._own)}" if self._own else str(self._path))
@@ -410,9 +418,11 @@ def read_logs(paths: list[Path]) -> list[Recording]:
         try:
             logs.read(path)
         except OSError as error:
-            logs.unread[f"{path.name}: {error.strerror}"] += 1
+            logs.unread[f"{error.strerror}"] += 1
+            logs.first.setdefault(f"{error.strerror}", path.name)
     if logs.unread:
-        named = "; ".join(f"{count:,} × {preview(kind)}" for kind, count in logs.unread.most_common(_MOST_NAMED))
+        most = logs.unread.most_common(_MOST_NAMED)
+        named = "; ".join(f"{count:,} × {preview(kind)} ({logs.first[kind]})" for kind, count in most)
         more = "; …" if len(logs.unread) > _MOST_NAMED else ""
         told = f"{plural(logs.unread.total(), 'line')} of {plural(len(paths), 'log')} not read: {named}{more}"
         warn(told, ConfigurationWarning, stacklevel=3)

@@ -14,7 +14,7 @@ from cupel._internal.text import preview
 from cupel.errors import CupelError
 from cupel.messages import read_message
 from cupel.watch._branches import Branch, WatchedTurn
-from cupel.watch._govern import LiveBranch, common_run
+from cupel.watch._govern import CachedRequest, LiveBranch, common_run, prices_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +30,8 @@ _MOST_BRANCHES: Final = 128
 _MOST_SESSIONS: Final = 128
 """Branches whose sessions stay in memory; others are restored from their states."""
 _MOST_TURNS: Final = 2_000
+_MOST_CACHED: Final = 4
+"""Models, system prompts and tools whose newest requests in a branch are remembered."""
 MEMORY: Final = 64_000_000
 
 
@@ -51,7 +53,10 @@ class Place(NamedTuple):
     previous: list[bytes]
     """Digests of the messages of the request that it continues, or is forked from."""
     prefix: int | None
-    """How many messages of that request it begins with and a cache may hold; None if it has another system prompt."""
+    """How many messages at its beginning a cache may hold; None if this model has seen no such system prompt and tools
+    lately."""
+    is_next: bool
+    """Whether the request that it continues had the same model, system prompt and tools."""
     added: int
     """Bytes that it has more than the request before it in the branch."""
 
@@ -104,8 +109,15 @@ class Store:
             window = range(last.count) if last.window is None else last.window
             last.window = [changed if one == last.count - 1 else one for one in window]
         source = live if found is None else found.live
-        previous, is_same = source.digests, bool(source.digests) and source.opening == read.opening
-        prefix = min(common_run(previous, digests), source.reach) if is_same else None
+        previous, key, ttl = source.digests, (read.model, read.opening), prices_of(read).ttl
+        is_next = key == next(reversed(source.cached), None)
+        held = [one.cached[key] for one in self.live if key in one.cached]
+        runs = [min(common_run(one.digests, digests), one.reach) for one in held if at - one.at <= ttl]
+        prefix = max(runs, default=None)
+        live.cached.pop(key, None)
+        live.cached[key] = CachedRequest(digests, read.reach, at)
+        for old in [*live.cached][:-_MOST_CACHED]:
+            del live.cached[old]
         added = size - live.size
         live.digests, live.opening, live.reach, live.size, live.begun = digests, read.opening, read.reach, size, True
         branch.system, branch.tools, branch.parameters = read.system, read.tools, read.parameters
@@ -114,7 +126,7 @@ class Store:
         del branch.turns[:-_MOST_TURNS]
         self.touch(live)
         self._forget(live)
-        return Place(live, turn, previous, prefix, added)
+        return Place(live, turn, previous, prefix, is_next, added)
 
     def find(self, read: ReadRequest) -> Match | None:
         """Return the branch that a request continues, or is forked from; among equal ones, the newest."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
 from operator import is_not
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -39,12 +39,24 @@ LARGE: Final = 1_000_000
 """Bytes of a request from which it is read in a process of its own: others would have to wait for about a second."""
 _counted: dict[bytes, int] = {}
 
+CacheKey: TypeAlias = tuple[str, tuple[bytes, bytes]]
+"""What requests must have in common that one finds the other in the provider's cache: model, system prompt, tools."""
+
 
 class Sizes(NamedTuple):
     """The tokens of a request: those of system prompt, tools and the frame, and of each message."""
 
     opening: int
     messages: list[int]
+
+
+class CachedRequest(NamedTuple):
+    """A request that the provider's cache may hold."""
+
+    digests: list[bytes]
+    reach: int
+    """How many of its messages the provider was asked to cache."""
+    at: float
 
 
 class Task(NamedTuple):
@@ -91,8 +103,8 @@ class Learned:
 
     @property
     def served(self) -> float:
-        """The share of the tokens that could be cached which the provider's cache serves."""
-        return min(1.0, self.read / self.cacheable) if self.cacheable else 1.0
+        """What the provider's cache serves of the tokens that could be cached; above 1 if its blocks are smaller."""
+        return self.read / self.cacheable if self.cacheable else 1.0
 
     @property
     def rate(self) -> float:
@@ -111,6 +123,8 @@ class LiveBranch:
     """Digests of its system prompt and its tools."""
     reach: int = 0
     """How many of its messages the provider was asked to cache."""
+    cached: dict[CacheKey, CachedRequest] = field(default_factory=dict[CacheKey, CachedRequest])
+    """Its newest requests with different models, system prompts or tools, the newest last."""
     size: int = 0
     """Bytes of the newest request."""
     learned: Learned = field(default_factory=Learned)
@@ -144,7 +158,8 @@ class LiveBranch:
         forms = {(form.position, message_digest(form.message)): at for at, form in enumerate(branch.forms)}
         size = len(msgspec.json.encode(branch.messages))
         digests, opening = digests_of(branch.asked), opening_of(branch.system, branch.tools)
-        return cls(branch, digests, opening, reach=len(digests), size=size, _forms=forms)
+        cached = {(turn.model, opening): CachedRequest(digests, len(digests), turn.at) for turn in branch.turns[-1:]}
+        return cls(branch, digests, opening, reach=len(digests), cached=cached, size=size, _forms=forms)
 
     def task(self, turn: WatchedTurn, read: ReadRequest, budget: int, idle: float | None) -> Task | None:
         """Return what the session is to choose; None if the client's own messages are sent, or a choice is repeated."""
@@ -210,14 +225,13 @@ class LiveBranch:
             turn.bill = session.observe(turn.usage) or turn.bill
             self.branch.state = session.to_json()
 
-    def settle(self, turn: WatchedTurn, read: ReadRequest, place: Place, idle: float | None) -> None:
+    def settle(self, turn: WatchedTurn, read: ReadRequest, place: Place) -> None:
         """Compute the bill of a turn, and that of sending everything if another request was sent, now or before."""
         prices, sizes, last = prices_of(read), self.sizes(read), self._settled
         whole, seen = sizes.opening + sum(sizes.messages), set(place.previous)
         added = [size for size, digest in zip(sizes.messages, read.digests, strict=True) if digest not in seen]
         new = sum(added) if place.previous else whole
-        is_warm = place.prefix is not None and not (idle is not None and idle > prices.ttl)
-        same = sizes.opening + sum(sizes.messages[: place.prefix]) if is_warm else 0
+        same = 0 if place.prefix is None else sizes.opening + sum(sizes.messages[: place.prefix])
         own = turn.bill or _bill(prices, sent=whole, read=prices.cached(same), new=new)
         if turn.bill is None or turn.window is None:
             turn.tokens = whole
@@ -225,40 +239,48 @@ class LiveBranch:
             own = _settled(own, turn.usage, prices)
         turn.bill = own
         held = sizes.opening + sum(sizes.messages[: common_run(place.previous, read.digests)])
-        if last is not None and is_warm:
-            self._learn(prices, turn, last, same / max(held, 1))
-        theirs, (ours, before) = self._in_full(turn, own, whole, held), self._whole
+        rate = 0.0
+        if last is not None and place.prefix is not None and place.is_next:
+            rate = self._learn(prices, turn, last, min(1.0, same / max(held, 1)))
+        theirs, (ours, before) = self._in_full(turn, own, whole, held, rate), self._whole
         self._whole, self._settled = (whole, theirs), turn
         if turn.window is not None or (last is not None and last.window is not None):
             density = before / ours if ours else theirs / whole
-            again = prices.cached(round(same * density)) * self.learned.served
+            again = min(prices.cached(round(same * density)) * self.learned.served, same * density)
             fresh = (theirs - held * density) * new / max(whole - held, 1)
             turn.appended = _bill(prices, sent=round(theirs), read=round(again), new=round(fresh))
 
-    def _in_full(self, turn: WatchedTurn, own: Bill, whole: int, held: int) -> float:
+    def _in_full(self, turn: WatchedTurn, own: Bill, whole: int, held: int, rate: float) -> float:
         """Return the provider's tokens for the client's own request, of which ours are known.
 
-        Its beginning was counted with the request before; only what was added is estimated.
+        Its beginning was counted with the request before; only what was added is estimated, at the `rate` of what this
+        turn added to the last one where that is known.
         """
         if turn.window is None:
             return own.sent
-        rate, (ours, theirs) = own.sent / max(turn.tokens, 1), self._whole
+        (ours, theirs), overall = self._whole, own.sent / max(turn.tokens, 1)
         if not ours:
-            return rate * whole
-        return theirs * held / ours + (self.learned.rate or rate) * (whole - held)
+            return overall * whole
+        return theirs * held / ours + (rate or self.learned.rate or overall) * (whole - held)
 
-    def _learn(self, prices: Prices, turn: WatchedTurn, last: WatchedTurn, marked: float) -> None:
-        """Learn from a turn that appends to the last one; `marked` is the share that the client asked to cache."""
+    def _learn(self, prices: Prices, turn: WatchedTurn, last: WatchedTurn, marked: float) -> float:
+        """Learn from a turn that appends to the last one; `marked` is the share that the client asked to cache.
+
+        Return the provider's tokens for one of ours in what it added; 0 if they are not known.
+        """
         bill, before, learned, is_own = turn.bill, last.bill, self.learned, turn.window is None is last.window
         if bill is None or before is None or not (bill.settled and before.settled):
-            return
+            return 0.0
         if turn.action != "append" and not (is_own and turn.action == "looked"):
-            return
+            return 0.0
         learned.cacheable += prices.cached(round(before.sent * marked) if is_own else before.sent)
         learned.read += bill.read
-        if turn.tokens > last.tokens and bill.sent > before.sent:
-            learned.ours += turn.tokens - last.tokens
-            learned.theirs += bill.sent - before.sent
+        ours, theirs = turn.tokens - last.tokens, bill.sent - before.sent
+        if ours <= 0 or theirs <= 0:
+            return 0.0
+        learned.ours += ours
+        learned.theirs += theirs
+        return theirs / ours
 
     def sizes(self, read: ReadRequest) -> Sizes:
         """Return the tokens of a request, each message counted once."""

@@ -38,7 +38,7 @@ _UPSTREAMS: Final = {
 """For each variable that points clients at a provider, the prefix under which it is forwarded, and the default."""
 _SIGNALLED: Final = 128
 """The exit code of a program that a signal ends is larger than the signal's number by this."""
-_MOST_NAMED: Final = 3
+_MOST_NAMED: Final = 10
 _SWITCH: Final = 0.0005
 """Seconds after which the observer's threads let the proxy go on; by default, answers would wait for up to 5 ms."""
 SERVER: Final[dict[str, Any]] = {

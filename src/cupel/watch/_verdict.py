@@ -63,7 +63,7 @@ def suggested_budget(lives: Iterable[LiveBranch], budget: int) -> int | None:
 
 def _price(live: LiveBranch, budget: int, until: float) -> float:
     """Return the price of a conversation under a budget in the provider's tokens."""
-    branch, served = live.branch, live.learned.served
+    branch, served = live.branch, min(1.0, live.learned.served)
     prices = default_prices(branch.provider) if live.reach else Prices(read=1.0, write=1.0, marks=0)
     prices = replace(prices, read=served * prices.read + (1 - served) * prices.write)
     options: dict[str, Any] = {"provider": branch.provider, "system": branch.system, "tools": branch.tools}

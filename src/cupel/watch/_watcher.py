@@ -309,7 +309,7 @@ class Watcher:
             if exchange.sizes is not None:
                 live.remember(read, exchange.sizes)
             if is_answered and (exchange.sizes is not None or not exchange.counted):
-                live.settle(turn, read, place, exchange.idle)
+                live.settle(turn, read, place)
                 self.total += turn.bill or Bill()
                 self.in_full += turn.appended or turn.bill or Bill()
         except (CupelError, TypeError) as error:
