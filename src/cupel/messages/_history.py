@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage
+from cupel.messages._ids import RECALL_TOOL
 from cupel.messages._notes import with_note
 from cupel.messages._plain import compact_json, is_sequence, plain
 from cupel.messages._reading import PLACEHOLDER, HistoryReader, Options
@@ -318,9 +319,10 @@ def opening_of(reader: HistoryReader) -> Opening:
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))
         costs.append((f"system: {text}", counter.count(text), "SystemPrompt"))
-    if reader.tools:
-        content = f"tools: {compact_json(reader.tools)}"
-        costs.append((content, fmt.tool_tokens(reader.tools, counter), "ToolSchema"))
+    own = [fmt.tool(RECALL_TOOL)] if reader.options.recall else []
+    if tools := [*reader.tools, *(tool for tool in own if tool not in reader.tools)]:
+        content = f"tools: {compact_json(tools)}"
+        costs.append((content, fmt.tool_tokens(tools, counter), "ToolSchema"))
     text = "".join(f"{tokens}:{content}\n" for content, tokens, _ in costs)
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     opening = Opening(tuple(costs), digest, sum(tokens for _, tokens, _ in costs))
