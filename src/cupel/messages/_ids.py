@@ -50,8 +50,8 @@ class TextId(NamedTuple):
     def name(self) -> str:
         """The id: five digits, more for one of several texts.
 
-        >>> TextId(7).name, TextId(7, 2).name, TextId(8).name, TextId.of("a8ea92")
-        ('a8ea9', 'a8ea92', 'e5597', TextId(at=7, number=2, is_group=False))
+        >>> TextId(7).name, TextId(7, 2).name, TextId(8).name, TextId.of("018a92")
+        ('018a9', '018a92', '3df97', TextId(at=7, number=2, is_group=False))
         """
         high, low = divmod(2 * self.at + self.is_group, _SIZE)
         rest = high * _NUMBERS + (self.number if self.number < _NUMBERS else 0)
