@@ -13,7 +13,7 @@ from cupel.messages._items import from_items, to_items
 from cupel.messages._notes import NOTES_PROMPT
 from cupel.messages._prices import Action, Bill, Change, Prices
 from cupel.messages._reading import Thinking
-from cupel.messages._recall import recall, recall_tool
+from cupel.messages._recall import recall, recall_tool, within_reach
 from cupel.messages._results import Dropped, Fitted, PinnedMessagesExceedBudgetError, Turn
 from cupel.messages._rules import SystemMessages
 from cupel.messages._session import MessageSession, default_prices
@@ -48,4 +48,5 @@ __all__ = [
     "recall",
     "recall_tool",
     "to_items",
+    "within_reach",
 ]

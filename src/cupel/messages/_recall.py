@@ -37,6 +37,7 @@ _FARTHEST: Final = 400
 """Characters before and after what was found, where lines are long."""
 _MOST, _LEAST = 100, 16
 _WRAPPERS = ("function", "functionCall", "function_call", "toolUse", "tool_use", "arguments", "args", "input")
+_IN_TEXT = re.compile(r"#([0-9a-f]{5,})\b")
 _TAKES = 'give an id, and perhaps a line or a text, such as {"id": "3fa7c", "line": 40} or {"text": "some words"}'
 
 
@@ -77,6 +78,22 @@ def recall_tool(provider: Provider) -> dict[str, Any]:
     'recall'
     """
     return dict(detect_format((), provider, system=None, tools=None).tool(RECALL_TOOL))
+
+
+def within_reach(text: str, history: Sequence[Any], provider: Provider) -> str:
+    """Return all that at most two calls of the recall tool return, the first with an id that is in a text.
+
+    >>> history = [{"role": "user", "content": "The key is under the mat."}]
+    >>> within_reach("[cupel: 1 earlier step omitted here: #5a827 user: The key…]", history, "openai")
+    'The key is under the mat.'
+    """
+    answers = Answers(history, reader_for(history, Options(provider=provider)), page=0)
+    found: dict[str, str] = {}
+    text = "\n".join(re.findall(r"\[cupel: [^\]]*\]", text))
+    for _ in range(2):
+        found |= {name: whole for name in set(_IN_TEXT.findall(text)) - found.keys() if (whole := answers.whole(name))}
+        text = "\n".join(found.values())
+    return text
 
 
 def reader_for(history: Sequence[Any], options: Options, fmt: Format | None = None) -> HistoryReader:
@@ -145,6 +162,14 @@ class Answers:
                 f'[{why}. Ids follow # in the notes on what was omitted; recall(id="{everything}") lists every step, '
                 f'the newest first, and recall(text="some words") searches them]'
             )
+
+    def whole(self, name: str) -> str:
+        """Return all pages of the answer to an id; nothing, if it is none."""
+        try:
+            _, whole, beside = self._named(name)
+        except _UnclearError:
+            return ""
+        return f"{_ended(whole)}[{beside}]" if beside else whole
 
     @cached_property
     def _history(self) -> History:
