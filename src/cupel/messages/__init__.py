@@ -9,6 +9,7 @@ from cupel.messages._fit import fit
 from cupel.messages._formats import Part, Provider, has_all_pairs, provider_of, read_message
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY, opening_tokens
+from cupel.messages._ids import RECALL_TOOL
 from cupel.messages._items import from_items, to_items
 from cupel.messages._notes import NOTES_PROMPT
 from cupel.messages._prices import Action, Bill, Change, Prices
@@ -22,6 +23,7 @@ from cupel.messages._units import Message
 __all__ = [
     "NOTES_PROMPT",
     "POSITIONS_KEY",
+    "RECALL_TOOL",
     "Action",
     "Bill",
     "Change",

@@ -319,8 +319,8 @@ def opening_of(reader: HistoryReader) -> Opening:
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))
         costs.append((f"system: {text}", counter.count(text), "SystemPrompt"))
-    own = [fmt.tool(RECALL_TOOL)] if reader.options.recall else []
-    if tools := [*reader.tools, *(tool for tool in own if tool not in reader.tools)]:
+    is_listed = f'"name":"{RECALL_TOOL["name"]}"' in compact_json(reader.tools)
+    if tools := [*reader.tools, *([fmt.tool(RECALL_TOOL)] if reader.options.recall and not is_listed else [])]:
         content = f"tools: {compact_json(tools)}"
         costs.append((content, fmt.tool_tokens(tools, counter), "ToolSchema"))
     text = "".join(f"{tokens}:{content}\n" for content, tokens, _ in costs)

@@ -92,5 +92,5 @@ def step_id(members: Sequence[Message]) -> str:
 
 def with_ids(form: str, name: str) -> str:
     """Return a shorter form of a text with its id in each marker; a form without a marker gets one."""
-    marked, count = _MARKER.subn(rf"\1, #{name}]", form)
+    marked, count = _MARKER.subn(rf"\1, #{name}]", form, count=1)
     return marked if count or not form else f"{form}\n[cupel: partly omitted, #{name}]"
