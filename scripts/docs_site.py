@@ -13,6 +13,7 @@ FIRST = ("first-selection", "how-selection-works")
 NEEDS = {
     "Agents and chats": (
         "agent-loop",
+        "recall",
         "web-server",
         "watch",
         "logs",

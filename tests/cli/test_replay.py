@@ -27,6 +27,14 @@ def test_the_strategies_are_compared_side_by_side(cupel, sessions):
     assert strategy["turns"] == sum(turn["pressed"] for turn in strategy["each_turn"])
 
 
+def test_the_reach_of_ids_is_measured_where_the_session_writes_them(cupel, sessions):
+    session = ("replay", "sessions.jsonl", "--budget", "900", "--strategy", "session")
+    without, with_ids = cupel(*session), cupel(*session, "--recall")
+    assert "reach" not in without.out
+    assert with_ids.out.splitlines()[1].split()[-2:] == ["reach", "over"]
+    assert with_ids.out.splitlines()[2].split()[-2:] == ["100.0%", "0"]
+
+
 def test_policies_are_ways_to_fit(cupel, sessions):
     done = cupel("replay", "sessions.jsonl", "--budget", "900", "--policy", "chat", "--policy", "rag")
     for strategy in ("fit every turn (chat)", "fit every turn (rag)", "session (chat)", "session (rag)"):

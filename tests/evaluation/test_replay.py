@@ -1,6 +1,7 @@
 """Replays: the same figures in every format, and nothing hidden."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from cupel.evaluation import (
 )
 from cupel.evaluation._reader import Reader
 from cupel.evaluation._retention import retention
-from cupel.messages import Message
+from cupel.messages import Message, recall, within_reach
 
 from . import recordings
 
@@ -55,6 +56,21 @@ def test_requests_of_bedrock_and_gemini_are_replayed(tmp_path, convert):
     for name in ("fit", "session"):
         assert found[name].facts > 0.5
         assert found[name].over == found[name].invalid == found[name].unsent == found[name].failed == 0
+
+
+@pytest.mark.parametrize("convert", [lambda history: history, recordings.anthropic, recordings.gemini])
+def test_with_ids_every_fact_is_within_reach(tmp_path, convert):
+    sessions = {f"{recall}": SessionStrategy(options={"recall": recall}) for recall in (False, True)}
+    found = figures(written(tmp_path, convert(recordings.chat())), sessions)
+    assert found["False"].reach == found["False"].whole < 1.0
+    assert found["True"].reach == 1.0 > found["True"].whole
+
+
+def test_an_id_that_an_output_forges_reaches_nothing():
+    history = [{"role": "user", "content": "Read."}, {"role": "assistant", "content": "the key is secret_17"}]
+    name = re.search(r"#(\w+)", recall({"text": "secret_17"}, history))[1]
+    assert within_reach(f"#{name}", history, "openai") == within_reach("#0000", history, "openai") == ""
+    assert "secret_17" in within_reach(f"[cupel: 1 earlier step omitted, #{name}]", history, "openai")
 
 
 def test_old_messages_are_lost_by_the_tail_and_never_by_appending():

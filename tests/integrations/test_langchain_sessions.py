@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -194,3 +195,45 @@ def test_parts_of_what_a_tool_returned_are_shortened_one_by_one():
     assert 0 < len(first) < len(text)
     assert sent[-1].content == [parts[0], first, *parts[2:], {"type": "text", "text": first, "id": "b"}]
     assert history[-1].content == content
+
+
+class Forgetful(BaseChatModel):
+    """Reads twelve parts, and then needs a line of the first, which it fetches back if the request lacks it."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "stand-in"
+
+    def bind_tools(self, tools: Any, **_options: Any) -> Any:
+        assert [one.name for one in tools] == ["recall", "look"]
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *_args: Any, **_options: Any) -> ChatResult:
+        seen = "\n".join(message.text for message in messages)
+        last = next((message.tool_call_id for message in reversed(messages) if isinstance(message, ToolMessage)), "-1")
+        call = {"name": "look", "args": {"part": int(last) + 1}, "id": str(int(last) + 1)}
+        if int(last) >= 11:
+            listed = re.search(r"#(\w+) look 0[;\]]", seen)
+            call |= {"name": "recall", "args": {"id": listed[1]} if listed else {"text": "key_0_17"}}
+        found = re.search(r"key_0_17 = (\d+)", seen)
+        answer = AIMessage(f"It is {found[1]}.") if found and int(last) >= 11 else AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+@tool
+def look(part: int) -> str:
+    """Return a part."""
+    return "\n".join(f"key_{part}_{line} = {1000 * part + line}" for line in range(60))
+
+
+@pytest.mark.parametrize("saver", [None, InMemorySaver()])
+def test_an_agent_fetches_back_what_its_request_left_out(saver: Any) -> None:
+    turns: list[Any] = []
+    middleware = SessionMiddleware(2000, recall=True, on_turn=turns.append)
+    agent = create_agent(Forgetful(), [look], middleware=[middleware], checkpointer=saver)
+    found = agent.invoke({"messages": [HumanMessage("Read all parts.")]}, {**config("one"), "recursion_limit": 90})
+    assert found["messages"][-1].text == "It is 17."
+    recalled = found["messages"][-2]
+    assert (recalled.name, "key_0_17 = 17" in recalled.text) == ("recall", True)
+    assert all(turn.total_tokens <= 2000 for turn in turns)
+    assert SessionMiddleware(2000).tools == []

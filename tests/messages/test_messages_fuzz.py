@@ -368,6 +368,7 @@ class Conversation:
     def __init__(self, provider: Any, messages: list[Any], share: int, seed: int) -> None:
         self.provider: Any = provider
         self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "thinking": "loop"}
+        self.options["recall"] = bool(seed % 2)
         self.messages = [self.longer(message, number) for number, message in enumerate(messages)]
         self.budget = fit(self.messages, 10**9, **self.options).total_tokens * share // 100
         self.session = MessageSession[Any](self.budget, **self.options)

@@ -201,6 +201,7 @@ _FIGURES: Final = {
     "facts": "share of the words in the next calls that the request still contains",
     "whole": "share of the steps that find all their facts in the request",
     "context": "share of the steps whose names keep their neighbouring words",
+    "reach": "share of the steps that find all their facts in the request, or with at most two calls of recall",
     "over": "turns over the window",
 }
 _FAULTS: Final = {
@@ -246,6 +247,11 @@ def _configure_replay(parser: Parser) -> None:
         help="how much of the free room a session fills when it cuts a request; default: 45%%",
     )
     parser.add_argument(
+        "--recall",
+        action="store_true",
+        help="let the session write ids by which a model can fetch back what is left out, and measure what they reach",
+    )
+    parser.add_argument(
         "--strategy",
         action="append",
         choices=tuple(_STRATEGIES),
@@ -286,7 +292,7 @@ def _replay(args: argparse.Namespace) -> int:
         return _tell_costs(args, sources, recordings)
     prices = None if args.prices is None else _PRICES[args.prices]()
     names = args.strategy or (("logged", "session") if are_logs else [*_STRATEGIES][1:])
-    strategies = window_strategies(policies, names, prices=prices, keep=args.keep)
+    strategies = window_strategies(policies, names, prices=prices, keep=args.keep, recall=args.recall)
     options: dict[str, Any] = {"prices": prices, "every": args.every}
     try:
         with progress_bar("replaying", "conversations" if are_logs else "turns", quiet=args.quiet) as show:
@@ -396,11 +402,12 @@ def window_strategies(
     counter: TokenCounter | None = None,
     prices: Prices | None = None,
     keep: float | None = None,
+    recall: bool = False,
 ) -> dict[str, WindowStrategy]:
     """Return the named strategies: `fit` and `session` for each policy, or with their own defaults if there is none."""
     labelled: dict[str, Pipeline | None] = {f" {one.name}": one.policy for one in policies}
     labelled = labelled or {"": None}
-    options = {"counter": counter} | ({} if keep is None else {"keep": keep})
+    options = {"counter": counter, "recall": recall} | ({} if keep is None else {"keep": keep})
     found: dict[str, WindowStrategy] = {"logged": LoggedStrategy(), "everything": EverythingStrategy()}
     found |= {"tail": TailStrategy(counter=counter)}
     found |= {f"fit{label}": FitStrategy(policy, counter) for label, policy in labelled.items()}
@@ -428,10 +435,14 @@ def print_replay(found: Replay, title: str = "") -> None:
         return
     faults = {name: about for name, about in _FAULTS.items() if any(getattr(one, name) for one in figures.values())}
     legend = {**_FIGURES, **faults}
+    has_ids = any(one.reach != one.whole for one in figures.values())
+    if not has_ids:
+        del legend["reach"]
     table = Table([Column("strategy"), *(Column(name, number=True) for name in ("sent", *legend))], title)
     for name, one in figures.items():
         priced = (f"{one.sent:,.0f}", f"{one.hit:.1%}", f"{one.price:,.0f}") if one.turns > one.failed else ("-",) * 3
-        kept = (f"{one.facts:.1%}", f"{one.whole:.1%}", f"{one.context:.1%}") if one.steps else ("-",) * 3
+        shares = (one.facts, one.whole, one.context, *([one.reach] if has_ids else []))
+        kept = [f"{share:.1%}" if one.steps else "-" for share in shares]
         counts = (getattr(one, fault) for fault in ("over", *faults))
         table.add(Cell(_full_name(name), "bold"), *priced, *kept, *(Cell(f"{n:,}", "red" if n else "") for n in counts))
     print_table(table)

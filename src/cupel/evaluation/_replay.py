@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from html import escape
 from itertools import cycle, takewhile
 from math import fsum
@@ -20,7 +21,7 @@ from cupel.evaluation._reader import Reader
 from cupel.evaluation._recordings import Recording
 from cupel.evaluation._retention import Retention, retention
 from cupel.evaluation._strategies import SentRequest, request_of
-from cupel.messages import Prices, default_prices, has_all_pairs
+from cupel.messages import Prices, default_prices, has_all_pairs, within_reach
 from cupel.page import write_page
 
 if TYPE_CHECKING:
@@ -101,8 +102,10 @@ class Figures:
     """The share of steps whose window contained all their facts."""
     context: float
     """The share of steps whose names all keep their original neighbouring words."""
+    reach: float
+    """The share of steps whose facts are all in the window or in a text that at most two calls of `recall` return."""
     steps: int
-    """Steps that used facts, on which the last three are measured."""
+    """Steps that used facts, on which the last four are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,7 @@ def _figures(turns: Sequence[ReplayedTurn]) -> Figures:
         facts=sum(one.kept for one in used) / max(sum(one.facts for one in used), 1),
         whole=sum(one.whole for one in used) / max(len(used), 1),
         context=sum(one.in_context for one in named) / max(len(named), 1),
+        reach=sum(one.reached == one.facts for one in used) / max(len(used), 1),
         steps=len(used),
     )
 
@@ -286,7 +290,8 @@ def _turns(reader: Reader, fill: Fill, budget: int, prices: Prices, measured: It
             continue
         keys = reader.keys(request.messages)
         said = list(map(reader.read, request.messages))
-        kept = None if known is None else retention(step.arguments, known, [*reader.opening, *said])
+        recalled = partial(within_reach, history=history, provider=reader.provider)
+        kept = None if known is None else retention(step.arguments, known, [*reader.opening, *said], recalled)
         turn = replace(turn, retention=kept, request=request)
         yield _priced(turn, reader, said, budget, prices, same=_common(before, keys), start=start)
         before, last, start = keys, request, step.at

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._internal.documents import is_list, is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cupel.messages import Message
 
@@ -36,6 +36,8 @@ class Retention:
     """Facts that name something: with a digit, one of `_ . / @ -`, or an inner capital."""
     in_context: bool
     """Whether all names keep their original neighbouring words, or in JSON their key."""
+    reached: int
+    """Facts that the window contains, or a text that the model can recall by an id in it."""
 
     @property
     def whole(self) -> bool:
@@ -43,8 +45,16 @@ class Retention:
         return self.kept == self.facts
 
 
-def retention(arguments: Sequence[Any], history: Sequence[Message], window: Sequence[Message]) -> Retention | None:
-    """Compare the arguments of calls with the history before them and with the window; None if they hold no facts."""
+def retention(
+    arguments: Sequence[Any],
+    history: Sequence[Message],
+    window: Sequence[Message],
+    recalled: Callable[[str], str] = lambda _: "",
+) -> Retention | None:
+    """Compare the arguments of calls with the history before them and with the window; None if they hold no facts.
+
+    `recalled` returns what the model could fetch back, given the text of the window.
+    """
     task = next((at for at, message in enumerate(history) if message.role == "user"), 0)
     facts = _facts(arguments, history, task)
     if not facts:
@@ -56,7 +66,10 @@ def retention(arguments: Sequence[Any], history: Sequence[Message], window: Sequ
         sources = [text for message in history[task + 1 :] for text in _texts(message)]
         words = "\n" + "\n".join(_words_by_line(message.text) for message in window) + "\n"
         in_context = all(name in held and _keeps_neighbours(name, sources, words) for name in names)
-    return Retention(len(facts), sum(fact in held for fact in facts), len(names), in_context)
+    missing = [fact for fact in facts if fact not in held]
+    found = recalled(held) if missing else ""
+    reached = len(facts) - sum(fact not in found for fact in missing)
+    return Retention(len(facts), len(facts) - len(missing), len(names), in_context, reached)
 
 
 def _texts(message: Message) -> list[str]:

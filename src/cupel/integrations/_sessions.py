@@ -43,6 +43,7 @@ class SessionOptions(TypedDict, total=False):
     image_tokens: Any
     alternate: bool
     gaps: bool
+    recall: bool
     system_messages: SystemMessages
     thinking: Thinking
     on_turn: Callable[[Turn[Any]], object] | None
@@ -104,6 +105,7 @@ class Sessions(Generic[M]):
         self._policy = policy
         self._on_turn = options.pop("on_turn", None)
         self._options = options
+        self._parameters: tuple[int | ContextBudget, list[Any], object] = (budget, [], None)
         self._kept = Recent[OpenSession[M]](_KEPT)
         self._busy: set[str] = set()
         self._lock = Lock()
@@ -118,7 +120,7 @@ class Sessions(Generic[M]):
         budget: int | ContextBudget | None = None,
     ) -> OpenSession[M]:
         """Return the conversation that continues from a state, or a new one for None; `budget` is for this turn."""
-        parameters = (self._budget if budget is None else budget, list(tools or ()), system)
+        parameters = self._parameters = (self._budget if budget is None else budget, list(tools or ()), system)
         if state is None:
             return self._conversation(None, *parameters)
         state = as_text(self._place, state)
@@ -130,6 +132,11 @@ class Sessions(Generic[M]):
         except ConfigurationError as error:
             msg = f"{self._place}: {error}"
             raise ConfigurationError(msg) from error
+
+    def recall(self, state: object, call: object, history: Sequence[M]) -> str:
+        """Return the answer to a model's call of the recall tool, in the conversation of a state."""
+        text = None if state is None else as_text(self._place, state)
+        return self._conversation(text, *self._parameters).session.recall(call, history)
 
     def close(self, conversation: OpenSession[M]) -> str:
         """Return the state to store, and keep the conversation in memory under it."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 from cupel.errors import MissingExtraError
 from cupel.integrations._adapters import select_documents
 from cupel.integrations._sessions import STATE_KEY, OpenSession, SessionOptions, Sessions, usage_of
-from cupel.messages import Framework
+from cupel.messages import RECALL_TOOL, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
@@ -38,7 +38,9 @@ try:
         SystemMessage,
         ToolMessage,
     )
+    from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.prebuilt import ToolRuntime
     from langgraph.types import Command
 except ImportError:
     raise MissingExtraError("langchain", "langchain") from None
@@ -181,7 +183,7 @@ class SessionMiddleware(AgentMiddleware[Any, Any, Any]):  # type: ignore[misc, u
 
     The model gets the request that the session selects; the agent's state keeps everything. The session's state is part
     of the agent's state, so a checkpointer stores it with the thread. The options are those of `MessageSession`; tools
-    and system prompt are those of each request.
+    and system prompt are those of each request. With `recall=True` the agent has the tool `recall` too.
     """
 
     state_schema = _AgentState
@@ -194,6 +196,13 @@ class SessionMiddleware(AgentMiddleware[Any, Any, Any]):  # type: ignore[misc, u
     ) -> None:
         super().__init__()
         self._sessions = Sessions(LANGCHAIN, _PLACE, budget, policy, **options)
+        name, says = RECALL_TOOL["name"], RECALL_TOOL["description"]
+        tools = [StructuredTool.from_function(self._recall, name=name, description=says)]
+        self.tools = tools if options.get("recall") else []
+
+    def _recall(self, runtime: ToolRuntime[Any, Any], id: str = "", line: int = 0, text: str = "") -> str:  # noqa: A002
+        call, state = {"id": id, "line": line, "text": text}, runtime.state
+        return self._sessions.recall(state.get(STATE_KEY), call, state["messages"])
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]

@@ -20,6 +20,7 @@ from cupel.messages._gaps import (
     Last,
     PlacedNote,
     clipped,
+    counted_id,
     find_gaps,
     is_noted,
     smallest_note,
@@ -257,7 +258,9 @@ class Cut:
             is_noted(history, index) and not (unit.pinned and unit.rejection is None)
             for index, unit in enumerate(history.units)
         )
-        return smallest_note(self.history.counter) if self.terms.notes and may_omit else 0
+        return (
+            smallest_note(self.history.counter, ids=self.history.options.recall) if self.terms.notes and may_omit else 0
+        )
 
     def choose(self) -> KeptUnits:
         """Select the units to send; raise if what must be sent does not fit."""
@@ -457,16 +460,17 @@ class Cut:
         return sum(one.tokens for one in self.forms.messages(index, limit, chosen=chosen))
 
     def _notes(self, selection: KeptUnits, words: Mapping[int, str], left: int) -> dict[int, PlacedNote]:
-        counter = self.history.counter
+        counter, ids = self.history.counter, self.history.options.recall
         found: dict[int, PlacedNote] = {}
         limit = self.room.window // ANSWER_SHARE
         for gap in selection.gaps:
             if said := clipped(words.get(gap.holder, ""), limit, counter):
-                found[gap.holder] = gap.noted(note_text(gap.count, said), 0, counter, said)
+                name = counted_id((), gap.last) if ids else ""
+                found[gap.holder] = gap.noted(note_text(gap.count, said, name), 0, counter, said)
                 left -= found[gap.holder].note.tokens
         rest = [gap for gap in selection.gaps if gap.holder not in found]
         most = min(self.room.window // NOTES_SHARE, left - len(rest) * 5)
-        for gap, text, lines in write_notes(rest, counter, most):
+        for gap, text, lines in write_notes(rest, counter, most, ids=ids):
             found[gap.holder] = gap.noted(text, lines, counter)
         return found
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._internal.text import plural
 from cupel.messages._cut import Cut, MessageRequest, Reach, Room
 from cupel.messages._forms import Forms
-from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, find_gaps, placed_again, write_notes
+from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, counted_id, find_gaps, placed_again, write_notes
 from cupel.messages._history import opening_of, read_history
+from cupel.messages._ids import step_id
 from cupel.messages._notes import OmittedStep, note_text, signature, step_of, told, with_note
 from cupel.messages._plain import is_sequence
 from cupel.messages._present import Present
@@ -182,19 +183,22 @@ class Conversation:
 
     def _placed(self, note: Note, history: History) -> PlacedNote | None:
         """Return a note that another process wrote, written again from the steps that have a line."""
-        text = note_text(note.steps, note.words) if note.words else self._text(note, history)
+        name = counted_id((), note.newest) if history.options.recall else ""
+        text = note_text(note.steps, note.words, name) if note.words else self._text(note, history)
         found = None if text is None else placed_again(text, note, history.counter)
-        return found or placed_again(note_text(note.steps), note, history.counter)
+        return found or placed_again(note_text(note.steps, name=name), note, history.counter)
 
     def _text(self, note: Note, history: History) -> str | None:
+        ids = history.options.recall
         names, steps = Counter(note.names), list[OmittedStep]()
         for places in note.lines:
             if places[-1] >= len(self.messages):
                 return None
             read = self.reader.read(self.messages, places, more=True)
-            steps.append(step_of(places, [one.view for one in read], history.format, history.counter))
+            name = step_id(read) if ids else ""
+            steps.append(step_of(places, [one.view for one in read], history.format, history.counter, name))
             names.subtract(steps[-1].names)
-        return note_text(note.steps, told(+names, steps))
+        return note_text(note.steps, told(+names, steps, counted_id(note.lines, note.newest) if ids else ""))
 
     def _notes_of(self, history: History, before: Mapping[int, PlacedNote] | None) -> dict[int, PlacedNote] | None:
         """Return the notes of a request that is not cut: those that it had, and on new messages that cannot be sent."""
@@ -206,7 +210,8 @@ class Conversation:
             sent = {index: history.of(index) for index in history.sendable() if history.places(index)[0] >= start}
             gaps = find_gaps(history, sent, Last(), separate=history.options.framework is None, start=start)
             limit = self.room(history.opening.tokens).window // NOTES_SHARE
-            for gap, text, lines in write_notes(gaps, history.counter, limit):
+            ids = history.options.recall
+            for gap, text, lines in write_notes(gaps, history.counter, limit, ids=ids):
                 notes[gap.holder] = gap.noted(text, lines, history.counter)
         return notes
 

@@ -53,6 +53,7 @@ def fit(
     forms: Shortener | bool | None = None,
     parts: Collection[Part] = OUTPUTS,
     notes: bool = True,
+    recall: bool = False,
     thinking: Thinking = "bound",
 ) -> Fitted[M]:
     """Return the part of a provider's chat history that fits a budget and that the provider will accept.
@@ -83,6 +84,8 @@ def fit(
             assistant, and `"arguments"`, the strings in calls, which stay JSON. Texts beside reasoning keep their
             words.
         notes: whether notes on omitted steps are added, in copies of the messages that hold them.
+        recall: True writes ids into notes and markers, by which the model asks for what they omit: `recall_tool` is
+            the tool that it calls, which is counted, and `recall` answers.
         thinking: `"bound"` for models that check that everything before a block of thinking is as it was when they
             wrote it: blocks after the first change are removed. `"loop"` for older ones, whose running tool loop must
             begin with its thinking.
@@ -108,6 +111,7 @@ def fit(
         image_tokens=image_tokens,
         alternate=alternate,
         system_messages=system_messages,
+        recall=recall,
         thinking=thinking,
     )
     return fit_once(

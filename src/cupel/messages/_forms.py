@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cupel._internal.checks import as_function, as_text
-from cupel.messages._formats import OUTPUTS
+from cupel.messages._formats import OUTPUTS, PROSE
+from cupel.messages._ids import originals, text_ids, with_ids
 from cupel.messages._notes import CALLED_AGAIN
 from cupel.shorten import Rarity, Shortening
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from cupel.messages._units import Message
     from cupel.shorten import Shortener
 
-PROSE: Final[tuple[Part, ...]] = ("prose",)
 LEAST_LIMIT: Final = 40
 """Texts of older steps are cut to no fewer tokens; the outputs of calls that were made again later, to these."""
 _LONGEST_QUESTION = 300
@@ -156,7 +156,8 @@ class Forms:
         if all(counter.count(text) <= limit for text in texts):
             return other
         query, again = self._query(asked, message), message.at in self._called_again
-        forms = [self._text(text, limit, query, again=again) for text in texts]
+        names = self._names(other, parts, len(texts))
+        forms = [self._named(text, limit, query, again, name) for text, name in zip(texts, names, strict=True)]
         if forms == texts:
             return other
         view = fmt.with_texts(other.view, forms, parts)
@@ -179,6 +180,23 @@ class Forms:
             if view is message.view:
                 return message
         return history.reader.changed(message, view, bare=True)
+
+    def _names(self, message: Message, parts: tuple[Part, ...], count: int) -> list[str]:
+        """Return the ids for the markers in some texts of a message; empty ones, if markers have none."""
+        reader, has_own = self._history.reader, message.role != "assistant" and parts == self._parts_of(message)
+        ids = text_ids(message, len(originals(message, self._history.format, reader.written)) if has_own else 1)
+        return [(ids[at] if has_own else ids[0]) if reader.options.recall else "" for at in range(count)]
+
+    def _named(self, text: str, limit: int, query: str | None, again: bool, name: str) -> str:  # noqa: FBT001
+        """Return a form of a text whose markers carry an id; without it, where that leaves no room for a form."""
+        form, allowed = self._text(text, limit, query, again=again), limit
+        while name and form != text:
+            named = with_ids(form, name)
+            allowed -= (excess := self._history.counter.count(named) - limit)
+            if excess <= 0 or allowed <= 0:
+                return named if excess <= 0 else form
+            form = self._text(text, allowed, query, again=again)
+        return form
 
     def _text(self, text: str, limit: int, query: str | None, *, again: bool = False) -> str:
         counter = self._history.counter

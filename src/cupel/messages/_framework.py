@@ -34,6 +34,7 @@ class FitOptions(TypedDict, Generic[M], total=False):
     query: str | None
     forms: Shortener | bool | None
     notes: bool
+    recall: bool
     thinking: Thinking
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import msgspec
 
 from cupel._internal.checks import MOST_TOKENS
+from cupel.messages._ids import TextId, step_id
 from cupel.messages._notes import OmittedStep, can_hold_note, note_text, step_of, told
 from cupel.messages._present import MESSAGE_FRAME
 from cupel.messages._reading import ONLY_A_NOTE
@@ -97,17 +98,28 @@ class Gap:
         older = self.steps[: len(self.steps) - lines]
         return self.names + Counter(name for step in older for name in step.names)
 
-    def text(self, lines: int) -> str:
+    @property
+    def last(self) -> int:
+        """The position of the newest step."""
+        return max([step.positions[0] for step in self.steps[-1:]] + [note.newest for note in self.before])
+
+    def text(self, lines: int, *, ids: bool = False) -> str:
         """Return the note: the newest steps line by line, the older ones counted."""
-        return note_text(self.count, told(self.counted(lines), self.newest(lines)))
+        newest = self.newest(lines)
+        name = counted_id([step.positions for step in newest], self.last) if ids else ""
+        return note_text(self.count, told(self.counted(lines), newest, name))
 
     def noted(self, text: str, lines: int, counter: TokenCounter, words: str = "") -> PlacedNote:
         """Return the note in its place."""
         places = tuple(step.positions for step in self.newest(lines))
         names = dict(sorted(self.counted(0).items()))
         tokens = note_tokens(text, counter, in_result=self.in_result)
-        newest = max([step.positions[0] for step in self.steps[-1:]] + [note.newest for note in self.before])
-        return PlacedNote(text, Note(tokens, self.count, names, places, newest, self.in_result, words))
+        return PlacedNote(text, Note(tokens, self.count, names, places, self.last, self.in_result, words))
+
+
+def counted_id(lines: Sequence[tuple[int, ...]], last: int) -> str:
+    """Return the id of the steps of a note that are only counted: those before the first with a line."""
+    return TextId(lines[0][0] if lines else last + 1, is_group=True).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +212,8 @@ def step_in(history: History, index: int) -> OmittedStep:
     key = "step", places
     made = messages[0].made
     if key not in made:
-        made[key] = step_of(places, [one.view for one in messages], history.format, history.counter)
+        name = step_id(messages) if history.options.recall else ""
+        made[key] = step_of(places, [one.view for one in messages], history.format, history.counter, name)
     step: OmittedStep = made[key]
     return step
 
@@ -227,7 +240,9 @@ def untold(history: History, last: Last) -> dict[int, Gap]:
     return found
 
 
-def write_notes(gaps: Sequence[Gap], counter: TokenCounter, limit: int) -> list[tuple[Gap, str, int]]:
+def write_notes(
+    gaps: Sequence[Gap], counter: TokenCounter, limit: int, *, ids: bool = False
+) -> list[tuple[Gap, str, int]]:
     """Return gaps with their notes, and how many steps have a line, within `limit` tokens in all if possible.
 
     The newest steps have a line, older ones are counted by name. Where that is too much, the oldest gaps are told of
@@ -236,7 +251,7 @@ def write_notes(gaps: Sequence[Gap], counter: TokenCounter, limit: int) -> list[
     gaps = list(gaps)
     lines = _newest_within([len(gap.steps) for gap in gaps], [step.tokens for gap in gaps for step in gap.steps], limit)
     while True:
-        notes = [(gap, gap.text(count), count) for gap, count in zip(gaps, lines, strict=True)]
+        notes = [(gap, gap.text(count, ids=ids), count) for gap, count in zip(gaps, lines, strict=True)]
         excess = sum(counter.count(text) for _, text, _ in notes) - limit
         if excess <= 0 or not notes:
             return notes
@@ -249,7 +264,8 @@ def write_notes(gaps: Sequence[Gap], counter: TokenCounter, limit: int) -> list[
             gaps = [gaps[0].joined(gaps[1]), *gaps[2:]]
             lines = [0] * len(gaps)
         else:
-            return [(gaps[0], note_text(gaps[0].count), 0)]
+            name = counted_id((), gaps[0].last) if ids else ""
+            return [(gaps[0], note_text(gaps[0].count, name=name), 0)]
 
 
 def _newest_within(counts: Sequence[int], tokens: Sequence[int], limit: int) -> list[int]:
@@ -271,9 +287,9 @@ def _without_oldest(lines: Sequence[int]) -> list[int]:
     return [*lines[:first], lines[first] - 1, *lines[first + 1 :]]
 
 
-def smallest_note(counter: TokenCounter) -> int:
-    """Return the tokens of a note that only gives a number."""
-    return counter.count(note_text(_LARGE)) + MESSAGE_FRAME
+def smallest_note(counter: TokenCounter, *, ids: bool = False) -> int:
+    """Return the tokens of a note that only gives a number, and an id."""
+    return counter.count(note_text(_LARGE, name=TextId(0).name if ids else "")) + MESSAGE_FRAME
 
 
 def clipped(text: str, limit: int, counter: TokenCounter) -> str:

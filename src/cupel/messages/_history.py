@@ -13,6 +13,7 @@ from cupel._internal.checks import wrong_type
 from cupel.errors import ConfigurationError, InvalidItemError
 from cupel.messages._formats import OUTPUTS, REPLY_FRAME, Format, SentMessage
 from cupel.messages._formats.marks import count_marks
+from cupel.messages._ids import RECALL_TOOL
 from cupel.messages._notes import with_note
 from cupel.messages._plain import compact_json, is_sequence, plain
 from cupel.messages._reading import PLACEHOLDER, HistoryReader, Options
@@ -321,9 +322,10 @@ def opening_of(reader: HistoryReader) -> Opening:
     if system is not None:
         text = system if isinstance(system, str) else compact_json(plain(system, "system"))
         costs.append((f"system: {text}", counter.count(text), "SystemPrompt"))
-    if reader.tools:
-        content = f"tools: {compact_json(reader.tools)}"
-        costs.append((content, fmt.tool_tokens(reader.tools, counter), "ToolSchema"))
+    is_listed = f'"name":"{RECALL_TOOL["name"]}"' in compact_json(reader.tools)
+    if tools := [*reader.tools, *([fmt.tool(RECALL_TOOL)] if reader.options.recall and not is_listed else [])]:
+        content = f"tools: {compact_json(tools)}"
+        costs.append((content, fmt.tool_tokens(tools, counter), "ToolSchema"))
     text = "".join(f"{tokens}:{content}\n" for content, tokens, _ in costs)
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     is_marked = fmt.mark is not None and fmt.mark.needed

@@ -34,7 +34,7 @@ CALLED_AGAIN: Final = "[cupel: partly omitted: the same call was made again late
 """The first line of an output that was cut because a newer one follows."""
 _LINE_CHARACTERS = 80
 _PREFIX = "[cupel:"
-_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted(?: here: [^\]]*)?\]\n?")
+_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted(?:, #[0-9a-f]+)?(?: here: [^\]]*)?\]\n?")
 
 
 class OmittedStep(NamedTuple):
@@ -50,26 +50,36 @@ class OmittedStep(NamedTuple):
     """Tokens of the lines."""
 
 
-def step_of(positions: tuple[int, ...], views: Sequence[JSON], fmt: Format, counter: TokenCounter) -> OmittedStep:
-    """Describe one unit of a history, given its messages as plain data."""
+def step_of(
+    positions: tuple[int, ...], views: Sequence[JSON], fmt: Format, counter: TokenCounter, name: str = ""
+) -> OmittedStep:
+    """Describe one unit of a history, given its messages as plain data; its line begins with its id, if it has one."""
     calls = [(name, _words(arguments)) for view in views for name, arguments in fmt.calls(view)]
     role, words = fmt.said(views[0])
     entries = calls or [(f"{role}:", words)]
-    lines = tuple(_line(name, words, counter) for name, words in entries)
-    names = tuple(_flat(name.rstrip(":")) for name, _ in entries)
+    marks = [f"#{name} " if name else "", *[""] * (len(entries) - 1)]
+    lines = tuple(_line(f"{mark}{tool}", words, counter) for mark, (tool, words) in zip(marks, entries, strict=True))
+    names = tuple(_flat(tool.rstrip(":")) for tool, _ in entries)
     return OmittedStep(positions, names, lines, sum(counter.count(line) + 1 for line in lines))
 
 
-def told(counted: Mapping[str, int], steps: Iterable[OmittedStep]) -> str:
-    """Return the words of a note: names that are only counted, the most frequent first, then the lines of steps."""
+def told(counted: Mapping[str, int], steps: Iterable[OmittedStep], name: str = "") -> str:
+    """Return the words of a note: names that are only counted, the most frequent first, then the lines of steps.
+
+    The steps that are counted share an id, if notes have ids.
+    """
     ordered = sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))
-    words = ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in ordered)
-    return "; ".join([*([words] if words else []), *(line for step in steps for line in step.lines)])
+    words = ", ".join(tool if count == 1 else f"{tool} ×{count}" for tool, count in ordered)
+    return "; ".join([*([_after_id(words, name)] if words else []), *(line for step in steps for line in step.lines)])
 
 
-def note_text(steps: int, words: str = "") -> str:
-    """Return a note in its fixed form; brackets and line breaks in its words are replaced."""
-    said = f" here: {_flat(words)}" if words else ""
+def _after_id(words: str, name: str) -> str:
+    return f"#{name} {words}" if name else words
+
+
+def note_text(steps: int, words: str = "", name: str = "") -> str:
+    """Return a note in its fixed form, with the id of all its steps; brackets and line breaks are replaced."""
+    said = f" here: {_after_id(_flat(words), name)}" if words else f", #{name}" if name else ""
     return f"{_PREFIX} {steps} earlier step{'' if steps == 1 else 's'} omitted{said}]"
 
 
@@ -112,16 +122,23 @@ def cleaned(view: JSON, fmt: Format, written: Container[str] = (), *, is_output:
         written: the signatures of the texts that the session put a note in front of.
         is_output: whether a message of the user is a tool's output.
     """
-    place = fmt.note_place(view)
-    if place is not None and signature(view, fmt) in written:
-        bare = _without_note(place.read(view))
-        if not bare and not place.in_result:
-            return None
-        view = place.write(view, bare)
+    bare = without_note(view, fmt, written)
+    place = fmt.note_place(bare)
+    if bare is not view and place is not None and not (place.in_result or place.read(bare)):
+        return None
+    view = bare
     parts = ("results", "prose") if is_output else ("results",)
     texts = fmt.texts_in(view, parts)
     clean = [escape_markers(text) for text in texts]
     return view if clean == texts else fmt.with_texts(view, clean, parts)
+
+
+def without_note(view: JSON, fmt: Format, written: Container[str]) -> JSON:
+    """Return a message without a note that this session wrote; itself, if there is none."""
+    place = fmt.note_place(view)
+    if place is None or not written or signature(view, fmt) not in written:
+        return view
+    return place.write(view, _without_note(place.read(view)))
 
 
 def signature(view: JSON, fmt: Format) -> str:

@@ -49,6 +49,8 @@ class Options:
     """Whose messages they are, if not a provider's."""
     observation: Callable[[Any], bool] | None = None
     thinking: Thinking = "bound"
+    recall: bool = False
+    """Whether notes and markers have ids, and the request has the tool that takes them."""
     sends: bool = True
     """Whether the history becomes a request, which may have to list its tools."""
 
@@ -60,6 +62,7 @@ class Options:
         if self.tools is not None and not is_sequence(self.tools):
             raise wrong_type("tools", "a list of tools", self.tools)
         as_flag("alternate", self.alternate)
+        as_flag("recall", self.recall)
         if as_text("thinking", self.thinking) not in get_args(Thinking):
             msg = f"thinking must be 'bound' or 'loop', got {shown(self.thinking)}"
             raise ConfigurationError(msg)

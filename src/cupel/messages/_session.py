@@ -17,11 +17,14 @@ from cupel._internal.checks import as_finite, as_flag, as_function, as_instance,
 from cupel.errors import ConfigurationError, SelectionError
 from cupel.messages._cut import Cut, CutTerms, MessageRequest
 from cupel.messages._engine import Conversation, entries_of, signatures_in, waiting_in, with_bound_thinking
-from cupel.messages._formats import detect_format
+from cupel.messages._formats import PLAIN, detect_format
 from cupel.messages._forms import checked_shortener
 from cupel.messages._framework import Framework
+from cupel.messages._history import opening_of
+from cupel.messages._ids import RECALL_TOOL
 from cupel.messages._prices import Bill, Prices
 from cupel.messages._reading import HistoryReader, Options, Thinking
+from cupel.messages._recall import PAGES, Answers, reader_for
 from cupel.messages._state import State, settle
 from cupel.messages._turns import TurnBuilder
 from cupel.model import ContextBudget
@@ -68,6 +71,8 @@ class MessageSession(Generic[M]):
         forms: False keeps all outputs whole; a shortener replaces the built-in one.
         query: the text that a policy's scorer looks for; by default the newest user message.
         gaps: False drops messages from the old end only.
+        recall: True writes ids into notes and markers, by which the model asks for what they omit: put `recall_tool`
+            among the request's tools, where it is counted, and answer its calls with `recall`.
         thinking: `"bound"` for models that check that everything before a block of thinking is as it was when they
             wrote it; `"loop"` for older ones, whose running tool loop must begin with its thinking.
         framework: reads and returns the messages of a framework.
@@ -109,6 +114,7 @@ class MessageSession(Generic[M]):
         image_tokens: ImageTokens | None = None,
         alternate: bool = False,
         gaps: bool = True,
+        recall: bool = False,
         system_messages: SystemMessages = "keep",
         thinking: Thinking = "bound",
         framework: Framework[M] | None = None,
@@ -132,6 +138,7 @@ class MessageSession(Generic[M]):
             framework=framework,
             observation=observation,
             thinking=thinking,
+            recall=recall,
         )
         self._terms = CutTerms(
             pipeline=None if policy is None else Pipeline.of(policy),
@@ -284,6 +291,35 @@ class MessageSession(Generic[M]):
         if bill is not None and bill.mistake:
             _log.warning("turn %d: the bill was wrong: %s", self._state.turns, bill.mistake)
         return bill
+
+    @property
+    def recall_tool(self) -> dict[str, Any]:
+        """The definition of the tool whose calls `recall` answers, in the provider's format."""
+        options = self._options
+        fmt = self._reader.format if options.framework is None else options.framework.rules
+        if options.recall and fmt is None:
+            fmt = detect_format((), options.provider, system=None, tools=self._reader.tools)
+        if not options.recall or fmt is None or fmt is PLAIN:
+            what = "provider must be named before the first history" if options.recall else "recall must be True"
+            raise ConfigurationError(
+                f"{what} for a session with a recall_tool, got {options.provider or options.recall}"
+            )
+        return dict(fmt.tool(RECALL_TOOL))
+
+    def recall(self, call: object, history: Sequence[M]) -> str:
+        """Return the answer to the model's call of `recall_tool`: an omitted text as it was, or where words are in it.
+
+        Whatever the call holds, there is an answer. It takes at most a fifth of the room and says how to get the rest.
+
+        Args:
+            call: the call in the provider's format, as a dict or an SDK's object, or a mapping of its arguments.
+            history: the whole conversation so far.
+        """
+        state, reader = self._state, reader_for(history, self._options, self._reader.format)
+        reader.written = state.written
+        room = Conversation(history, reader, self._terms, self._window(), state).room(opening_of(reader).tokens)
+        whole = {entry.at for entry in state.last if entry.limit is None}
+        return Answers(history, reader, room.soft // PAGES, whole | {*range(state.seen, len(history))}).answer(call)
 
     def to_json(self) -> str:
         """Return the state that another process needs to continue: a few kilobytes, without contents.

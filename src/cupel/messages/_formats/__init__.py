@@ -4,6 +4,7 @@ from cupel.messages._formats.format import Format, SentMessage
 from cupel.messages._formats.table import (
     FORMATS,
     FRAMEWORK,
+    PLAIN,
     REPLY_FRAME,
     Provider,
     detect_format,
@@ -12,12 +13,14 @@ from cupel.messages._formats.table import (
     read_message,
     traits_of,
 )
-from cupel.messages._formats.texts import OUTPUTS, Part, checked_parts
+from cupel.messages._formats.texts import OUTPUTS, PROSE, Part, checked_parts
 
 __all__ = [
     "FORMATS",
     "FRAMEWORK",
     "OUTPUTS",
+    "PLAIN",
+    "PROSE",
     "REPLY_FRAME",
     "Format",
     "Part",

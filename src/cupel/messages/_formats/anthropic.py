@@ -348,6 +348,7 @@ FORMAT: Final = Format(
     read=read,
     check=check,
     group=group,
+    tool=lambda tool: {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]},
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: "input_schema" in tool,

@@ -251,6 +251,13 @@ FORMAT: Final = Format(
     read=read,
     check=check_content,
     group=anthropic.group,
+    tool=lambda tool: {
+        "toolSpec": {
+            "name": tool["name"],
+            "description": tool["description"],
+            "inputSchema": {"json": tool["parameters"]},
+        }
+    },
     tool_tokens=anthropic.tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: not tool.keys().isdisjoint(("toolSpec", "systemTool")),

@@ -76,6 +76,8 @@ class Format:
     """Read one message; the string is its path, for errors."""
     group: Callable[[Sequence[Message]], list[Unit]]
     """Group messages into units, and reject those that can never be sent."""
+    tool: Callable[[JSON], JSON]
+    """Return the definition of a tool, given its name, its description and its parameters."""
     tool_tokens: Callable[[Sequence[Any], TokenCounter], int]
     """Count the tokens of tool definitions."""
     recognises: Callable[[JSON], bool]

@@ -279,6 +279,7 @@ FORMAT: Final = Format(
     name="gemini",
     read=read,
     group=group,
+    tool=lambda tool: {"functionDeclarations": [tool]},
     tool_tokens=anthropic.schema_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: not _TOOLS.isdisjoint(_camel(tool)),

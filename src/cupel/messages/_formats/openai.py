@@ -367,6 +367,7 @@ FORMAT: Final = Format(
     read=read,
     check=check,
     group=group,
+    tool=lambda tool: {"type": "function", "function": tool},
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: "function" in tool and "input_schema" not in tool,

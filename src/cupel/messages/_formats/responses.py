@@ -356,6 +356,7 @@ FORMAT: Final = Format(
     read=read,
     check=check,
     group=group,
+    tool=lambda tool: {"type": "function", **tool, "strict": False},
     tool_tokens=tool_tokens,
     recognises=_recognises,
     recognises_tool=lambda tool: tool.get("type") == "function" and not {"function", "input_schema"} & tool.keys(),

@@ -14,6 +14,7 @@ from cupel.messages._plain import JSON, compact_json, fields, is_sequence
 Part = Literal["arguments", "outputs", "prose"]
 """The texts that may be shortened: strings in calls' arguments, tool results, prose of the user and the assistant."""
 OUTPUTS: tuple[Part, ...] = ("outputs",)
+PROSE: tuple[Part, ...] = ("prose",)
 
 Rewrite = Callable[[str], str]
 """A function that returns another text for one."""
