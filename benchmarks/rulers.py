@@ -16,13 +16,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
-from benchmarks.sessions import generated
+from benchmarks.sessions import RECORDINGS, generated
 from cupel import ContextItem
 from cupel.evaluation import Case, Recording
 from cupel.tokens import default_counter
 
 Half = Literal["first", "second"]
-SHARED: Final = Path(__file__).parents[2] / "shared"
+SHARED: Final = RECORDINGS
 BUDGETS: Final = (500, 1_000, 2_000, 4_000)
 QUESTIONS: Final = 100
 AGENTS: Final = {"mini-swe-agent": ("coding agent", 16_000, 5), "tau-bench": ("airline agent", 3_500, 25)}

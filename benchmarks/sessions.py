@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +23,13 @@ from cupel.tokens import default_counter
 
 Message = dict[str, Any]
 Step = Callable[[list[Message]], list[Message]]
-SHARED = Path(__file__).parents[2] / "shared" / "sessions"
+RECORDINGS = Path(os.environ.get("CUPEL_RECORDINGS") or Path(__file__).parents[2] / "shared")
+"""The folder of the recordings, which are not part of the project."""
+SHARED = RECORDINGS / "sessions"
 LOW = 0.7
 """The share of the budget that `tail` and `clear` keep when they cut."""
 KEPT_RESULTS = 3
+MIDDLE = "\n[the middle is left out]\n"
 PLACEHOLDER = "[Old tool result content cleared]"
 GENERATED, TURNS = 6, 80
 SESSIONS, JUDGED = 20, 3
@@ -89,18 +93,36 @@ def refit(budget: int) -> Step:
 
 
 def tail(budget: int) -> Step:
-    """Keep the system prompt, the task and the newest messages; cut to a share of the budget when full."""
-    start = 0
+    """Keep the system prompt, the task and the newest messages; cut to a share of the budget when full.
+
+    An output that takes more than a quarter of the budget loses its middle when it arrives. The newest step, from the
+    model's last message on, always stays.
+    """
+    kept: list[Message] = []
+    read = 0
 
     def step(history: list[Message]) -> list[Message]:
-        nonlocal start
-        head = _head(history)
-        start = max(start, head)
-        if sum(map(tokens, history[:head])) + sum(map(tokens, history[start:])) > budget:
-            start = _start(history, head, budget)
-        return history[:head] + history[start:]
+        nonlocal read
+        kept.extend(_halves(message, budget // 4) for message in history[read:])
+        read = len(history)
+        if sum(map(tokens, kept)) > budget:
+            head = _head(kept)
+            newest = max(
+                (at for at, message in enumerate(kept) if message["role"] == "assistant"), default=len(kept) - 1
+            )
+            del kept[head : max(head, min(newest, _start(kept, head, budget)))]
+        return list(kept)
 
     return step
+
+
+def _halves(message: Message, most: int) -> Message:
+    """Return a tool's output without its middle if it has more tokens than this."""
+    text = message.get("content") or ""
+    if message["role"] != "tool" or tokens(message) <= most:
+        return message
+    side = int(len(text) * max(0, most - len(MIDDLE)) / tokens(message) / 2)
+    return {**message, "content": text[:side] + MIDDLE + text[len(text) - side :]}
 
 
 def clear(budget: int) -> Step:
@@ -162,6 +184,7 @@ class Source:
     """Sessions of one agent, and their ruler."""
 
     title: str
+    sessions: Sequence[list[Message]]
     measure: Callable[[Callable[[int], Step], int, int], dict[str, Any]]
     """Measure a strategy at a budget, judging every n-th pressed turn."""
     tokens: Callable[[Message], int]
@@ -187,7 +210,7 @@ def sources(coding: int | None = None, airline: int | None = None) -> list[Sourc
     """Return the agents to measure: recorded ones, at most this many sessions of each, or else generated ones."""
     if not SHARED.is_dir():
         made = [generated(seed) for seed in range(min(coding or GENERATED, GENERATED))]
-        return [Source("generated", lambda make, budget, every: measure(made, make, budget, every), tokens)]
+        return [Source("generated", made, lambda make, budget, every: measure(made, make, budget, every), tokens)]
     spec = importlib.util.spec_from_file_location("ruler", SHARED / "measure.py")
     assert spec is not None
     assert spec.loader is not None
@@ -197,7 +220,8 @@ def sources(coding: int | None = None, airline: int | None = None) -> list[Sourc
 
     def of(title: str, found: list[Any], most: int | None) -> Source:
         unseen = found[len(found) // 2 :][:most]  # settings were chosen on the first half of each file
-        return Source(title, lambda make, budget, every: ruler.measure(unseen, make, budget, every), ruler.tokens)
+        told = [one["messages"] for one in unseen]
+        return Source(title, told, lambda make, budget, every: ruler.measure(unseen, make, budget, every), ruler.tokens)
 
     agents = {"coding": ("mini-swe-agent", coding), "airline": ("tau-bench", airline)}
     found = [

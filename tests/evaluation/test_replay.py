@@ -272,8 +272,45 @@ def test_a_recording_shows_itself_in_a_line():
 def test_the_tail_is_cut_only_beyond_the_budget():
     history = recordings.chat()
     everything = Reader(Recording(history)).sizes[-1]
-    assert TailStrategy()(Recording(history), everything)(history) == history
-    assert len(TailStrategy()(Recording(history), everything - 1)(history)) < len(history)
+    assert list(TailStrategy()(Recording(history), everything)(history).messages) == history
+    assert len(TailStrategy()(Recording(history), everything - 1)(history).messages) < len(history)
+
+
+@pytest.mark.parametrize("convert", [None, recordings.anthropic, recordings.responses])
+def test_the_tail_cuts_a_long_output_in_its_middle_and_keeps_the_newest_step(tmp_path, convert):
+    history = recordings.chat()
+    (newest,) = (at for at, message in enumerate(history) if message["role"] == "tool" and at >= len(history) - 2)
+    history[newest]["content"] = f"begins {'and goes on ' * 900} ends"
+    document = history[: newest + 1] if convert is None else convert(history[: newest + 1])
+    (recording,) = written(tmp_path, document)
+    reader = Reader(recording)
+    request = TailStrategy()(recording, BUDGET)(list(recording.messages))
+    said = [reader.read(message) for message in request.messages]
+    output = next(text for text in said[-1].texts if "begins" in text)
+    assert output.startswith("begins and goes on")
+    assert output.endswith("goes on  ends")
+    assert BUDGET // 5 < reader.cost(said[-1]) <= BUDGET // 4 + 3  # where texts meet, tokens may
+    assert set(said[-1].results) <= {call for message in said for call in message.calls}
+    assert request.positions[-1] == len(recording.messages) - 1
+    assert sum(map(reader.cost, said)) + reader.opening_tokens <= BUDGET
+
+
+def test_the_tail_keeps_the_newest_step_even_beyond_the_share_that_it_keeps():
+    """Four outputs of a quarter each fill the window: nothing of the step is left out."""
+    names = [f"page-{number}" for number in range(4)]
+    calls = [
+        {"id": name, "type": "function", "function": {"name": "look", "arguments": f'{{"page": "{name}"}}'}}
+        for name in names
+    ]
+    history = [
+        {"role": "user", "content": "Compare the pages."},
+        {"role": "assistant", "content": "Gladly. " * 40},
+        {"role": "user", "content": "Now."},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        *({"role": "tool", "tool_call_id": name, "content": f"{name} says little. " * 90} for name in names),
+    ]
+    request = TailStrategy()(Recording(history), BUDGET)(history)
+    assert request.positions == (0, 3, 4, 5, 6, 7)
 
 
 TOOLS = [

@@ -190,7 +190,7 @@ Several policies are compared case by case: the first with each of the others. I
 _STRATEGIES: Final = {
     "logged": ("as it was", "the requests of the log, by the provider's own count"),
     "everything": ("everything", "the whole history; requests over the window would be refused"),
-    "tail": ("tail", "the newest messages, whatever the others say"),
+    "tail": ("tail", "the newest messages, long outputs without their middle"),
     "fit": ("fit every turn", "a new selection on every turn, which loses the cache"),
     "session": ("session", "the last request with the new messages, cut when it is full"),
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from cupel._internal.checks import as_finite, as_list
 from cupel.errors import SelectionError
@@ -17,9 +17,11 @@ from cupel.messages import Turn as SessionTurn
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from cupel.messages import Prices
+    from cupel.messages import Message, Prices
     from cupel.pipeline import Pipeline
     from cupel.tokens import TokenCounter
+
+_MIDDLE: Final = "\n[the middle is left out]\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,11 @@ class FitStrategy:
 
 @dataclass(frozen=True, slots=True)
 class TailStrategy:
-    """Keeps the opening, up to the first user message, and the newest messages; cuts to the share `low` when full."""
+    """Keeps the opening, up to the first user message, and the newest messages; cuts to the share `low` when full.
+
+    A tool output that takes more than a quarter of the budget loses its middle when it arrives. The newest step, from
+    the model's last message on, always stays.
+    """
 
     low: float = 0.7
     counter: TokenCounter | None = None
@@ -146,26 +152,59 @@ class TailStrategy:
     def __call__(self, recording: Recording, budget: int) -> Fill:
         """Start a conversation."""
         reader = Reader(recording, self.counter)
+        arrived: list[Any] = []
         start = 0
 
-        def fill(history: list[Any]) -> list[Any]:
+        def fill(history: list[Any]) -> SentRequest:
             nonlocal start
-            said = list(map(reader.read, history))
+            arrived.extend(_without_middle(message, reader, budget // 4) for message in history[len(arrived) :])
+            said = list(map(reader.read, arrived))
             costs = list(map(reader.cost, said))
             head = next((at for at, message in enumerate(said) if message.role == "user"), 0) + 1
             fixed = reader.opening_tokens + sum(costs[:head])
             start = max(start, head)
             if fixed + sum(costs[start:]) > budget:
-                room, at = self.low * budget - fixed, len(history)
-                while at > start and room >= costs[at - 1]:
+                newest, room, at = _newest_step(said), self.low * budget - fixed, len(said)
+                while at > start and (at > newest or room >= costs[at - 1]):
                     at -= 1
                     room -= costs[at]
-                while at < len(history) and said[at].results:  # its call is gone
+                while at < newest and said[at].results:  # its call is gone
                     at += 1
                 start = at
-            return history[:head] + history[start:]
+            places = [*range(min(head, len(arrived))), *range(start, len(arrived))]
+            return SentRequest(tuple(arrived[at] for at in places), tuple(places))
 
         return fill
+
+
+def _newest_step(said: Sequence[Message]) -> int:
+    """Return where the model's last messages in a row begin; without any, the last message."""
+    at = max((at for at, message in enumerate(said) if message.role == "assistant"), default=len(said) - 1)
+    while at > 0 and said[at].role == said[at - 1].role == "assistant":
+        at -= 1
+    return at
+
+
+def _without_middle(message: Any, reader: Reader, most: int) -> Any:
+    """Return a message whose tool outputs have lost their middle if it has more tokens than `most`."""
+    read = reader.read(message)
+    cost = reader.cost(read)
+    if not read.results or cost <= most:
+        return message
+    room = most - reader.cost(replace(read, texts=[_MIDDLE] * len(read.texts)))
+    sides = {text: int(len(text) * max(0, room) / cost / 2) for text in read.texts if len(text) > len(_MIDDLE)}
+    return _with_texts(message, {text: text[:n] + _MIDDLE + text[len(text) - n :] for text, n in sides.items()})
+
+
+def _with_texts(value: Any, texts: Mapping[str, str]) -> Any:
+    """Return plain data with some of its texts replaced."""
+    if isinstance(value, str):
+        return texts.get(value, value)
+    if isinstance(value, Mapping):
+        return {name: _with_texts(inner, texts) for name, inner in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_texts(inner, texts) for inner in cast("Sequence[Any]", value)]
+    return value
 
 
 @dataclass(frozen=True, slots=True)
