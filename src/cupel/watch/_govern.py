@@ -361,12 +361,7 @@ def chosen_apart(call: ModelCall, body: bytes, encoding: str, task: Task | None)
 def prices_of(read: ReadRequest) -> Prices:
     """Return the prices of a request; where cache breakpoints are set by callers, one without any is not cached."""
     prices = default_prices(read.call.provider)
-    if not prices.marks:
-        return prices
-    if read.marks is None:
-        return Prices(read=1.0, write=1.0, marks=0)
-    reserved = bool(read.tools) or read.system is not None  # a session leaves one breakpoint for these
-    return replace(prices, marks=max(0, prices.marks - read.marks) + reserved)
+    return Prices(read=1.0, write=1.0, marks=0) if prices.marks and read.marks is None else prices
 
 
 def message_tokens(info: Message) -> int:
