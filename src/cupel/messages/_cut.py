@@ -20,7 +20,6 @@ from cupel.messages._gaps import (
     Last,
     PlacedNote,
     clipped,
-    counted_id,
     find_gaps,
     is_noted,
     smallest_note,
@@ -28,7 +27,7 @@ from cupel.messages._gaps import (
     untold,
     write_notes,
 )
-from cupel.messages._notes import LINE_TOKENS, note_text
+from cupel.messages._notes import LINE_TOKENS
 from cupel.messages._present import PRESENT_SHARE, Present
 from cupel.messages._results import too_large
 from cupel.model import ID_KEY, WORTH_KEY, ContextBudget
@@ -465,14 +464,11 @@ class Cut:
         limit = self.room.window // ANSWER_SHARE
         for gap in selection.gaps:
             if said := clipped(words.get(gap.holder, ""), limit, counter):
-                name = counted_id((), gap.last) if ids else ""
-                found[gap.holder] = gap.noted(note_text(gap.count, said, name), 0, counter, said)
+                found[gap.holder] = gap.noted(gap.number(said, ids=ids), 0, counter, said)
                 left -= found[gap.holder].note.tokens
         rest = [gap for gap in selection.gaps if gap.holder not in found]
         most = min(self.room.window // NOTES_SHARE, left - len(rest) * 5)
-        for gap, text, lines in write_notes(rest, counter, most, ids=ids):
-            found[gap.holder] = gap.noted(text, lines, counter)
-        return found
+        return found | write_notes(rest, counter, most, ids=ids)
 
     def _lengthened(self, selection: KeptUnits, left: int, room: int) -> dict[int, int | None]:
         """Return the limits of the units that are sent, longer where there is room, the newest first.

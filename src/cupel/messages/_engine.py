@@ -210,9 +210,7 @@ class Conversation:
             sent = {index: history.of(index) for index in history.sendable() if history.places(index)[0] >= start}
             gaps = find_gaps(history, sent, Last(), separate=history.options.framework is None, start=start)
             limit = self.room(history.opening.tokens).window // NOTES_SHARE
-            ids = history.options.recall
-            for gap, text, lines in write_notes(gaps, history.counter, limit, ids=ids):
-                notes[gap.holder] = gap.noted(text, lines, history.counter)
+            notes |= write_notes(gaps, history.counter, limit, ids=history.options.recall)
         return notes
 
     def whole(self, history: History) -> int:

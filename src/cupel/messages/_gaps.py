@@ -109,6 +109,10 @@ class Gap:
         name = counted_id([step.positions for step in newest], self.last) if ids else ""
         return note_text(self.count, told(self.counted(lines), newest, name))
 
+    def number(self, words: str = "", *, ids: bool = False) -> str:
+        """Return the note that gives the number of steps, with words of the caller."""
+        return note_text(self.count, words, counted_id((), self.last) if ids else "")
+
     def noted(self, text: str, lines: int, counter: TokenCounter, words: str = "") -> PlacedNote:
         """Return the note in its place."""
         places = tuple(step.positions for step in self.newest(lines))
@@ -240,10 +244,8 @@ def untold(history: History, last: Last) -> dict[int, Gap]:
     return found
 
 
-def write_notes(
-    gaps: Sequence[Gap], counter: TokenCounter, limit: int, *, ids: bool = False
-) -> list[tuple[Gap, str, int]]:
-    """Return gaps with their notes, and how many steps have a line, within `limit` tokens in all if possible.
+def write_notes(gaps: Sequence[Gap], counter: TokenCounter, limit: int, *, ids: bool = False) -> dict[int, PlacedNote]:
+    """Return the notes on gaps by the positions of their holders, within `limit` tokens in all if possible.
 
     The newest steps have a line, older ones are counted by name. Where that is too much, the oldest gaps are told of
     in the note of the next, and the last note that is left gives a number alone.
@@ -254,7 +256,7 @@ def write_notes(
         notes = [(gap, gap.text(count, ids=ids), count) for gap, count in zip(gaps, lines, strict=True)]
         excess = sum(counter.count(text) for _, text, _ in notes) - limit
         if excess <= 0 or not notes:
-            return notes
+            return {gap.holder: gap.noted(text, count, counter) for gap, text, count in notes}
         if any(lines):
             told = sum(step.tokens for gap, count in zip(gaps, lines, strict=True) for step in gap.newest(count))
             tokens = [step.tokens for gap in gaps for step in gap.steps]
@@ -264,8 +266,7 @@ def write_notes(
             gaps = [gaps[0].joined(gaps[1]), *gaps[2:]]
             lines = [0] * len(gaps)
         else:
-            name = counted_id((), gaps[0].last) if ids else ""
-            return [(gaps[0], note_text(gaps[0].count, name=name), 0)]
+            return {gaps[0].holder: gaps[0].noted(gaps[0].number(ids=ids), 0, counter)}
 
 
 def _newest_within(counts: Sequence[int], tokens: Sequence[int], limit: int) -> list[int]:
