@@ -42,9 +42,8 @@ def _line(text: str, _: int) -> str:
 
 
 FORMS: dict[str, dict[str, Any]] = {
-    "whole messages": {},
-    "`forms=True`": {"forms": True},
-    "`forms=True`, all parts": {"forms": True, "parts": ("outputs", "prose", "arguments")},
+    "whole messages": {"forms": False},
+    "by default": {},
     "`shorten`": {"forms": _remembered(shorten)},
     "`head_tail`": {"forms": _remembered(head_tail)},
     "`key_lines`": {"forms": _remembered(key_lines)},

@@ -229,12 +229,6 @@ def test_a_loop_keeps_the_thinking_that_it_began_with() -> None:
     assert len(fitted.positions) < len(history)
 
 
-def test_messages_with_thinking_are_not_changed() -> None:
-    assert read_message(assistant(THOUGHT, use("a")), "bedrock").is_fixed
-    assert not read_message(assistant("Yes.", use("a"), POINT), "bedrock").is_fixed
-    assert not read_message(user({"image": {"source": {}}}), "bedrock").is_fixed
-
-
 def test_only_a_text_at_the_end_can_end_in_white_space() -> None:
     assert read_message(assistant("Yes. "), "bedrock").ends_blank
     assert not read_message(assistant("Yes. ", use("a")), "bedrock").ends_blank
@@ -259,7 +253,6 @@ def test_a_document_counts_with_its_name_context_and_content() -> None:
     [
         (("outputs",), [user(result("a", "FINE"), "And?"), assistant("Yes.", use("a", at="log"))]),
         (("prose",), [user(result("a", "fine"), "AND?"), assistant("YES.", use("a", at="log"))]),
-        (("arguments",), [user(result("a", "fine"), "And?"), assistant("Yes.", use("a", at="LOG"))]),
     ],
 )
 def test_only_texts_of_the_named_parts_are_changed(parts: tuple[str, ...], changed: list[Any]) -> None:

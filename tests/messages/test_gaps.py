@@ -92,12 +92,12 @@ def made(*calls: dict[str, Any]) -> tuple[OmittedStep, ...]:
 def test_notes_name_every_step_where_there_is_room() -> None:
     gap = Gap(holder=9, steps=made(call("look", at="log"), call("bash", command="ls")))
     text = "[cupel: 2 earlier steps omitted here: look log; bash ls]"
-    assert write_notes([gap], COUNTER, 1000) == [(gap, text, 2)]
+    assert write_notes([gap], COUNTER, 1000) == {9: gap.noted(text, 2, COUNTER)}
 
 
 def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
     steps = made(*(call("read", path=f"src/module_{n}.py") for n in range(40)), call("bash", command="make"))
-    ((_, note, _),) = write_notes([Gap(holder=99, steps=steps)], COUNTER, 60)
+    note = write_notes([Gap(holder=99, steps=steps)], COUNTER, 60)[99].text
     assert COUNTER.count(note) <= 60
     assert note.startswith("[cupel: 41 earlier steps omitted here: read ×")
     assert note.endswith("read src/module_39.py; bash make]")
@@ -106,7 +106,7 @@ def test_older_steps_are_counted_where_notes_would_be_too_long() -> None:
 def test_the_newest_gap_has_lines_before_older_ones() -> None:
     steps = made(*(call("read", path=f"src/some_module_{n}.py") for n in range(6)))
     notes = write_notes([Gap(holder=3, steps=steps[:3]), Gap(holder=9, steps=steps[3:])], COUNTER, 48)
-    assert [lines for _, _, lines in notes] == [0, 3]
+    assert [len(placed.note.lines) for placed in notes.values()] == [0, 3]
 
 
 def test_notes_keep_to_their_limit_and_tell_of_every_step() -> None:
@@ -114,14 +114,15 @@ def test_notes_keep_to_their_limit_and_tell_of_every_step() -> None:
     gaps = [Gap(holder=at, steps=steps[at : at + 3], older=at) for at in range(0, 12, 3)]
     for limit in range(10, 300, 7):
         notes = write_notes(gaps, COUNTER, limit)
-        assert sum(COUNTER.count(text) for _, text, _ in notes) <= limit
-        assert sum(int(text.split()[1]) for _, text, _ in notes) == 12 + 3 + 6 + 9
-        assert notes[-1][0].holder == 9, "the oldest share the note of the next"
+        texts = [placed.text for placed in notes.values()]
+        assert sum(map(COUNTER.count, texts)) <= limit
+        assert sum(int(text.split()[1]) for text in texts) == 12 + 3 + 6 + 9
+        assert max(notes) == 9, "the oldest share the note of the next"
 
 
 def test_the_last_note_that_is_left_gives_a_number() -> None:
-    ((_, text, lines),) = write_notes([Gap(holder=3, older=12)], COUNTER, 0)
-    assert (text, lines) == ("[cupel: 12 earlier steps omitted]", 0)
+    placed = write_notes([Gap(holder=3, steps=made(call("look")), older=11)], COUNTER, 0)[3]
+    assert (placed.text, placed.note.lines) == ("[cupel: 12 earlier steps omitted]", ())
 
 
 @pytest.mark.parametrize("lines", [0, 1, 2])

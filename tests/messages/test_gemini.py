@@ -244,15 +244,6 @@ def test_fields_may_be_spelled_as_in_python_and_the_role_may_be_absent() -> None
     assert "[cupel: " in shorter["response"]["output"]
 
 
-@pytest.mark.parametrize("signed", [True, False])
-def test_a_signed_call_is_never_changed(signed: bool) -> None:
-    history = [user("Hi"), model(call(1, signed=signed)), user(response("fine")), user("And?")]
-    history[1]["parts"][0]["functionCall"]["args"] = {"text": "long " * 900}
-    history += [part for at in range(3) for part in (model(call(at)), user(response("z")))]
-    fitted = fit(history, 700, forms=True, parts=("arguments",), **OPTIONS)
-    assert (1 in fitted.shortened) is not signed
-
-
 @pytest.mark.parametrize("data", [IMAGE, b64decode(IMAGE)])
 def test_images_are_base64_or_bytes(data: Any) -> None:
     image = {"inlineData": {"mimeType": "image/png", "data": data}}

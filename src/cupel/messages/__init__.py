@@ -6,7 +6,7 @@ the call it led to, or the conversation from its system prompt. `to_items` and `
 """
 
 from cupel.messages._fit import fit
-from cupel.messages._formats import Part, Provider, has_all_pairs, provider_of, read_message
+from cupel.messages._formats import Provider, has_all_pairs, provider_of, read_message
 from cupel.messages._framework import FitOptions, Framework
 from cupel.messages._history import POSITIONS_KEY, opening_tokens
 from cupel.messages._ids import RECALL_TOOL
@@ -33,7 +33,6 @@ __all__ = [
     "Framework",
     "Message",
     "MessageSession",
-    "Part",
     "PinnedMessagesExceedBudgetError",
     "Prices",
     "Provider",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from cupel._internal.checks import warn
 from cupel.errors import ConfigurationWarning
-from cupel.messages._formats import OUTPUTS
 from cupel.messages._forms import LEAST_LIMIT, Forms
 from cupel.messages._gaps import (
     ANSWER_SHARE,
@@ -36,7 +35,7 @@ from cupel.scorers import REUSE_KEY
 
 if TYPE_CHECKING:
     from cupel.diagnostics import SelectionReport
-    from cupel.messages._formats import Part, SentMessage
+    from cupel.messages._formats import SentMessage
     from cupel.messages._history import History
     from cupel.messages._present import Held
     from cupel.messages._units import Message
@@ -102,8 +101,6 @@ class CutTerms:
     keep: float = 1.0
     """The share of the free room that a cut fills."""
     shortener: Shortener | Literal[False] | None = None
-    parts: tuple[Part, ...] = OUTPUTS
-    """The texts of steps that are not held which may be shortened."""
     notes: bool = True
     gaps: bool = True
     query: str | None = None
@@ -205,7 +202,6 @@ class Cut:
         return Forms(
             self.history,
             self.terms.shortener,
-            self.terms.parts,
             bare=bare,
             called_again=again,
             source=self.source,
@@ -401,11 +397,11 @@ class Cut:
         """Return the forms of a unit that compete: as long as one may be, and shorter ones."""
         base = present.base(index)
         forms = self.forms
-        longest = sum(one.tokens for one in forms.messages(index, base, chosen=True))
+        longest = forms.tokens(index, base)
         sizes = {longest: base}
         for part in _LIMITS:
             limit = max(LEAST_LIMIT, self.room.window // part)
-            tokens = sum(one.tokens for one in forms.messages(index, limit, chosen=True))
+            tokens = forms.tokens(index, limit)
             if (base is None or limit < base) and tokens <= _SHRINKS * longest:
                 sizes.setdefault(tokens, limit)
         if longest == 0 or (len(sizes) == 1 and index not in self._superseded):
@@ -426,8 +422,7 @@ class Cut:
         metadata: dict[str, Any] = {REUSE_KEY: self._reuse[index]} if index in self._reuse else {}
         if label is not None:
             metadata |= {ID_KEY: label, WORTH_KEY: worth}
-        messages = self.forms.messages(index, limit, chosen=not pinned)
-        return self.history.item(index, messages, pinned=pinned, metadata=metadata)
+        return self.history.item(index, self.forms.messages(index, limit), pinned=pinned, metadata=metadata)
 
     @cached_property
     def _reuse(self) -> dict[int, dict[str, float]]:
@@ -440,23 +435,15 @@ class Cut:
             selection: the units to send.
             words: what the caller wrote on gaps, by the gaps' places.
         """
-        used = sum(self._tokens(index, limit, selection) for index, limit in selection.chosen.items())
+        used = sum(self.forms.tokens(index, limit) for index, limit in selection.chosen.items())
         notes = self._notes(selection, words, selection.must + selection.free - used)
         noted = sum(placed.note.tokens for placed in notes.values())
         room = selection.must + selection.free - noted - used
         chosen = self._lengthened(selection, room - self._spare(selection.free - noted), room)
-        messages = [
-            message
-            for index, limit in chosen.items()
-            for message in self.forms.messages(index, limit, chosen=index not in selection.held)
-        ]
+        messages = [message for index, limit in chosen.items() for message in self.forms.messages(index, limit)]
         messages.sort(key=lambda message: message.at)
         cut = replace(selection, chosen=chosen)
         return MessageRequest(history=self.history, messages=tuple(messages), notes=notes, cut=cut)
-
-    def _tokens(self, index: int, limit: int | None, selection: KeptUnits) -> int:
-        chosen = index not in selection.held
-        return sum(one.tokens for one in self.forms.messages(index, limit, chosen=chosen))
 
     def _notes(self, selection: KeptUnits, words: Mapping[int, str], left: int) -> dict[int, PlacedNote]:
         counter, ids = self.history.counter, self.history.options.recall
@@ -493,7 +480,7 @@ class Cut:
                 missing = present.tokens(index, base) - present.tokens(index, limit)
                 longer = base if missing <= room else longer
             if longer != limit:
-                gained = self._tokens(index, longer, selection) - self._tokens(index, limit, selection)
+                gained = self.forms.tokens(index, longer) - self.forms.tokens(index, limit)
                 left, room = left - gained, room - gained
                 chosen[index] = longer
         return chosen

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cupel._internal.checks import as_flag, as_text, suggesting
 from cupel.messages._cut import CutTerms, MessageRequest
 from cupel.messages._engine import Conversation, with_bound_thinking
-from cupel.messages._formats import OUTPUTS, checked_parts
 from cupel.messages._forms import checked_shortener
 from cupel.messages._reading import HistoryReader, Options, Thinking
 from cupel.messages._reports import report_of
@@ -20,7 +19,7 @@ from cupel.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from cupel.diagnostics import SelectionReport
-    from cupel.messages._formats import Part, Provider
+    from cupel.messages._formats import Provider
     from cupel.messages._formats.media import ImageTokens
     from cupel.messages._rules import SystemMessages
     from cupel.shorten import Shortener
@@ -51,7 +50,6 @@ def fit(
     system_messages: SystemMessages = "keep",
     query: str | None = None,
     forms: Shortener | bool | None = None,
-    parts: Collection[Part] = OUTPUTS,
     notes: bool = True,
     recall: bool = False,
     thinking: Thinking = "bound",
@@ -80,9 +78,6 @@ def fit(
             number of the newest that stay.
         query: the text that a policy that scores by relevance looks for, by default the newest user message.
         forms: False keeps all outputs whole; a shortener replaces the built-in one.
-        parts: the texts of older messages that may be shortened: `"outputs"`, `"prose"`, the words of the user and the
-            assistant, and `"arguments"`, the strings in calls, which stay JSON. Texts beside reasoning keep their
-            words.
         notes: whether notes on omitted steps are added, in copies of the messages that hold them.
         recall: True writes ids into notes and markers, by which the model asks for what they omit: `recall_tool` is
             the tool that it calls, which is counted, and `recall` answers.
@@ -121,7 +116,6 @@ def fit(
         policy,
         query=query,
         forms=forms,
-        parts=checked_parts(parts),
         notes=notes,
     )
 
@@ -134,7 +128,6 @@ def fit_once(
     *,
     query: str | None,
     forms: Shortener | bool | None,
-    parts: tuple[Part, ...] = OUTPUTS,
     notes: bool = True,
 ) -> Fitted[Any]:
     """Return the part of a history that fits a budget."""
@@ -142,7 +135,6 @@ def fit_once(
     terms = CutTerms(
         pipeline=None if policy is None else Pipeline.of(policy),
         shortener=None if forms is True else checked_shortener(forms),
-        parts=parts,
         notes=as_flag("notes", notes) and (framework is None or framework.with_outputs is not None),
         query=None if query is None else as_text("query", query),
     )

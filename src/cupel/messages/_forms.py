@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cupel._internal.checks import as_function, as_text
 from cupel.messages._formats import OUTPUTS, PROSE
-from cupel.messages._ids import originals, text_ids, with_ids
+from cupel.messages._ids import text_ids, with_ids
 from cupel.messages._notes import CALLED_AGAIN
 from cupel.shorten import Rarity, Shortening
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
     from cupel.messages._formats import Part
@@ -44,7 +48,6 @@ class Forms:
     Args:
         history: what was read of the history.
         shortener: the caller's own, False for none.
-        parts: the texts that may be shortened in units that a pipeline chooses.
         bare: whether the forms lack their thinking.
         called_again: positions of messages whose calls were made again later: their shorter texts say so.
         source: the whole history, of which a view may hold a part.
@@ -54,7 +57,6 @@ class Forms:
         self,
         history: History,
         shortener: Shortener | Literal[False] | None,
-        parts: tuple[Part, ...] = OUTPUTS,
         *,
         bare: bool = False,
         called_again: AbstractSet[int] = frozenset(),
@@ -66,7 +68,6 @@ class Forms:
         self._called_again = called_again
         framework = history.options.framework
         self._shortener = False if framework is not None and framework.with_outputs is None else shortener
-        self._parts = parts if framework is None else OUTPUTS
         self._bare = bare
         self._texts: dict[int, list[int]] = {}
         self._shortenings: dict[tuple[str, str | None], Shortening] = {}
@@ -105,25 +106,13 @@ class Forms:
         """Return the tokens of a unit in a form."""
         return sum(message.tokens for message in self.messages(index, limit))
 
-    def messages(self, index: int, limit: int | None = None, *, chosen: bool = False) -> list[Message]:
-        """Return the messages of a unit with texts of at most `limit` tokens; the whole, without a limit.
-
-        A `chosen` unit is sent for its score, and may be shortened in all parts that the caller named.
-        """
-        members = self._history.of(index)
-        if chosen and self._parts != OUTPUTS and any(one.is_fixed for one in members):
-            chosen = False  # beside reasoning nothing else may be reworded
-        wanted = (self.message(one, limit, bare=self._bare, chosen=chosen) for one in members)
+    def messages(self, index: int, limit: int | None = None) -> list[Message]:
+        """Return the messages of a unit with texts of at most `limit` tokens; the whole, without a limit."""
+        wanted = (self.message(one, limit, bare=self._bare) for one in self._history.of(index))
         return [one for one in wanted if one is not None]
 
     def message(
-        self,
-        message: Message,
-        limit: int | None,
-        *,
-        bare: bool = False,
-        chosen: bool = False,
-        asked: tuple[int, ...] | None = None,
+        self, message: Message, limit: int | None, *, bare: bool = False, asked: tuple[int, ...] | None = None
     ) -> Message | None:
         """Return a message in a form; None if nothing of it is left without its thinking.
 
@@ -131,15 +120,14 @@ class Forms:
             message: the message as it is.
             limit: the most tokens of each of its texts.
             bare: whether its thinking is left out.
-            chosen: whether a pipeline chose it.
             asked: the messages that tell what matters in it, where it was sent before in this form.
         """
-        parts = self._parts if chosen and self._parts != OUTPUTS else self._parts_of(message)
+        parts = self._parts_of(message)
         if limit is None or not parts or self._shortener is False:
             asked = ()
         elif asked is None:
             asked = self._asked(message)
-        key = limit, parts, bare, message.at in self._called_again, asked
+        key = limit, bare, message.at in self._called_again, asked
         if key not in message.made:
             message.made[key] = self._made(message, limit, parts, asked, bare=bare)
         found: Message | None = message.made[key]
@@ -156,7 +144,7 @@ class Forms:
         if all(counter.count(text) <= limit for text in texts):
             return other
         query, again = self._query(asked, message), message.at in self._called_again
-        names = self._names(other, parts, len(texts))
+        names = text_ids(message, len(texts)) if self._history.options.recall else [""] * len(texts)
         forms = [self._named(text, limit, query, again, name) for text, name in zip(texts, names, strict=True)]
         if forms == texts:
             return other
@@ -180,12 +168,6 @@ class Forms:
             if view is message.view:
                 return message
         return history.reader.changed(message, view, bare=True)
-
-    def _names(self, message: Message, parts: tuple[Part, ...], count: int) -> list[str]:
-        """Return the ids for the markers in some texts of a message; empty ones, if markers have none."""
-        reader, has_own = self._history.reader, message.role != "assistant" and parts == self._parts_of(message)
-        ids = text_ids(message, len(originals(message, self._history.format, reader.written)) if has_own else 1)
-        return [(ids[at] if has_own else ids[0]) if reader.options.recall else "" for at in range(count)]
 
     def _named(self, text: str, limit: int, query: str | None, again: bool, name: str) -> str:  # noqa: FBT001
         """Return a form of a text whose markers carry an id; without it, where that leaves no room for a form."""
@@ -216,16 +198,26 @@ class Forms:
     def _asked(self, message: Message) -> tuple[int, ...]:
         """Return the messages that tell what matters in one: the question before it, and later calls that use it."""
         if message.at not in self._known:
-            question: tuple[int, ...] = ()
-            for other in reversed(self._history.messages):
-                if 0 <= other.at < message.at and other.role == "user" and other.speaks and not other.is_output:
-                    question = (other.at,)
-                    break
-            own = _names(message, message.texts) if message.results else frozenset[str]()
-            later = (other for other in self._history.messages if own and other.calls and other.at > message.at)
-            uses = [other.at for other in later if not own.isdisjoint(_names(other, other.arguments))]
-            self._known[message.at] = (*question, *uses[-_USES:])
+            before = bisect_left(self._questions, message.at)
+            own = _names(message, message.texts) if message.results else ()
+            uses = {at for name in own for at in self._calls.get(name, ()) if at > message.at}
+            self._known[message.at] = (*self._questions[max(0, before - 1) : before], *sorted(uses)[-_USES:])
         return self._known[message.at]
+
+    @cached_property
+    def _questions(self) -> list[int]:
+        """The positions of the user's messages."""
+        spoken = (one for one in self._history.messages if one.role == "user" and one.speaks and not one.is_output)
+        return [one.at for one in spoken]
+
+    @cached_property
+    def _calls(self) -> Mapping[str, list[int]]:
+        """The positions of the messages whose calls hold a name."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for one in self._history.messages:
+            for name in _names(one, one.arguments) if one.calls else ():
+                found[name].append(one.at)
+        return found
 
     def _query(self, asked: Sequence[int], message: Message) -> str | None:
         """Return the words of other messages that matter in one: short questions, and names that calls used."""

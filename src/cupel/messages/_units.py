@@ -62,8 +62,6 @@ class Message:
     """Its last block is the model's reasoning, which something must follow."""
     ends_blank: bool = False
     """Its last text ends in white space."""
-    is_fixed: bool = False
-    """It holds reasoning or work of the provider's, beside which nothing may be reworded."""
     rejection: str | None = None
     """Why no provider would accept this message in any request."""
     at: int = -1

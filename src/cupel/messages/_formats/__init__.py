@@ -13,7 +13,7 @@ from cupel.messages._formats.table import (
     read_message,
     traits_of,
 )
-from cupel.messages._formats.texts import OUTPUTS, PROSE, Part, checked_parts
+from cupel.messages._formats.texts import OUTPUTS, PROSE, Part
 
 __all__ = [
     "FORMATS",
@@ -26,7 +26,6 @@ __all__ = [
     "Part",
     "Provider",
     "SentMessage",
-    "checked_parts",
     "detect_format",
     "has_all_pairs",
     "provider_of",

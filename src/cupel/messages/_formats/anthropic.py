@@ -14,9 +14,7 @@ from cupel.messages._formats.texts import (
     Rewrite,
     change_content,
     change_result,
-    change_strings,
     change_text,
-    has_fixed_blocks,
 )
 from cupel.messages._plain import JSON, blocks, check_keys, check_text, compact_json, fields, is_sequence, objects
 from cupel.messages._prices import Prices
@@ -79,7 +77,6 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
         add_text(content, info)
     else:
         _read_blocks(blocks(content, f"{path}.content"), info, f"{path}.content", images)
-    info.is_fixed = role == "assistant" and has_fixed_blocks(content)
     if role == "user":
         info.speaks = isinstance(content, str) or len(info.results) < len(blocks(content, path))
         info.role = "tool" if info.results else "user"
@@ -305,8 +302,6 @@ def _change_block(block: Any, parts: Collection[str], form: Rewrite, spoken: Rew
             return {**block, "content": change_result(content, parts, form)}
         case {"type": str(kind), "content": content} if own and "results" in parts and kind.endswith("_tool_result"):
             return {**block, "content": change_result(content, parts, form)}
-        case {"type": "tool_use", "input": given} if "arguments" in parts:
-            return {**block, "input": change_strings(given, form)}
         case _:
             return block if spoken is None else change_text(block, spoken)
 

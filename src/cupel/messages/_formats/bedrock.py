@@ -11,7 +11,7 @@ from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.anthropic import add_call, add_result, add_text
 from cupel.messages._formats.chat import block_list, check_content, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Rewrite, change_object, change_result, change_strings
+from cupel.messages._formats.texts import Rewrite, change_object, change_result
 from cupel.messages._plain import (
     JSON,
     check_keys,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 CACHE_POINT: Final = "cachePoint"
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
 _THINKING = "reasoningContent"
-_OPEN = frozenset(("text", "toolUse", CACHE_POINT))
-"""Blocks beside which the words and calls of the model may be changed."""
 _BLOCKS = frozenset(
     (
         "audio",
@@ -84,7 +82,6 @@ def _check_kinds(kinds: list[str], info: Message) -> None:
         info.reject("a document without a text block in its message")
     info.opens_thinking, info.ends_thinking = said[0] == _THINKING, said[-1] == _THINKING
     info.ends_blank = info.ends_blank and said[-1] == "text"
-    info.is_fixed = info.role == "assistant" and not _OPEN.issuperset(kinds)
     if info.role == "user":
         info.speaks = len(info.results) < len(said)
         info.role = "tool" if info.results else "user"
@@ -171,8 +168,6 @@ def _change_block(block: Any, parts: Collection[str], form: Rewrite, *, spoken: 
             return {
                 "toolResult": {**fields(result), "content": change_result(fields(result).get("content"), parts, form)}
             }
-        case {"toolUse": {"input": given} as use} if "arguments" in parts:
-            return {"toolUse": {**fields(use), "input": change_strings(given, form)}}
         case {"text": str(text)} if spoken:
             return {"text": form(text)}
         case _:

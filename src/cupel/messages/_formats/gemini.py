@@ -9,7 +9,7 @@ from cupel._internal.checks import wrong_type
 from cupel.messages._formats import anthropic, media
 from cupel.messages._formats.chat import LONGEST_WORDS, block_list, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
-from cupel.messages._formats.texts import Rewrite, change_object, change_result, change_strings
+from cupel.messages._formats.texts import Rewrite, change_object, change_result
 from cupel.messages._plain import (
     JSON,
     check_keys,
@@ -31,8 +31,6 @@ OUT_OF_ORDER = "results in another order than their calls"
 _ROLES: dict[str, Role] = {"user": "user", "model": "assistant"}
 _FREE = frozenset(("args", "response"))
 """Fields whose keys are the caller's own."""
-_OPEN = frozenset(("text", "functionCall"))
-"""Fields of parts whose words and calls may be changed; a signature holds for its part as it is."""
 _TEXT_KEYS = ("output", "result", "error")
 """Under which a tool's answer is a text, if it is the only key."""
 _TOOLS = frozenset(("codeExecution", "computerUse", "functionDeclarations", "googleMaps", "googleSearch", "urlContext"))
@@ -73,7 +71,6 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
         if "functionResponse" in part and len(info.results) < at:
             info.reject("a tool result after other content")
         _read_part(part, info, f"{path}.parts[{at}]", images)
-    info.is_fixed = info.role == "assistant" and not all(_OPEN.issuperset(part) for part in parts)
     if info.results:
         info.speaks = len(info.results) < len(parts)
         info.role = "tool"
@@ -195,8 +192,6 @@ def _change_part(part: Any, parts: Collection[str], form: Rewrite) -> Any:
             }
         case {"codeExecutionResult": ran} if "results" in parts and not part.get("thoughtSignature"):
             return {**part, "codeExecutionResult": change_result(ran, parts, form)}
-        case {"functionCall": {"args": given} as call} if "arguments" in parts:
-            return {**part, "functionCall": {**fields(call), "args": change_strings(given, form)}}
         case {"text": str(text)} if "prose" in parts and not part.get("thought"):
             return {**part, "text": form(text)}
         case _:

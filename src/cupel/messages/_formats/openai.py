@@ -11,7 +11,7 @@ from cupel.messages._formats.chat import CHATS_PARTS, CLAUDES_PARTS, RESPONSES_P
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
-from cupel.messages._formats.texts import Rewrite, change_json, change_prose, change_result, has_fixed_blocks
+from cupel.messages._formats.texts import Rewrite, change_prose, change_result
 from cupel.messages._plain import (
     JSON,
     blocks,
@@ -149,7 +149,6 @@ def _read_content(message: JSON, info: Message, path: str, images: media.ImageRu
             info.texts.append(message[hidden])
             info.opens_thinking = info.opens_thinking or bool(message[hidden])
     info.extra += _hidden_tokens(message)
-    info.is_fixed = any(map(message.get, _REASONING)) or (info.role == "assistant" and has_fixed_blocks(content))
     if isinstance(content, str):
         info.texts.append(content)
         if not content and not (info.calls or info.results or refusal):
@@ -308,24 +307,10 @@ def _text(description: object) -> str:
 
 
 def change_texts(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
-    """Return a copy of a message with other texts; the input of custom tools is not JSON and stays as it is."""
+    """Return a copy of a message with other texts."""
     if message.get("role") in ("tool", "function"):
         return {**message, "content": change_result(message.get("content"), parts, form)}
-    copy = dict(message)
-    if "arguments" in parts:
-        if is_sequence(message.get("tool_calls")):
-            copy["tool_calls"] = [_change_call(call, "function", form) for call in message["tool_calls"]]
-        elif message.get("function_call"):
-            copy = _change_call(message, "function_call", form)
-    return change_prose(copy, parts, form)
-
-
-def _change_call(holder: Any, name: str, form: Rewrite) -> Any:
-    match fields(holder).get(name):
-        case {"arguments": arguments} as function:
-            return {**holder, name: {**fields(function), "arguments": change_json(arguments, form)}}
-        case _:
-            return holder
+    return change_prose(message, parts, form)
 
 
 def calls(message: JSON) -> list[tuple[str, Any]]:

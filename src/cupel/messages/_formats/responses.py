@@ -21,11 +21,9 @@ from cupel.messages._formats.openai import (
 )
 from cupel.messages._formats.texts import (
     Rewrite,
-    change_json,
     change_prose,
     change_result,
     change_strings,
-    has_fixed_blocks,
 )
 from cupel.messages._plain import (
     JSON,
@@ -164,12 +162,11 @@ def _read_message(item: JSON, path: str, images: media.ImageRule) -> Message:
     if not content:
         info.reject(EMPTY_CONTENT)
     _read_parts(content, info, f"{path}.content", images)
-    info.is_fixed = role == "assistant" and has_fixed_blocks(content)
     return info
 
 
 def _read_reasoning(item: JSON, path: str) -> Message:
-    info = Message("assistant", opens_thinking=True, ends_thinking=True, is_fixed=True)
+    info = Message("assistant", opens_thinking=True, ends_thinking=True)
     for field in ("summary", "content"):
         info.texts += [str(part.get("text", "")) for part in objects(item.get(field), f"{path}.{field}")]
     info.extra = media.opaque_tokens(str(item.get("encrypted_content") or ""))
@@ -315,14 +312,12 @@ def _forbid_open_programs(units: Sequence[Unit], infos: Sequence[Message], answe
 
 
 def change_texts(item: JSON, parts: Collection[str], form: Rewrite) -> JSON:
-    """Return a copy of an item with other texts; the input of custom tools is not JSON and stays as it is."""
+    """Return a copy of an item with other texts."""
     kind = str(item.get("type"))
     if kind.endswith("_call_output"):
         return {**item, "output": change_result(item.get("output"), parts, form)}
     if kind.endswith("_call") and "results" in parts:  # the provider's own tools answer in the call's item
         return {**item, **{key: change_strings(item[key], form) for key in _RESULTS if key in item}}
-    if item.get("type") == "function_call" and "arguments" in parts and "arguments" in item:
-        return {**item, "arguments": change_json(item["arguments"], form)}
     return change_prose(item, parts, form)
 
 

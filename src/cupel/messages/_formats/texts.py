@@ -1,40 +1,20 @@
-"""Texts in a message that may be shortened: tool results, prose, and the strings in calls."""
+"""Texts in a message that may be shortened: tool results and prose."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Collection
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from cupel._internal.checks import shown, wrong_type
-from cupel.errors import ConfigurationError
 from cupel.messages._plain import JSON, compact_json, fields, is_sequence
 
-Part = Literal["arguments", "outputs", "prose"]
-"""The texts that may be shortened: strings in calls' arguments, tool results, prose of the user and the assistant."""
+Part = Literal["outputs", "prose"]
+"""Texts of a message: tool results, or the words of the user and the assistant."""
 OUTPUTS: tuple[Part, ...] = ("outputs",)
 PROSE: tuple[Part, ...] = ("prose",)
 
 Rewrite = Callable[[str], str]
 """A function that returns another text for one."""
 _TEXTS = frozenset(("text", "input_text", "output_text"))
-_OPEN = _TEXTS | {"tool_use", "refusal"}
-"""Blocks beside which the words and calls of the model may be changed."""
-_STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?', re.DOTALL)
-"""A string in a JSON text, and whether it is a key."""
-
-
-def checked_parts(parts: Collection[Part]) -> tuple[Part, ...]:
-    """Return the parts that a caller names."""
-    known = ", ".join(get_args(Part))
-    if not isinstance(parts, Collection) or isinstance(parts, str) or not all(isinstance(part, str) for part in parts):
-        raise wrong_type("parts", f"a list of {known}", parts)
-    for part in parts:
-        if part not in get_args(Part):
-            msg = f"parts must be some of {known}, got {shown(part)}"
-            raise ConfigurationError(msg)
-    return tuple(parts)
 
 
 def change_text(block: Any, form: Rewrite) -> Any:
@@ -69,24 +49,6 @@ def change_prose(message: JSON, parts: Collection[str], form: Rewrite) -> JSON:
     return {**message, "content": change_content(message["content"], form)}
 
 
-def change_json(text: Any, form: Rewrite) -> Any:
-    """Return a JSON text with other strings, every other character as it is; a text that is not JSON stays whole."""
-    if not isinstance(text, str):
-        return change_strings(text, form)
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-    def replaced(match: re.Match[str]) -> str:
-        written, key = match.groups()
-        value = "" if key else json.loads(written)
-        short = form(value) if value else value
-        return match[0] if short == value else compact_json(short)
-
-    return _STRING.sub(replaced, text)
-
-
 def change_strings(value: Any, form: Rewrite, *, keys: bool = False) -> Any:
     """Return a value of JSON with other strings, and with other `keys`."""
     if isinstance(value, str):
@@ -103,8 +65,3 @@ def change_object(value: Any, form: Rewrite, whole: Any, written: Callable[[str]
     text = compact_json(value)
     changed = form(text)
     return whole if changed == text else written(changed)
-
-
-def has_fixed_blocks(content: object) -> bool:
-    """Return whether content of the model holds more than words and calls: reasoning, or work of the provider's."""
-    return is_sequence(content) and any(fields(block).get("type") not in _OPEN for block in content)
