@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeGuard
 
 from cupel._internal.text import plural
@@ -313,7 +314,7 @@ def _inner(value: str, context: Context) -> Page | Document:
 
 def quoted(text: str) -> str:
     """Return a text as a JSON string; lone surrogates are escaped."""
-    written = json.dumps(text, ensure_ascii=False)
+    written = encode_basestring(text)
     return written if written.isascii() or not _SURROGATE.search(written) else json.dumps(text)
 
 
