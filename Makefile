@@ -12,6 +12,7 @@ CORE := model _internal/columns scorers slicers placers pipeline
 # What shows the core at work: its own tests and examples, and those of whoever asks it for reports, budgets and replays.
 CORE_TESTS := $(wildcard $(foreach name,$(CORE) _internal/relations oracle analytics diagnostics page,tests/$(name)) $(foreach name,$(CORE),src/cupel/$(name) src/cupel/$(name).py))
 VERSIONS := 3.11 3.12 3.13 3.14
+PEERS := agent-framework haystack langchain litellm openai-agents pydantic-ai-harness strands
 FRAMEWORKS := botocore claude-agent-sdk dask genai google-adk haystack langchain litellm llamaindex mcp openai-agents pydantic-ai sdks splintr
 
 ifdef UV
@@ -81,11 +82,17 @@ coverage: $(VENV)/.stamp-dev ## Require 100 % branch coverage of the core packag
 mutants: $(VENV)/.stamp-dev $(VENV)/.stamp-mutants ## Try every 10th mutant of the core and print the surviving share (PACKAGES="slicers placers" EVERY=1)
 	$(BIN)/python scripts/mutants.py --every $(or $(EVERY),10) $(or $(PACKAGES),$(CORE))
 
-bench: ## Measure everything beside its peers, in an environment of its own, and write the figures into the pages (ten minutes)
-	@$(MAKE) --no-print-directory measure VENV=.venvs/bench EXTRAS=testing,relevance,tokens,optimal
+# The judge brings a language model, and every peer its dependencies: each is installed when its part is named.
+JUDGE := $(if $(filter surprise,$(PARTS)),surprise,bench)
 
-measure: $(VENV)/.stamp-bench
+bench: $(if $(filter conversation-peers,$(PARTS)),$(addprefix peer-,$(PEERS))) ## Measure everything beside its peers, in an environment of its own, and write the figures into the pages (ten minutes; PARTS="sessions surprise")
+	@$(MAKE) --no-print-directory measure JUDGE=$(JUDGE) VENV=.venvs/$(JUDGE) EXTRAS=testing,relevance,tokens,optimal
+
+measure: $(VENV)/.stamp-$(JUDGE)
 	$(RUN) benchmarks $(PARTS)
+
+peer-%:
+	@$(MAKE) --no-print-directory .venvs/$@/.stamp-$@ VENV=.venvs/$@ EXTRAS=tokens || echo "$* cannot be installed here, and is not measured"
 
 bench-check: $(VENV)/.stamp-dev ## Count the instructions of small scenarios under valgrind and refuse 5 % more than the committed figures
 	$(RUN) benchmarks.instructions

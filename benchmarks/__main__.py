@@ -5,22 +5,40 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks import chart, estimate, forms, knapsack_solver, optimal, presets, quality, relevance, sessions, tables
+from benchmarks import (
+    chart,
+    conversation_peers,
+    conversation_speed,
+    estimate,
+    forms,
+    knapsack_solver,
+    optimal,
+    presets,
+    quality,
+    recordings,
+    relevance,
+    sessions,
+    surprise,
+    tables,
+)
 from benchmarks.construction import measure_construction
 from benchmarks.growth import measure_growth
+from benchmarks.language_model import LanguageModel
 from benchmarks.machine import facts
 from benchmarks.memory import measure_import, measure_memory
 from benchmarks.naive import measure_naive
 from benchmarks.peers import measure_peers
+from benchmarks.recordings import KINDS
 from benchmarks.speed import measure_report, measure_rows
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 RESULTS = HERE / "results.json"
+README = HERE.parent / "README.md"
+CACHING_PAGE = DOCS / "explanation" / "caching.md"
 PERFORMANCE_PAGE = DOCS / "explanation" / "performance.md"
 QUALITY_PAGE = DOCS / "explanation" / "choosing-a-slicer.md"
 GROWTH_CHART = DOCS / "assets" / "growth.svg"
@@ -33,9 +51,12 @@ def main() -> None:
     found: dict[str, Any] = {"machine": facts()}
     for part in options.parts or PARTS:
         print(f"== {part}", flush=True)
-        found[part] = MEASUREMENTS[part](quick=options.quick)
-        if part in OWN and not options.quick and found[part]:
-            OWN[part].write(found[part])
+        more = {"turns": options.turns} if part == "surprise" else {}
+        figures = MEASUREMENTS[part](quick=options.quick, **more)
+        if part not in OWN:
+            found[part] = figures
+        elif figures and not options.quick:
+            OWN[part].write(figures)
     if options.quick or options.parts:
         print("not everything was measured in full, so no other figures are written")
         return
@@ -43,31 +64,42 @@ def main() -> None:
     write_pages(found)
 
 
-@dataclass(frozen=True)
-class Own:
-    """A table whose figures are kept apart, because it is made by itself."""
+class Place(NamedTuple):
+    """Where a page shows figures: between the marks of this name."""
 
-    figures: Path
     page: Path
     mark: str
     render: Callable[[Any], str]
 
-    def write(self, found: Any) -> None:
-        """Keep the figures, and bring the page up to date."""
-        self.figures.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        self.page.write_text(self.filled(), "utf-8")
 
-    def filled(self) -> str:
+class Own:
+    """Figures that are kept apart, because a part makes them by itself, and the pages that show them."""
+
+    def __init__(self, figures: Path, *places: Place) -> None:
+        self.figures = figures
+        self.places = places
+
+    def write(self, found: Any) -> None:
+        """Keep the figures, and bring the pages up to date."""
+        self.figures.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        for place in self.places:
+            place.page.write_text(self.filled(place), "utf-8")
+
+    def filled(self, place: Place) -> str:
         """The page with its table made anew."""
-        return tables.put(
-            self.page.read_text("utf-8"), self.mark, self.render(json.loads(self.figures.read_text("utf-8")))
-        )
+        found = json.loads(self.figures.read_text("utf-8"))
+        return tables.put(place.page.read_text("utf-8"), place.mark, place.render(found))
 
 
 OWN = {
-    "estimate": Own(HERE / "estimate.json", DOCS / "how-to" / "token-counting.md", "estimate", estimate.table),
-    "forms": Own(HERE / "forms.json", DOCS / "how-to" / "forms.md", "forms", forms.show),
-    "optimal": Own(HERE / "optimal.json", QUALITY_PAGE, "optimal", optimal.table),
+    "estimate": Own(HERE / "estimate.json", Place(DOCS / "how-to" / "token-counting.md", "estimate", estimate.table)),
+    "forms": Own(HERE / "forms.json", Place(DOCS / "how-to" / "forms.md", "forms", forms.show)),
+    "optimal": Own(HERE / "optimal.json", Place(QUALITY_PAGE, "optimal", optimal.table)),
+    "sessions": Own(
+        HERE / "sessions.json",
+        Place(README, "sessions", sessions.summary),
+        Place(CACHING_PAGE, "sessions", sessions.by_kind),
+    ),
 }
 
 
@@ -114,13 +146,34 @@ def solver(*, quick: bool) -> Any:
     knapsack_solver.main(1 if quick else 3)
 
 
+def conversation_times(*, quick: bool) -> Any:
+    lengths, most = ((100, 300), 1) if quick else (conversation_speed.LENGTHS, conversation_speed.REPETITIONS)
+    rows = conversation_speed.measure_conversations(lengths, most)
+    starts = conversation_speed.measure_starts(2 if quick else 7)
+    return _shown(conversation_speed.table, {"machine": facts(), "sessions": rows, "starts": starts})
+
+
 def conversations(*, quick: bool) -> Any:
-    return _shown(sessions.table, sessions.measure_sessions(quick=quick))
+    return _of_recordings(_shown(sessions.table, sessions.measure_sessions(quick=quick)))
+
+
+def conversation_beside_peers(*, quick: bool) -> Any:
+    most = 1 if quick else conversation_peers.CONVERSATIONS
+    return _of_recordings(_shown(conversation_peers.table, conversation_peers.measure_conversation_peers(most)))
+
+
+def surprised(*, quick: bool, turns: int = surprise.TURNS) -> Any:
+    most, questions = (1, 1) if quick else (turns, surprise.QUESTIONS)
+    return _of_recordings(_shown(surprise.table, surprise.measure_surprise(LanguageModel.load(), most, questions)))
 
 
 def shortened(*, quick: bool) -> Any:
-    found = _shown(forms.show, forms.measure_forms(quick=quick))
-    return found if sessions.SHARED.is_dir() else None  # what generated sessions tell is not for the page
+    return _of_recordings(_shown(forms.show, forms.measure_forms(quick=quick)))
+
+
+def _of_recordings(found: Any) -> Any:
+    """Return the figures if every kind of recordings was measured; a page shows no others."""
+    return found if {kind.title for kind in KINDS.values()} <= {kind.title for kind in recordings.kinds(1)} else None
 
 
 def estimated(*, quick: bool) -> Any:
@@ -143,17 +196,30 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "footprint": footprint,
     "naive": naive,
     "peers": peers,
+    "conversation-speed": conversation_times,
     "quality": selected,
     "solver": solver,
     "relevance": evidence,
     "sessions": conversations,
+    "conversation-peers": conversation_beside_peers,
+    "surprise": surprised,
     "forms": shortened,
     "estimate": estimated,
     "presets": ready,
     "optimal": optimised,
 }
 # On request only: what takes a solver, and what is told by data that is not part of the project.
-ON_REQUEST = {"solver", "relevance", "sessions", "forms", "estimate", "presets", "optimal"}
+ON_REQUEST = {
+    "solver",
+    "relevance",
+    "sessions",
+    "conversation-peers",
+    "surprise",
+    "forms",
+    "estimate",
+    "presets",
+    "optimal",
+}
 PARTS = tuple(part for part in MEASUREMENTS if part not in ON_REQUEST)
 
 
@@ -228,6 +294,9 @@ def _options() -> argparse.Namespace:
         "parts", nargs="*", metavar="PART", help=f"measure only these, and write nothing: {', '.join(MEASUREMENTS)}"
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer runs; writes nothing")
+    parser.add_argument(
+        "--turns", type=int, default=surprise.TURNS, help="the turns of each kind that surprise judges (%(default)s)"
+    )
     options = parser.parse_args()
     if unknown := [part for part in options.parts if part not in MEASUREMENTS]:
         parser.error(f"unknown: {', '.join(unknown)} (choose from {', '.join(MEASUREMENTS)})")

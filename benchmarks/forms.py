@@ -1,18 +1,21 @@
 """Measure shorter forms in `fit` over agent sessions: tokens sent, and words kept that the next step uses.
 
-Real sessions and their ruler are read from `../shared/sessions` where that exists; or else sessions are generated,
-and only the share of steps whose names are all still there is measured.
+Conversations are those of `recordings.py`. Names in context and readable outputs are measured where the folder of the
+recordings also holds a ruler for them, `sessions/measure.py`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import fmean
 from typing import Any
 
-from benchmarks import sessions
-from benchmarks.sessions import COUNTER, Message, Source
+from benchmarks import recordings
+from benchmarks.recordings import COUNTER, Kind, Message, tokens
+from benchmarks.ruler import measure
 from benchmarks.tables import markdown
 from cupel.messages import PinnedMessagesExceedBudgetError, fit
 from cupel.shorten import head_tail, key_lines, matching, names, outline, shorten, stub, table, values
@@ -68,36 +71,52 @@ def fitted(history: list[Message], budget: int, options: dict[str, Any]) -> list
     return fit(history, budget, **how, **options).messages if options and whole.dropped else whole.messages
 
 
-def measure_form(source: Source, options: dict[str, Any], budget: int) -> dict[str, Any]:
+def measure_form(kind: Kind, options: dict[str, Any], budget: int) -> dict[str, Any]:
     """Return the figures of the ruler, and the tokens sent on the turns that it measures."""
-    every, pressed, sent = EVERY[source.title], 0, list[int]()
+    every, pressed, sent = EVERY[kind.title], 0, list[int]()
 
     def step(history: list[Message]) -> list[Message]:
         nonlocal pressed
-        size = sum(map(source.tokens, history))
+        size = sum(map(tokens, history))
         pressed += size > budget
         if size <= budget or pressed % every:
             return history
         window = fitted(history, budget, options)
-        sent.append(sum(map(source.tokens, window)))
+        sent.append(sum(map(tokens, window)))
         return window
 
-    found = source.measure(lambda _: step, budget, every)
+    found = _measured(kind.sessions, step, budget, every)
     return {
         "sent": round(fmean(sent)),
         **{name: found[name] for name in ("whole", "context", "readable") if found.get(name)},
     }
 
 
+def _measured(
+    sessions: Sequence[list[Message]], step: Callable[[list[Message]], list[Message]], budget: int, every: int
+) -> dict[str, Any]:
+    path = recordings.RECORDINGS / "sessions" / "measure.py"
+    if not path.exists():
+        return measure(sessions, lambda _recording, _budget: step, budget, every)
+    spec = importlib.util.spec_from_file_location("ruler", path)
+    assert spec is not None
+    assert spec.loader is not None
+    ruler = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ruler)
+    found: dict[str, Any] = ruler.measure([{"messages": one} for one in sessions], lambda _: step, budget, every)
+    return found
+
+
 def measure_forms(*, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each form, kind of sessions and budget."""
     rows: list[dict[str, Any]] = []
-    for source in sessions.sources(3, 3) if quick else sessions.sources(CODING, AIRLINE):
-        for budget in BUDGETS.get(source.title, ()):
+    for kind in recordings.kinds(3 if quick else AIRLINE):
+        for budget in BUDGETS.get(kind.title, ()):
+            mine = replace(kind, sessions=kind.sessions[: CODING if kind.title == "coding" else AIRLINE])
             for name, options in FORMS.items():
-                found = measure_form(source, options, budget)
-                rows.append({"sessions": source.title, "budget": budget, "form": name, **found})
-                print(source.title, budget, name, found, flush=True)
+                found = measure_form(mine, options, budget)
+                rows.append({"sessions": kind.title, "budget": budget, "form": name, **found})
+                print(kind.title, budget, name, found, flush=True)
     return rows
 
 

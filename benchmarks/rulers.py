@@ -1,7 +1,7 @@
 """Data with known needs: conversations with evidence, recorded agents, and the code of the standard library.
 
-Real conversations and sessions are read from `../shared` where that exists; or else they are generated, by seed. Each
-ruler has two halves: settings are chosen on the first, figures stated on the second.
+Real conversations and sessions are those of `recordings.py`; without any, they are generated, by seed. Each ruler has
+two halves: settings are chosen on the first, figures stated on the second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
-from benchmarks.sessions import RECORDINGS, generated
+from benchmarks.recordings import RECORDINGS, generated
 from cupel import ContextItem
 from cupel.evaluation import Case, Recording
 from cupel.tokens import default_counter
@@ -60,14 +60,15 @@ def conversations(half: Half, shared: Path = SHARED) -> tuple[str, list[Case]]:
 def agents(half: Half, shared: Path = SHARED) -> list[Agents]:
     """Return the sessions of each agent."""
     start = 0 if half == "first" else 1
-    file = shared / "sessions" / "sessions.jsonl.gz"
-    if not file.exists():
+    found = [row for path in sorted((shared / "sessions").glob("*.jsonl.gz")) for row in records(path)]
+    mine = {source: [row for row in found if row["source"] == source] for source in AGENTS}
+    if not any(mine.values()):
         sessions = [Recording(generated(seed), name=f"generated {seed}") for seed in range(start, 8, 2)]
         return [Agents("generated agent", 4_000, sessions)]
-    found = [*records(file)]
     return [
-        Agents(name, budget, [_recording(row) for row in found if row["source"] == source][start::2][:most])
+        Agents(name, budget, list(map(_recording, mine[source][start::2][:most])))
         for source, (name, budget, most) in AGENTS.items()
+        if mine[source]
     ]
 
 

@@ -1,140 +1,40 @@
-"""Measure what strategies for filling a window cost over agent sessions, and what they keep for the next step.
+"""Measure what strategies for filling a window cost over conversations, and what they keep for the next step.
 
-Recorded sessions and their ruler are read from `../shared/sessions` where that folder exists. Otherwise sessions are
-generated, and only prices and the share of steps whose names are all still in the window are measured.
+`recordings.py` says which conversations these are; without recordings, they are generated. `ruler.py` defines the
+figures.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from random import Random
-from time import process_time
-from typing import Any
+from statistics import fmean
+from typing import Any, Final
 
-from cupel import Prices
-from cupel.errors import SelectionError
-from cupel.messages import MessageSession, fit
-from cupel.tokens import default_counter
+from benchmarks.machine import facts
+from benchmarks.recordings import COUNTER, Kind, Message, head_of, kinds, tokens
+from benchmarks.ruler import measure
+from benchmarks.tables import markdown
+from cupel.evaluation import EverythingStrategy, FitStrategy, Recording, SessionStrategy, TailStrategy, WindowStrategy
 
-Message = dict[str, Any]
-Step = Callable[[list[Message]], list[Message]]
-RECORDINGS = Path(os.environ.get("CUPEL_RECORDINGS") or Path(__file__).parents[2] / "shared")
-"""The folder of the recordings, which are not part of the project."""
-SHARED = RECORDINGS / "sessions"
-LOW = 0.7
-"""The share of the budget that `tail` and `clear` keep when they cut."""
-KEPT_RESULTS = 3
-MIDDLE = "\n[the middle is left out]\n"
-PLACEHOLDER = "[Old tool result content cleared]"
-GENERATED, TURNS = 6, 80
-SESSIONS, JUDGED = 20, 3
-"""The sessions of each agent that are replayed, and the pressed turns for each one that is judged."""
-BUDGETS = {
-    "coding": 16_000,
-    "airline": 3_500,
-    "toolathlon": 16_000,
-    "mcpmark": 12_000,
-    "sweagent": 8_000,
-    "generated": 4_000,
-}
+LOW: Final = 0.7
+"""The share of the budget that `clear` keeps when it cuts."""
+KEPT_RESULTS: Final = 3
+PLACEHOLDER: Final = "[Old tool result content cleared]"
 
 
-class _Counter:
-    """The default counter with a cache: the same texts come back on every turn."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-        self._count = default_counter().count
-
-    def count(self, text: str) -> int:
-        if text not in self._known:
-            self._known[text] = self._count(text)
-        return self._known[text]
-
-
-COUNTER = _Counter()
-
-
-def tokens(message: Message) -> int:
-    """Return the tokens of one message, its frame included."""
-    calls = "".join(
-        call["function"]["name"] + call["function"]["arguments"] for call in message.get("tool_calls") or ()
-    )
-    return COUNTER.count((message.get("content") or "") + calls) + 4
-
-
-def everything(budget: int) -> Step:
-    """Send the whole history, whatever the budget."""
-    del budget
-    return list
-
-
-def refit(budget: int) -> Step:
-    """Call `fit` on every turn, with the first user message pinned; double the budget where that does not fit."""
-
-    def step(history: list[Message]) -> list[Message]:
-        task = next((message for message in history if message["role"] == "user"), None)
-
-        def is_task(message: Message) -> bool:
-            return message is task
-
-        options: dict[str, Any] = {"counter": COUNTER, "provider": "openai", "pin": is_task}
-        try:
-            return fit(history, budget, **options).messages
-        except SelectionError:
-            return fit(history, 2 * budget, **options).messages
-
-    return step
-
-
-def tail(budget: int) -> Step:
-    """Keep the system prompt, the task and the newest messages; cut to a share of the budget when full.
-
-    An output that takes more than a quarter of the budget loses its middle when it arrives. The newest step, from the
-    model's last message on, always stays.
-    """
-    kept: list[Message] = []
-    read = 0
-
-    def step(history: list[Message]) -> list[Message]:
-        nonlocal read
-        kept.extend(_halves(message, budget // 4) for message in history[read:])
-        read = len(history)
-        if sum(map(tokens, kept)) > budget:
-            head = _head(kept)
-            newest = max(
-                (at for at, message in enumerate(kept) if message["role"] == "assistant"), default=len(kept) - 1
-            )
-            del kept[head : max(head, min(newest, _start(kept, head, budget)))]
-        return list(kept)
-
-    return step
-
-
-def _halves(message: Message, most: int) -> Message:
-    """Return a tool's output without its middle if it has more tokens than this."""
-    text = message.get("content") or ""
-    if message["role"] != "tool" or tokens(message) <= most:
-        return message
-    side = int(len(text) * max(0, most - len(MIDDLE)) / tokens(message) / 2)
-    return {**message, "content": text[:side] + MIDDLE + text[len(text) - side :]}
-
-
-def clear(budget: int) -> Step:
+def clear(recording: Recording, budget: int) -> Callable[[list[Message]], list[Message]]:
     """Replace all but the newest tool results by a placeholder when full; then keep the tail if that is not enough.
 
     Anthropic's context editing and LangChain's `ContextEditingMiddleware` do the first half.
     """
+    del recording
     start, cleared = 0, dict[int, Message]()
 
     def step(history: list[Message]) -> list[Message]:
         nonlocal start
-        head = _head(history)
+        head = head_of(history)
         start = max(start, head)
         window = [cleared.get(at, message) for at, message in enumerate(history)]
         if sum(map(tokens, window[:head])) + sum(map(tokens, window[start:])) > budget:
@@ -148,10 +48,6 @@ def clear(budget: int) -> Step:
     return step
 
 
-def _head(history: Sequence[Message]) -> int:
-    return next((at for at, message in enumerate(history) if message["role"] == "user"), 0) + 1
-
-
 def _start(window: Sequence[Message], head: int, budget: int) -> int:
     """Return where the newest messages begin that fit `LOW` of the budget beside the head, calls with results."""
     room, at = LOW * budget - sum(map(tokens, window[:head])), len(window)
@@ -163,177 +59,135 @@ def _start(window: Sequence[Message], head: int, budget: int) -> int:
     return at
 
 
-def session(budget: int) -> Step:
-    """Use a `MessageSession` with its defaults."""
-    window = MessageSession[Message](budget, provider="openai", counter=COUNTER)
-    return lambda history: window.fit(history).messages
-
-
-STRATEGIES: dict[str, Callable[[int], Step]] = {
-    "everything": everything,
-    "tail": tail,
+STRATEGIES: Final[dict[str, WindowStrategy]] = {
+    "everything": EverythingStrategy(),
+    "tail": TailStrategy(counter=COUNTER),
     "clear old tool results": clear,
-    "fit every turn": refit,
-    "session": session,
+    "fit every turn": FitStrategy(counter=COUNTER),
+    "session": SessionStrategy(options={"counter": COUNTER}),
 }
-COLUMNS = ("all", "whole", "context", "blind", "early", "users", "talk", "trail", "readable", "over", "unsent", "ms")
+COLUMNS: Final = ("ratio", "whole", "all", "users", "talk", "trail", "early", "over", "invalid", "unsent", "ms")
 
 
-@dataclass(frozen=True)
-class Source:
-    """Sessions of one agent, and their ruler."""
-
-    title: str
-    sessions: Sequence[list[Message]]
-    measure: Callable[[Callable[[int], Step], int, int], dict[str, Any]]
-    """Measure a strategy at a budget, judging every n-th pressed turn."""
-    tokens: Callable[[Message], int]
-    """The ruler's token count of a message; a turn is pressed if its history exceeds the budget."""
-
-
-def measure_sessions(*, quick: bool = False) -> list[dict[str, Any]]:
-    """Return one row for each strategy and agent; prices also as a share of sending everything."""
-    rows: list[dict[str, Any]] = []
-    for source in sources(3, 3) if quick else sources(SESSIONS, SESSIONS):
-        budget = BUDGETS[source.title]
-        whole = 1
-        for name, make in STRATEGIES.items():
-            found = source.measure(make, budget, 1 if quick else JUDGED)
-            whole = found["price"] if make is everything else whole
-            ratio = round(found["price"] / max(whole, 1), 2)
-            rows.append({"sessions": f"{source.title}, {budget:,}", "strategy": name, "ratio": ratio, **found})
-            print(f"{source.title}: {name}", flush=True)
-    return rows
-
-
-def sources(coding: int | None = None, airline: int | None = None) -> list[Source]:
-    """Return the agents to measure: recorded ones, at most this many sessions of each, or else generated ones."""
-    if not SHARED.is_dir():
-        made = [generated(seed) for seed in range(min(coding or GENERATED, GENERATED))]
-        return [Source("generated", made, lambda make, budget, every: measure(made, make, budget, every), tokens)]
-    spec = importlib.util.spec_from_file_location("ruler", SHARED / "measure.py")
-    assert spec is not None
-    assert spec.loader is not None
-    ruler = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ruler)
-    recorded = ruler.read(str(SHARED / "sessions.jsonl.gz"))
-
-    def of(title: str, found: list[Any], most: int | None) -> Source:
-        unseen = found[len(found) // 2 :][:most]  # settings were chosen on the first half of each file
-        told = [one["messages"] for one in unseen]
-        return Source(title, told, lambda make, budget, every: ruler.measure(unseen, make, budget, every), ruler.tokens)
-
-    agents = {"coding": ("mini-swe-agent", coding), "airline": ("tau-bench", airline)}
-    found = [
-        of(title, [one for one in recorded if one["source"] == source], most)
-        for title, (source, most) in agents.items()
-    ]
-    for path in sorted((SHARED / "others").glob("*.jsonl.gz")):
-        title = path.name.partition(".")[0]
-        if title in BUDGETS:
-            found.append(of(title, ruler.read(str(path)), coding))
-    return found
-
-
-def measure(
-    sessions: Sequence[list[Message]], make: Callable[[int], Step], budget: int, every: int = 1
+def measure_sessions(
+    strategies: Mapping[str, WindowStrategy] = STRATEGIES, *, folder: Path | None = None, quick: bool = False
 ) -> dict[str, Any]:
-    """Replay generated sessions; only turns whose full history exceeds the budget count."""
-    prices = Prices.marked()
-    total = dict.fromkeys(("turns", "sent", "hit", "over", "unsent", "steps", "whole"), 0)
-    seconds = 0.0
-    for messages in sessions:
-        step, before = make(budget), list[str]()
-        for at, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            history = messages[:at]
-            started = process_time()
-            window = step(list(history))
-            seconds += process_time() - started
-            keys = [json.dumps(one, sort_keys=True) for one in window]
-            pairs = enumerate(zip(before, keys, strict=False))
-            same = next((n for n, (one, other) in pairs if one != other), min(len(before), len(keys)))
-            before = keys
-            if sum(map(tokens, history)) <= budget:
-                continue
-            weights = [tokens(one) for one in window]
-            total["turns"] += 1
-            wanted = _wanted(message, history) if total["turns"] % every == 0 else []
-            total["sent"] += sum(weights)
-            total["hit"] += sum(weights[:same])
-            total["over"] += sum(weights) > 1.02 * budget
-            total["unsent"] += window[-1].get("tool_call_id") != history[-1].get("tool_call_id")
-            total["steps"] += bool(wanted)
-            total["whole"] += bool(wanted) and all(any(name in key for key in keys) for name in wanted)
-    turns = max(total["turns"], 1)
-    price = prices.read * total["hit"] + prices.write * (total["sent"] - total["hit"])
+    """Return one row for each strategy and kind of conversation; prices also as a share of sending everything."""
+    rows: list[dict[str, Any]] = []
+    found = kinds(3 if quick else None, folder)
+    for kind in found:
+        whole = 1
+        for name, strategy in strategies.items():
+            figures = measure(kind.sessions, strategy, kind.budget)
+            whole = figures["price"] if name == "everything" else whole
+            ratio = round(figures["price"] / max(whole, 1), 3)
+            rows.append({"kind": kind.title, "strategy": name, "ratio": ratio, **figures})
+            print(f"{kind.title}: {name} {figures}", flush=True)
+    return {"machine": facts(), "kinds": list(map(about, found)), "rows": rows}
+
+
+def about(kind: Kind) -> dict[str, Any]:
+    """Return what a table says of a kind of conversations."""
     return {
-        "turns": total["turns"],
-        "hit": round(total["hit"] / max(total["sent"], 1), 3),
-        "sent": round(total["sent"] / turns),
-        "price": round(price / turns),
-        "whole": round(total["whole"] / max(total["steps"], 1), 3),
-        "over": total["over"],
-        "unsent": total["unsent"],
-        "ms": round(1000 * seconds / turns, 1),
+        "title": kind.title,
+        "budget": kind.budget,
+        "public": kind.public,
+        "conversations": len(kind.sessions),
     }
 
 
-def _wanted(message: Message, history: Sequence[Message]) -> list[str]:
-    """Return the names in a step's arguments that an earlier output contains."""
-    arguments = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
-    words = {word for text in arguments for word in json.loads(text)["names"]}
-    shown = "\n".join(one.get("content") or "" for one in history if one["role"] == "tool")
-    return sorted(word for word in words if word in shown)
+def table(found: Mapping[str, Any]) -> str:
+    """Return the figures in Markdown, losses included, and their averages over the kinds."""
+    rows = [*found["rows"], *averages(found["rows"])]
+    titles = {kind["title"]: f"{kind['title']}, {kind['budget']:,}" for kind in found["kinds"]}
+    columns = [name for name in COLUMNS if name in found["rows"][0]]
+    return markdown(
+        ["conversations, budget", "strategy", *columns],
+        (
+            [titles.get(row["kind"], row["kind"]), row["strategy"], *(_cell(row[name]) for name in columns)]
+            for row in rows
+        ),
+        left=2,
+    )
 
 
-def generated(seed: int) -> list[Message]:
-    """Return a seeded session: outputs full of names, and calls that use names of recent outputs more often."""
-    random = Random(seed)
-    messages: list[Message] = [
-        {"role": "system", "content": "You work on a repository, one call at a time."},
-        {"role": "user", "content": "Find out why the nightly build fails, and mend it."},
-    ]
-    shown: list[list[str]] = []
-    for turn in range(TURNS):
-        back = min(int(random.expovariate(0.25)), len(shown) - 1) if shown else 0
-        taken = random.sample(shown[-1 - back], 2) if shown else []
-        call = {"name": "look", "arguments": json.dumps({"names": taken})}
-        fresh = [f"{random.choice(('load', 'parse', 'emit'))}_{random.randrange(10**6)}" for _ in range(6)]
-        shown.append(fresh)
-        lines = [
-            f"{number}: {random.choice(fresh)}({random.randrange(10**4)}) returned {random.randrange(100)}"
-            for number in range(random.choice((5, 10, 20, 80)))
-        ]
-        messages += [
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": f"c{turn}", "type": "function", "function": call}],
-            },
-            {"role": "tool", "tool_call_id": f"c{turn}", "content": "\n".join([*fresh, *lines])},
-        ]
-    return messages
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:,}"
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the figures in Markdown, losses included, and their averages over the agents."""
-    columns = ["ratio", *(name for name in COLUMNS if name in rows[0])]
-    lines = [f"| sessions, budget | strategy | {' | '.join(columns)} |", f"|---|---|{'--:|' * len(columns)}"]
-    for row in (*rows, *_averages(rows, columns)):
-        values = ("–" if row.get(name) is None else f"{row[name]:,}" for name in columns)
-        lines.append(f"| {row['sessions']} | {row['strategy']} | {' | '.join(values)} |")
-    return "\n".join(lines)
-
-
-def _averages(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a row for each strategy; an agent without a figure has no part in its average."""
-    averages: list[dict[str, Any]] = []
+def averages(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each strategy; a kind without a figure has no part in its average."""
+    found: list[dict[str, Any]] = []
+    names = [name for name, value in rows[0].items() if not isinstance(value, str)]
     for strategy in dict.fromkeys(row["strategy"] for row in rows):
-        average: dict[str, Any] = {"sessions": "average", "strategy": strategy}
-        for name in columns:
-            figures = [row[name] for row in rows if row["strategy"] == strategy and row.get(name) is not None]
-            average[name] = round(sum(figures) / len(figures), 3) if figures else None
-        averages.append(average)
-    return averages
+        average: dict[str, Any] = {"kind": "average", "strategy": strategy}
+        for name in names:
+            had = [row[name] for row in rows if row["strategy"] == strategy and row.get(name) is not None]
+            average[name] = round(fmean(had), 3) if had else None
+        found.append(average)
+    return found
+
+
+def summary(found: Mapping[str, Any]) -> str:
+    """Return the averages of every strategy, and what a session costs on each kind of conversation."""
+    rows = averages(found["rows"])
+    columns = {
+        "price": "ratio",
+        "next step's facts": "whole",
+        "user's messages": "users",
+        "earlier calls shown": "trail",
+    }
+    lines = []
+    for row in rows:
+        name = "everything (over the budget)" if row["strategy"] == "everything" else row["strategy"]
+        cells = [name, *(two_digits(row[column]) for column in columns.values())]
+        lines.append([f"**{cell}**" for cell in cells] if name == "session" else cells)
+    return "\n\n".join([markdown(["strategy", *columns], lines), textwrap.fill(_costs(found["rows"]), 120)])
+
+
+def _costs(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what a session costs beside sending everything, kind by kind, and beside the other strategies."""
+    paid = {row["kind"]: row["ratio"] for row in rows if row["strategy"] == "session"}
+    mean = {row["strategy"]: row["ratio"] for row in averages(rows)}
+    each = "; ".join(f"{kind} {_less(ratio)}" for kind, ratio in sorted(paid.items(), key=lambda pair: pair[1]))
+    others = ", ".join(
+        f"{mean['session'] / ratio:.2f} times the price of “{name}”"
+        for name, ratio in mean.items()
+        if name not in {"everything", "session"}
+    )
+    return f"A session costs {_less(mean['session'])} than sending everything on average ({each}); that is {others}."
+
+
+def _less(ratio: float) -> str:
+    percent = round(100 * (1 - ratio))
+    return f"{percent} % less" if percent >= 0 else f"{-percent} % more"
+
+
+def by_kind(found: Mapping[str, Any]) -> str:
+    """Return price, *whole* and *all* of every strategy on each kind of conversation."""
+    titles = [kind["title"] for kind in found["kinds"]]
+    heads = [kind["title"] + ("" if kind["public"] else " *") for kind in found["kinds"]]
+    cells = {(row["kind"], row["strategy"]): row for row in found["rows"]}
+    strategies = list(dict.fromkeys(row["strategy"] for row in found["rows"]))
+    return markdown(
+        ["price · whole · all", *heads],
+        [
+            ["budget", *(f"{kind['budget']:,}" for kind in found["kinds"])],
+            ["conversations", *(kind["conversations"] for kind in found["kinds"])],
+            ["steps judged", *(cells[title, "session"]["steps"] or "–" for title in titles)],
+            *([name, *(_kept(cells[title, name]) for title in titles)] for name in strategies),
+        ],
+        left=1 + len(titles),
+    )
+
+
+def _kept(row: Mapping[str, Any]) -> str:
+    return " · ".join(two_digits(row[name], digits) for name, digits in (("ratio", 2), ("whole", 3), ("all", 3)))
+
+
+def two_digits(value: float | None, digits: int = 2) -> str:
+    """Return a share without its leading zero, and a dash for what there is not."""
+    if value is None:
+        return "–"
+    shown = f"{value:.{digits}f}"
+    return shown.removeprefix("0") if value < 1 else shown

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import chart, forms, instructions, optimal, quality, sessions, tables
+from benchmarks import chart, forms, instructions, optimal, quality, recordings, sessions, tables
 from benchmarks.construction import RICH, DataclassItem, measure_construction
 from benchmarks.growth import SCORERS, SLICERS, measure_growth
 from benchmarks.machine import facts
@@ -143,7 +143,9 @@ def test_the_documentation_shows_the_committed_figures():
 @pytest.mark.parametrize("part", sorted(bench.OWN))
 def test_a_table_that_is_made_by_itself_shows_its_own_figures(part):
     own = bench.OWN[part]
-    assert own.filled() == own.page.read_text("utf-8")
+    assert own.places
+    for place in own.places:
+        assert own.filled(place) == place.page.read_text("utf-8")
 
 
 def test_the_committed_figures_cover_every_row_and_size():
@@ -197,30 +199,50 @@ def test_the_exit_code_says_whether_anything_grew(monkeypatch, tmp_path, count, 
     assert json.loads(figures.read_text()) == {instructions.VERSION: {"a": count}}
 
 
-def test_window_strategies_are_measured_on_generated_sessions(monkeypatch, tmp_path):
-    monkeypatch.setattr(sessions, "SHARED", tmp_path / "missing")
-    monkeypatch.setattr(sessions, "TURNS", 40)
-    assert sessions.generated(1) == sessions.generated(1)
-    rows = {row["strategy"]: row for row in sessions.measure_sessions(quick=True)}
+@pytest.fixture
+def short_sessions(monkeypatch, tmp_path):
+    monkeypatch.setattr(recordings, "RECORDINGS", tmp_path / "missing")
+    monkeypatch.setattr(recordings, "TURNS", 40)
+
+
+@pytest.mark.usefixtures("short_sessions")
+def test_window_strategies_are_measured_on_generated_sessions():
+    assert recordings.generated(1) == recordings.generated(1)
+    found = sessions.measure_sessions(quick=True)
+    rows = {row["strategy"]: row for row in found["rows"]}
     assert rows.keys() == sessions.STRATEGIES.keys()
     assert rows["everything"]["whole"] == 1.0
     assert rows["everything"]["over"] == rows["everything"]["turns"] > 0
     for name, row in rows.items():
-        assert row["unsent"] == 0
+        assert row["unsent"] == row["invalid"] == 0
         assert name == "everything" or row["over"] == 0
     assert rows["session"]["ratio"] < rows["fit every turn"]["ratio"]
-    assert "| ratio |" in sessions.table(list(rows.values()))
+    assert "| ratio |" in sessions.table(found)
+    assert "| **session** |" in sessions.summary(found)
+    assert "| session | ." in sessions.by_kind(found)
+    assert bench._of_recordings(found) is None  # a page shows recordings, not what was generated
 
 
-def test_the_table_of_sessions_ends_with_averages_over_the_agents():
-    figures = [("a", 0.5, 0.2), ("b", 1.0, None)]
-    rows = [{"sessions": agent, "strategy": "s", "ratio": ratio, "talk": talk} for agent, ratio, talk in figures]
-    assert sessions.table(rows).splitlines()[-1] == "| average | s | 0.75 | 0.2 |"
+ROWS_OF_TWO_KINDS = [
+    {"kind": kind, "strategy": strategy, "ratio": ratio, "whole": whole, "all": whole, "users": 1.0, "trail": 0.5}
+    for kind, strategy, ratio, whole in [
+        ("a", "everything", 1.0, 1.0),
+        ("a", "session", 0.5, 0.25),
+        ("b", "everything", 1.0, None),
+        ("b", "session", 1.2, None),
+    ]
+]
 
 
-def test_forms_are_measured_on_generated_sessions(monkeypatch, tmp_path):
-    monkeypatch.setattr(sessions, "SHARED", tmp_path / "missing")
-    monkeypatch.setattr(sessions, "TURNS", 25)
+def test_the_summary_of_sessions_averages_what_there_is_and_names_the_dearest_kind():
+    found = {"rows": ROWS_OF_TWO_KINDS, "kinds": []}
+    assert "| **session** | **.85** | **.25** | **1.00** | **.50** |" in sessions.summary(found)
+    assert "15 % less than sending everything on average (a 50 % less; b 20 % more)" in sessions.summary(found)
+
+
+@pytest.mark.usefixtures("short_sessions")
+def test_forms_are_measured_on_generated_sessions(monkeypatch):
+    monkeypatch.setattr(recordings, "TURNS", 25)
     monkeypatch.setitem(forms.EVERY, "generated", 8)
     rows = {(row["form"], row["budget"]): row for row in forms.measure_forms(quick=True)}
     assert {form for form, _ in rows} == forms.FORMS.keys()
