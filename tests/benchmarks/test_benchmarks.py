@@ -249,7 +249,7 @@ def test_forms_are_measured_on_generated_sessions(monkeypatch):
     for (_, budget), row in rows.items():
         assert 0 < row["sent"] <= (budget or 10**6)
     tight = forms.BUDGETS["generated"][1]
-    assert rows["`forms=True`", tight]["whole"] >= rows["whole messages", tight]["whole"]
+    assert rows["by default", tight]["whole"] >= rows["whole messages", tight]["whole"]
     assert "| generated sessions |" in forms.show(list(rows.values()))
 
 
