@@ -64,11 +64,11 @@ def fitted(history: list[Message], budget: int, options: dict[str, Any]) -> list
     task = next((message for message in history if message["role"] == "user"), None)
     how: dict[str, Any] = {"counter": COUNTER, "provider": "openai", "pin": lambda one: one is task}
     try:
-        whole = fit(history, budget, **how)
+        whole = fit(history, budget, **how, forms=False)
     except PinnedMessagesExceedBudgetError as error:
         budget = error.pinned_tokens
-        whole = fit(history, budget, **how)
-    return fit(history, budget, **how, **options).messages if options and whole.dropped else whole.messages
+        whole = fit(history, budget, **how, forms=False)
+    return fit(history, budget, **how, **options).messages if whole.dropped else whole.messages
 
 
 def measure_form(kind: Kind, options: dict[str, Any], budget: int) -> dict[str, Any]:
